@@ -1,0 +1,51 @@
+# Every task of the project. `make` alone lists them. A virtual environment in .venv is made when it is missing.
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# One torch thread per test process: two threads beside other work slow small operations many times.
+ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-slow check format benchmark clean
+
+help: ## list every task
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
+
+# A bare environment first (what `pip install askless` gives), tried before any developer's tool is there to hide a gap.
+.stamps/bare: pyproject.toml constraints.txt
+	rm -rf .venv .stamps && mkdir -p .stamps
+	$(PYTHON) -m venv .venv
+	$(PIP) -e .
+	$(BIN)/python -c "import askless; print('bare install: askless', askless.__version__)"
+	$(BIN)/askless --help > /dev/null
+	$(BIN)/askless strategies > /dev/null
+	@touch $@
+
+.stamps/dev: .stamps/bare
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+install: .stamps/dev ## make .venv with askless and the developers' tools
+
+demo: .stamps/bare ## compare ways of choosing on the digits data; writes demo/report.html
+	$(BIN)/askless demo --out demo
+
+test: .stamps/dev check ## check format, lint and types, then run the tests
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2
+
+test-slow: .stamps/dev ## the tests that take minutes
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow
+
+check: .stamps/dev ## format, lint and types, nothing changed
+	$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy
+
+format: .stamps/dev ## format and mend what can be mended
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+benchmark: .stamps/dev ## speed and memory of selection, as ratios within one run
+	$(ONE_THREAD) $(BIN)/python benchmarks/npc_search.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/badge_memory.py
+
+clean: ## remove the environment and everything made
+	rm -rf .venv .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,0 +1,40 @@
+"""Strategies: arrays in, selection out. One method per file, named by its paper."""
+
+from askless.acquire.albl import ALBL
+from askless.acquire.badge import BADGE
+from askless.acquire.coreset import Coreset
+from askless.acquire.crc import CRC
+from askless.acquire.dynamical import DynamicAL
+from askless.acquire.egl import EGL
+from askless.acquire.npc import NPC
+from askless.acquire.random import Random
+from askless.acquire.selecting import select
+from askless.acquire.strategy import Selection, Strategy, View
+from askless.acquire.table import STRATEGIES, Info, make
+from askless.acquire.typiclust import TypiClust
+from askless.acquire.uncertainty import Confidence, Entropy, Margin
+
+__all__ = [
+    # the call
+    "select",
+    "make",
+    "STRATEGIES",
+    "Info",
+    # what goes in and out
+    "Selection",
+    "Strategy",
+    "View",
+    # the strategies
+    "ALBL",
+    "BADGE",
+    "CRC",
+    "EGL",
+    "NPC",
+    "Confidence",
+    "Coreset",
+    "DynamicAL",
+    "Entropy",
+    "Margin",
+    "Random",
+    "TypiClust",
+]

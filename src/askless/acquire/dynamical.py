@@ -1,0 +1,61 @@
+"""dynamicAL: choose what raises the training dynamics most (Wang et al., NeurIPS 2022)."""
+
+from typing import Literal
+
+import numpy as np
+
+from askless.acquire.strategy import Selection, View, dot_rows, top
+from askless.options import check_choice, check_number, options
+
+
+@options
+class DynamicAL:
+    """Largest Delta(u | S) = ||g_u||^2 + gamma g_u . g_S, with g_S the summed gradient of the labelled set.
+
+    g_u is the gradient of the cross entropy at the pseudo label, over all parameters (`kernels.gradient_stats`). With
+    gamma = 2 it is what the squared gradient norm G(S) = ||g_S||^2 gains from u; 0 and infinity keep one term only.
+
+    `redundancy`: the sum over a batch leaves out the cross terms g_u . g_u'. "exact" adds 2 g_u . (sum of those chosen),
+    the greedy choice for the true gain of the whole batch; "penalise" subtracts g_u . (sum), as the authors' code can.
+    Both need `features` whose inner products are those of the g_u (`kernels.gradient_features(..., of="loss")`).
+    """
+
+    gamma: float = 2.0
+    redundancy: Literal["none", "penalise", "exact"] = "none"
+    name = "dynamical"
+    equivariant = True
+
+    def __post_init__(self) -> None:
+        check_choice("DynamicAL", "redundancy", self.redundancy, ("none", "penalise", "exact"))
+        check_number("DynamicAL", "gamma", self.gamma)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (
+            *(("grad_sq",) if self.gamma < np.inf else ()),
+            *(("grad_dot",) if self.gamma > 0 else ()),
+            *(("features",) if self.redundancy != "none" else ()),
+        )
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        scores = self.gain(view)
+        if self.redundancy == "none":
+            return top(scores, view.unlabelled, n, rng)
+        weight = 2.0 if self.redundancy == "exact" else -1.0
+        features = view["features"]
+        picks, gains = np.empty(n, dtype=np.int64), np.empty(n)
+        scores = np.where(np.isin(np.arange(view.N), view.unlabelled), scores, -np.inf)
+        for i in range(n):
+            picks[i] = scores.argmax()
+            gains[i] = scores[picks[i]]
+            scores += weight * dot_rows(features, features[picks[i]])  # the sum over those chosen grows by one term
+            scores[picks[i]] = -np.inf
+            view.report(i + 1, n)
+        return Selection(picks, gains)
+
+    def gain(self, view: View) -> np.ndarray:
+        """Delta(u | S) of every item, (N,)."""
+        if self.gamma == np.inf:
+            return view["grad_dot"].astype(np.float64)
+        sq = view["grad_sq"].astype(np.float64)
+        return sq if self.gamma == 0 else sq + self.gamma * view["grad_dot"].astype(np.float64)

@@ -1,0 +1,146 @@
+"""NPC: neural pre-conditioning (Kong et al., 2023). The batch with the best-conditioned gradient Gram matrix."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Literal
+
+import numpy as np
+import torch
+
+from askless.acquire.draws import draw_batches
+from askless.acquire.strategy import Selection, View
+from askless.errors import InputError
+from askless.linalg import Rows, add_best, best_batch, gram_score, swap_until_stable
+from askless.linalg.gram import batch_spectra, chunk_rows, rank_tolerance
+from askless.options import check_choice, check_count, options
+
+
+@options
+class NPC:
+    """The batch that maximises the smallest eigenvalue of K over the labelled items and itself (NPC, eq. 3).
+
+    K = [phi, 1] [phi, 1]^T: the last layer's tangent kernel up to a factor C (`bias=False` leaves the 1 out,
+    `normalize` makes every row a unit vector). Features whose inner product is another kernel work as well.
+
+    `search`: "random" takes the best of `draws` random batches, as the paper does; "greedy" adds one item at a time,
+    "swap" then exchanges items while that helps. The last two reach a far larger eigenvalue; whether accuracy follows is
+    another matter.
+    `score`: "rank-aware" compares (rank, smallest non-zero eigenvalue), so it stays meaningful beyond d + 1 items;
+    "schur" judges the batch by what the labelled items do not span already, for when a near-duplicate pair among them
+    caps every candidate; "positive" is the smallest positive eigenvalue, for replication only: it rewards duplicates.
+
+    `info` has lambda_min and rank of the union, cap (lambda_min of the labelled items alone: no batch can exceed it while
+    the union has at most d + 1 items) and draws.
+    """
+
+    draws: int = 1000
+    bias: bool = True
+    normalize: bool = False
+    score: Literal["rank-aware", "positive", "schur"] = "rank-aware"
+    search: Literal["random", "greedy", "swap"] = "random"
+    name = "npc"
+    needs = ("features",)
+
+    def __post_init__(self) -> None:
+        check_count("NPC", "draws", self.draws)
+        check_choice("NPC", "score", self.score, ("rank-aware", "positive", "schur"))
+        check_choice("NPC", "search", self.search, ("random", "greedy", "swap"))
+        if self.search != "random" and self.score != "rank-aware":
+            raise InputError(
+                f"NPC: search={self.search!r} works with score='rank-aware' only, got score={self.score!r}; "
+                "use search='random'"
+            )
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        rows = Rows(view["features"], self.bias, self.normalize)
+        info = {"draws": 0}
+        if n == 0 or n == len(view.unlabelled):
+            batch = view.unlabelled[:n]
+        elif self.search == "random":
+            batch, info = self._random_search(rows, view, n, rng)
+        else:
+            batch = self._greedy_search(rows, view, n, rng)
+        return Selection(batch, None, info | spectrum_info(rows, view.labelled, batch))
+
+    def _random_search(self, rows: Rows, view: View, n: int, rng: np.random.Generator) -> tuple[np.ndarray, dict]:
+        candidates = draw_batches(view.unlabelled, n, self.draws, rng)
+        if self.score == "positive":
+            batch = best_by_smallest_positive(rows, view, candidates, self.draws)
+            return batch, {"draws": self.draws}
+        labelled = view.labelled
+        if self.score == "schur":
+            rows, labelled = outside_span(rows, view), view.labelled[:0]
+        found = best_batch(rows, labelled, candidates, self.draws, view.max_memory, view.progress)
+        return found.batch, {"draws": self.draws, "eigendecompositions": found.scored}
+
+    def _greedy_search(self, rows: Rows, view: View, n: int, rng: np.random.Generator) -> np.ndarray:
+        chosen, allowed = view.labelled, view.unlabelled
+        for i in range(n):
+            pick = add_best(rows, chosen, allowed, rng, view.max_memory)
+            chosen, allowed = np.append(chosen, pick), allowed[allowed != pick]
+            view.report(i + 1, n)
+        batch = chosen[len(view.labelled) :]
+        if self.search == "swap":
+            batch = swap_until_stable(
+                rows, view.labelled, batch, view.unlabelled, rng, 3, view.max_memory, view.progress
+            )
+        return batch
+
+
+def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[str, object]:
+    """lambda_min and rank of the union, the cap that the labelled items set, and a note where the rank is limited."""
+    union = gram_score(rows.take(np.concatenate([labelled, batch])))
+    info: dict[str, object] = {"lambda_min": union.value, "rank": union.rank}
+    if len(labelled):
+        info["cap"] = gram_score(rows.take(labelled)).value
+    n = len(labelled) + len(batch)
+    if n > rows.width:
+        info["note"] = (
+            f"{n} items exceed the {rows.width} columns of the kernel's features: the Gram matrix is singular for every "
+            "batch, and its smallest non-zero eigenvalue is compared; a wider layer or gradient features avoid it"
+        )
+    return info
+
+
+def best_by_smallest_positive(rows: Rows, view: View, candidates: Iterable[np.ndarray], draws: int) -> np.ndarray:
+    """The first candidate with the largest smallest eigenvalue above rounding, whatever the rank (CRC's way)."""
+    best, best_value, done = None, -np.inf, 0
+    phi = rows.take(view.labelled)
+    for batches in candidates:
+        step = chunk_rows(len(phi), batches.shape[1], rows.width, view.max_memory)
+        for i in range(0, len(batches), step):
+            part = batches[i : i + step]
+            values = smallest_positive(batch_spectra(phi, rows.take(part)), len(phi) + part.shape[1], rows.width)
+            j = int(values.argmax())
+            if float(values[j]) > best_value:
+                best, best_value = part[j], float(values[j])
+        done += len(batches)
+        view.report(done, draws)
+    assert best is not None
+    return best
+
+
+def smallest_positive(eigenvalues: torch.Tensor, n: int, p: int) -> torch.Tensor:
+    """The smallest eigenvalue above max(n, p) * eps * largest in each row (m, k) -> (m,)."""
+    tol = rank_tolerance(n, p) * eigenvalues[:, -1:]
+    return torch.where(eigenvalues > tol, eigenvalues, torch.inf).amin(dim=1)
+
+
+def outside_span(rows: Rows, view: View) -> Rows:
+    """The rows minus their projection on the span of the labelled rows: their Gram matrix is the Schur complement
+    K_uu - K_uL K_LL^-1 K_Lu (with the pseudo-inverse where K_LL is singular)."""
+    phi = rows.take(view.labelled)
+    _, sigma, vh = torch.linalg.svd(phi, full_matrices=False)
+    sq = sigma.square()
+    v = vh[sq > rank_tolerance(*phi.shape) * sq.max()] if len(sq) else vh  # (r, p)
+    outside = replace(rows, outside=v)
+    step = view.step(8 * 4 * rows.width)
+    parts = [slice(i, i + step) for i in range(0, len(rows), step)]
+    left = max(float(outside.take(part).square().sum(1).max()) for part in parts)
+    whole = max(float(rows.take(part).square().sum(1).max()) for part in parts)
+    if left <= rank_tolerance(*phi.shape) * whole:
+        raise InputError(
+            f"NPC(score='schur'): the {len(view.labelled)} labelled items already span every direction of the features "
+            "that the pool has, so no batch adds anything; use score='rank-aware'"
+        )
+    return outside

@@ -1,0 +1,17 @@
+"""Uniform choice: the baseline that every other way must beat."""
+
+import numpy as np
+
+from askless.acquire.strategy import Selection, View
+from askless.options import options
+
+
+@options
+class Random:
+    """n unlabelled items drawn uniformly without replacement."""
+
+    name = "random"
+    needs = ()
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        return Selection(rng.choice(view.unlabelled, size=n, replace=False))

@@ -1,0 +1,75 @@
+"""`select`: checks the arrays, then lets a strategy choose."""
+
+import dataclasses
+import time
+from typing import Any
+
+import numpy as np
+
+from askless.acquire.arrays import check_arrays
+from askless.acquire.strategy import Progress, Selection, Strategy
+from askless.acquire.table import make
+from askless.errors import InputError, OptionError
+from askless.rng import Seed, stream
+
+
+def select(
+    strategy: str | Strategy,
+    n: int,
+    *,
+    seed: Seed = 0,
+    features: Any = None,
+    probs: Any = None,
+    logits: Any = None,
+    grad_sq: Any = None,
+    grad_dot: Any = None,
+    grad_sq_by_class: Any = None,
+    labelled: Any = None,
+    labels: Any = None,
+    pool: int | None = None,
+    max_memory: int = 2**28,
+    progress: Progress | None = None,
+    **unknown: Any,
+) -> Selection:
+    """The n items to label next, as positions in the pool, best first.
+
+    `strategy`: a name or an object such as `NPC(draws=5000)`. Arrays, numpy or torch: `features` (N, d), `probs` (N, C),
+    `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,), `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
+    Which of them a strategy needs stands in its `needs`; the others are checked for their length and not looked at.
+    `pool` is N where no array says it (for "random").
+    `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
+    is called now and then. The same seed on the same machine gives the same picks.
+
+    >>> select("margin", 1, probs=[[0.9, 0.1], [0.6, 0.4]]).indices
+    array([1])
+    """
+    chosen = make(strategy) if isinstance(strategy, str) else strategy
+    arrays = {
+        "features": features,
+        "probs": probs,
+        "logits": logits,
+        "grad_sq": grad_sq,
+        "grad_dot": grad_dot,
+        "grad_sq_by_class": grad_sq_by_class,
+        "labelled": labelled,
+        "labels": labels,
+    }
+    if unknown:
+        raise OptionError(
+            f"unknown argument {', '.join(unknown)}; the arrays are {', '.join(arrays)}; options of a strategy go into the "
+            "strategy, as in NPC(draws=5000)"
+        )
+    if isinstance(chosen, type) or not hasattr(chosen, "select"):
+        raise InputError(f"expected a strategy's name or an object such as NPC(), got {chosen!r}")
+    view = check_arrays(chosen.needs, arrays, pool)
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        raise InputError(f"n must be a whole number >= 0, got {n!r}")
+    if n > len(view.unlabelled):
+        raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
+    if max_memory < 1:
+        raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
+    view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
+    start = time.perf_counter()
+    selection = chosen.select(view, int(n), stream(seed, "select"))
+    info = {"strategy": chosen.name} | selection.info | {"seconds": time.perf_counter() - start}
+    return dataclasses.replace(selection, indices=selection.indices.astype(np.int64, copy=False), info=info)

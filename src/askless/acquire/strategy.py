@@ -1,0 +1,94 @@
+"""What every strategy is given (`View`), what it returns (`Selection`), and what it must offer (`Strategy`)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+Progress = Callable[[int, int], None]  # done, total
+
+
+@dataclass(frozen=True)
+class View:
+    """The arrays that a strategy may look at; every position is a position in the pool of N items.
+
+    The arrays have been checked and are never written to. Those that were not given are None; a strategy names in `needs`
+    the ones it uses, and finds them here.
+    """
+
+    N: int
+    labelled: np.ndarray  # (L,) int64
+    unlabelled: np.ndarray  # (N - L,) int64, ascending
+    labels: np.ndarray | None = None  # (L,) int64
+    features: np.ndarray | None = None  # (N, d)
+    probs: np.ndarray | None = None  # (N, C)
+    logits: np.ndarray | None = None  # (N, C)
+    grad_sq: np.ndarray | None = None  # (N,)
+    grad_dot: np.ndarray | None = None  # (N,)
+    grad_sq_by_class: np.ndarray | None = None  # (N, C), one column per possible label
+    max_memory: int = 2**28  # bytes of working memory, beside the arrays themselves and O(N) numbers
+    progress: Progress | None = None
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        """The array called `name`; the caller has declared it in `needs`."""
+        array = getattr(self, name)
+        assert array is not None, f"{name} is used but not declared in needs"
+        return array
+
+    def report(self, done: int, total: int) -> None:
+        if self.progress is not None:
+            self.progress(done, total)
+
+    def step(self, row_bytes: int) -> int:
+        """How many rows of so many bytes each fit in `max_memory`."""
+        return max(1, self.max_memory // max(1, row_bytes))
+
+    def by_rows(self, score: Callable[..., np.ndarray], *names: str) -> np.ndarray:
+        """`score` of the rows of these arrays in float64, (N,), a tile at a time."""
+        arrays = [self[name] for name in names]
+        step = self.step(8 * 4 * sum(a.shape[1] for a in arrays))
+        out = np.empty(self.N)
+        for i in range(0, self.N, step):
+            out[i : i + step] = score(*(a[i : i + step].astype(np.float64) for a in arrays))
+        return out
+
+
+@dataclass(frozen=True)
+class Selection:
+    """`indices` (n,) int64, best first; `scores` (n,) float64, higher is better, or None; `info`, a plain dict."""
+
+    indices: np.ndarray
+    scores: np.ndarray | None = None
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+class Strategy(Protocol):
+    """A frozen object that holds options. `select` is a pure function of the view, n and the generator."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the arrays it cannot do without (`labelled` is always there, perhaps empty)."""
+        ...
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...
+
+
+def dot_rows(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
+    """rows (k, d) . vector (d,) -> (k,) in the rows' precision, half precision in float32."""
+    if rows.dtype == np.float16:
+        rows, vector = rows.astype(np.float32), vector.astype(np.float32)
+    return rows @ vector
+
+
+def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
+    """The n positions of `allowed` with the highest scores (N,), ties in random order."""
+    scores = np.asarray(scores, dtype=np.float64)[allowed]
+    order = np.lexsort((rng.random(len(allowed)), -scores))[:n]
+    return Selection(allowed[order], scores[order])

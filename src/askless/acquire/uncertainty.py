@@ -1,0 +1,97 @@
+"""Least confidence, margin and entropy: the items the model is least sure of, one by one."""
+
+from typing import Literal
+
+import numpy as np
+from scipy.special import log_softmax, xlogy
+
+from askless.acquire.strategy import Selection, View, top
+from askless.options import check_choice, options
+
+On = Literal["prob", "logit"]
+
+
+def confidence(outputs: np.ndarray) -> np.ndarray:
+    """Largest entry of each row (N, C) -> (N,).
+
+    >>> confidence(np.array([[0.7, 0.2, 0.1]]))
+    array([0.7])
+    """
+    return outputs.max(axis=1)
+
+
+def margin(outputs: np.ndarray) -> np.ndarray:
+    """Largest minus second largest entry of each row (N, C) -> (N,); infinite where there is only one class.
+
+    >>> margin(np.array([[0.75, 0.25, 0.0]]))
+    array([0.5])
+    """
+    if outputs.shape[1] < 2:
+        return np.full(len(outputs), np.inf)
+    second, first = np.partition(outputs, -2, axis=1)[:, -2:].T
+    return first - second
+
+
+def entropy(probs: np.ndarray) -> np.ndarray:
+    """-sum_c p_c ln p_c of each row (N, C) -> (N,), with 0 ln 0 = 0.
+
+    >>> entropy(np.array([[1.0, 0.0], [0.5, 0.5]]))
+    array([0.        , 0.69314718])
+    """
+    return np.maximum(-xlogy(probs, probs).sum(axis=1), 0)
+
+
+def entropy_of_logits(logits: np.ndarray) -> np.ndarray:
+    """The entropy of softmax(logits), exact where probabilities would round to 0 or 1."""
+    log_p = log_softmax(logits, axis=1)
+    return np.maximum(-(np.exp(log_p) * log_p).sum(axis=1), 0)
+
+
+class _Uncertainty:
+    """What the three share: `on` decides which array is looked at."""
+
+    on: On
+
+    def __post_init__(self) -> None:
+        check_choice(type(self).__name__, "on", self.on, ("prob", "logit"))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return ("probs",) if self.on == "prob" else ("logits",)
+
+
+@options
+class Confidence(_Uncertainty):
+    """Smallest max_c p_c (or max_c f_c with `on="logit"`) first."""
+
+    on: On = "prob"
+    name = "confidence"
+    equivariant = True
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        return top(-view.by_rows(confidence, *self.needs), view.unlabelled, n, rng)
+
+
+@options
+class Margin(_Uncertainty):
+    """Smallest p_(1) - p_(2) first. NPC's paper takes the margin of the logits, another ranking beyond two classes."""
+
+    on: On = "prob"
+    name = "margin"
+    equivariant = True
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        return top(-view.by_rows(margin, *self.needs), view.unlabelled, n, rng)
+
+
+@options
+class Entropy(_Uncertainty):
+    """Largest entropy of p first; from logits it is the same number without rounding at certainty."""
+
+    on: On = "prob"
+    name = "entropy"
+    equivariant = True
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        score = entropy if self.on == "prob" else entropy_of_logits
+        return top(view.by_rows(score, *self.needs), view.unlabelled, n, rng)

@@ -1,0 +1,115 @@
+"""The commands."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from askless import __version__
+from askless.cli import files
+from askless.cli.progress import progress_bar
+
+app = typer.Typer(
+    name="askless",
+    help="Ask for fewer labels: says which examples a person should label next.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+out = Console(soft_wrap=True)
+notes = Console(stderr=True, soft_wrap=True)
+
+
+@app.callback(invoke_without_command=True)
+def about(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+    if version:
+        typer.echo(f"askless {__version__}")
+        raise typer.Exit()
+
+
+@app.command()
+def strategies() -> None:
+    """List the ways of choosing: name, paper, arrays needed, cost."""
+    from askless.acquire import STRATEGIES
+
+    table = Table(caption="N items, L labelled, n picks, d features, C classes, m draws, r = min(L + n, d + 1)")
+    for column in ("name", "paper", "arrays needed", "cost"):
+        table.add_column(column, overflow="fold")
+    for name, info in STRATEGIES.items():
+        table.add_row(name, info.paper, " ".join(info.make().needs) or "-", info.cost)
+    out.print(table)
+
+
+@app.command()
+def select(
+    n: Annotated[int, typer.Option("-n", "--number", help="How many items to choose.")],
+    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "npc",
+    arrays: Annotated[Path | None, typer.Option(help="One .npz with the arrays under their names.")] = None,
+    features: Annotated[Path | None, typer.Option(help=".npy, (N, d).")] = None,
+    probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
+    logits: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
+    grad_sq: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
+    grad_dot: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
+    grad_sq_by_class: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
+    labelled: Annotated[Path | None, typer.Option(help="Positions: .npy, or .csv with a column `index`.")] = None,
+    labels: Annotated[Path | None, typer.Option(help=".npy, or a .csv with a column `label`.")] = None,
+    pool: Annotated[int | None, typer.Option(help="Size of the pool, where no array says it.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Of the strategy, as in draws=5000; repeatable.")] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same picks.")] = 0,
+    max_memory: Annotated[str, typer.Option(help="Working memory, as in 256MB or 4GB.")] = "256MB",
+    to: Annotated[Path | None, typer.Option("--out", help="Write a .csv (rank, index, score); default: print.")] = None,
+) -> None:
+    """Choose what to label next, from arrays in files."""
+    import askless
+
+    files.check_writable(to)
+    chosen = askless.acquire.make(strategy, **files.read_options(option or []))
+    given = {
+        "features": features,
+        "probs": probs,
+        "logits": logits,
+        "grad_sq": grad_sq,
+        "grad_dot": grad_dot,
+        "grad_sq_by_class": grad_sq_by_class,
+        "labelled": labelled,
+        "labels": labels,
+    }
+    loaded = files.read_arrays(arrays, given, chosen.needs)
+    with progress_bar(f"choosing by {strategy}", notes) as progress:
+        picks = askless.select(
+            chosen,
+            n,
+            seed=seed,
+            pool=pool,
+            max_memory=files.read_bytes(max_memory),
+            progress=progress,
+            **loaded,
+        )
+    if to is None:
+        typer.echo(files.picks_csv(picks), nl=False)
+    else:
+        files.write_text(to, files.picks_csv(picks))
+    where = f", written to {to}" if to else ""
+    notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}", highlight=False)
+    for name in ("lambda_min", "rank", "note"):
+        if name in picks.info:
+            value = picks.info[name]
+            notes.print(f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}", highlight=False)
+
+
+@app.command()
+def demo(
+    to: Annotated[Path, typer.Option("--out", help="Folder for report.html.")] = Path("demo"),
+    seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 10,
+) -> None:
+    """Compare ways of choosing on the digits that ship with scikit-learn; about a minute."""
+    from askless import demo as digits
+
+    with progress_bar("labelling digits", notes) as progress:
+        results = digits.compare(seeds=seeds, progress=progress)
+    out.print(digits.table(results))
+    report = digits.write_report(results, to)
+    out.print(f"Report: {report}", highlight=False)

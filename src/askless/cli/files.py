@@ -1,0 +1,153 @@
+"""Arrays, options and picks in files. Nothing is ever unpickled."""
+
+import ast
+import csv
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from askless.acquire import Selection
+from askless.errors import InputError, OptionError
+
+UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
+
+
+def read_arrays(archive: Path | None, given: dict[str, Path | None], needs: tuple[str, ...]) -> dict[str, Any]:
+    """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed."""
+    wanted = {*needs, "labelled", "labels"}
+    arrays: dict[str, Any] = {}
+    if archive is not None:
+        content = _load(archive)
+        if not isinstance(content, np.lib.npyio.NpzFile):
+            raise InputError(f"{archive}: expected a .npz archive, got a single array; pass it by name, as --features")
+        with content:
+            known = [name for name in content.files if name in given]
+            if not known:
+                raise InputError(
+                    f"{archive}: expected arrays named {', '.join(given)}, got {', '.join(content.files) or 'none'}"
+                )
+            for name in known:
+                if name in wanted:
+                    arrays[name] = _without_pickle(archive, lambda name=name: content[name])
+    for name, path in given.items():
+        if path is not None:
+            arrays[name] = read_column(path, name) if path.suffix.lower() in (".csv", ".txt") else _read_npy(path)
+    return arrays
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    array = _load(path)
+    if not isinstance(array, np.ndarray):
+        raise InputError(f"{path}: expected a single array (.npy), got an archive; pass it as --arrays")
+    return array
+
+
+def _load(path: Path) -> Any:
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    return _without_pickle(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+
+
+def _without_pickle(path: Path, load: Any) -> Any:
+    try:
+        return load()
+    except (ValueError, EOFError, OSError) as error:
+        if "pickle" in str(error).lower() or "object" in str(error).lower():
+            raise InputError(
+                f"{path}: expected plain numbers in numpy's format, got Python objects or another format, which askless "
+                "never unpickles; save them as a numeric array"
+            ) from None
+        raise InputError(f"{path}: cannot be read as a numpy file: {error}") from None
+
+
+def read_column(path: Path, name: str) -> np.ndarray:
+    """Whole numbers from a text file: the column `index` (for labelled) or `label` (for labels), or the only column."""
+    if name not in ("labelled", "labels"):
+        raise InputError(f"{path}: expected a .npy file for {name}, got {path.suffix}")
+    column = "index" if name == "labelled" else "label"
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file) if row]
+    if not rows:
+        return np.empty(0, dtype=np.int64)
+    place, start = 0, 0
+    if not _is_whole(rows[0][0]) or column in rows[0]:
+        header = [cell.strip() for cell in rows[0]]
+        if column in header:
+            place = header.index(column)
+        elif len(header) > 1:
+            raise InputError(f"{path}: expected a column {column!r}, got {', '.join(header)}")
+        start = 1
+    values = []
+    for line, row in enumerate(rows[start:], start=start + 1):
+        cell = row[place].strip() if place < len(row) else ""
+        if not _is_whole(cell):
+            raise InputError(f"{path}: expected a whole number in line {line}, got {cell!r}")
+        values.append(int(cell))
+    return np.array(values, dtype=np.int64)
+
+
+def _is_whole(text: str) -> bool:
+    return re.fullmatch(r"[+-]?\d+", text.strip()) is not None
+
+
+def read_options(pairs: list[str]) -> dict[str, Any]:
+    """["draws=500", "score=schur"] -> {"draws": 500, "score": "schur"}."""
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise OptionError(f"expected an option as name=value, got {pair!r}")
+        try:
+            options[name] = float(value) if value in ("inf", "nan") else ast.literal_eval(value)
+        except (ValueError, SyntaxError):
+            options[name] = {"true": True, "false": False}.get(value, value)
+    return options
+
+
+def read_bytes(text: str) -> int:
+    """A size such as 512MB in bytes.
+
+    >>> read_bytes("4GB") == 4 * 2**30
+    True
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]B)?", text.strip().upper())
+    if match is None:
+        raise OptionError(f"expected a size such as 256MB or 4GB, got {text!r}")
+    return int(float(match[1]) * UNITS[match[2] or ""])
+
+
+def picks_csv(picks: Selection) -> str:
+    """rank,index,score; the score is empty where the strategy does not score items."""
+    scores = picks.scores if picks.scores is not None else [None] * len(picks)
+    lines = [
+        f"{rank},{index},{'' if score is None else repr(float(score))}"
+        for rank, (index, score) in enumerate(zip(picks.indices.tolist(), scores, strict=True))
+    ]
+    return "\n".join(["rank,index,score", *lines]) + "\n"
+
+
+def check_writable(path: Path | None) -> None:
+    """Before a long search, not after it."""
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"{path}: the folder {path.parent} does not exist; make it, or choose another place")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes beside, then renames: a half-written file never replaces a whole one."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise

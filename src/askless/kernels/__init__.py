@@ -1,0 +1,29 @@
+"""A network and inputs in; features, gradient numbers and kernels out. Nothing else differentiates for selection."""
+
+# What the head sees
+from askless.kernels.features import Look, features, look
+
+# Gradients over the whole network, per example
+from askless.kernels.gradients import GradientStats, gradient_sq_by_class, gradient_stats
+from askless.kernels.head import find_head
+
+# Kernels, exact and sketched
+from askless.kernels.ntk import ntk
+from askless.kernels.projection import gradient_features
+
+# Slow and obviously right
+from askless.kernels.reference import jacobian, loss_gradients
+
+__all__ = [
+    "GradientStats",
+    "Look",
+    "features",
+    "find_head",
+    "gradient_features",
+    "gradient_sq_by_class",
+    "gradient_stats",
+    "jacobian",
+    "look",
+    "loss_gradients",
+    "ntk",
+]

@@ -1,0 +1,54 @@
+"""Looking at a network without disturbing it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from askless.errors import ModelError
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Evaluation mode inside; afterwards every submodule's flag and all that is global are as before.
+
+    The flags are set one by one: `model.eval()` may be overridden to do more (merge weights, say), and a model may
+    hold a mixture of flags that `model.train()` would flatten.
+    """
+    _refuse_batch_statistics(model)
+    flags = [(module, module.training) for module in model.modules()]
+    fast_attention = torch.backends.mha.get_fastpath_enabled()
+    # The fused attention route skips submodules and therefore their hooks.
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        for module, _ in flags:
+            module.training = False
+        with torch.random.fork_rng(devices=_cuda_devices(model)):
+            yield
+    finally:
+        for module, flag in flags:
+            module.training = flag
+        torch.backends.mha.set_fastpath_enabled(fast_attention)
+
+
+@contextmanager
+def differentiating(model: nn.Module) -> Iterator[None]:
+    """`evaluating`, with gradients on and attention written out, since the fused kernels lack vmap and forward mode."""
+    with evaluating(model), torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+def _cuda_devices(model: nn.Module) -> list[torch.device]:
+    return list({p.device for p in model.parameters() if p.device.type == "cuda"})
+
+
+def _refuse_batch_statistics(model: nn.Module) -> None:
+    for name, module in model.named_modules():
+        if isinstance(module, _BatchNorm) and module.running_mean is None:
+            raise ModelError(
+                f"expected batch norm with running statistics, got layer {name!r} with track_running_stats=False: "
+                "an example's output then depends on its batch; use track_running_stats=True, GroupNorm or LayerNorm"
+            )

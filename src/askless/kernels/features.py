@@ -1,0 +1,41 @@
+"""Features: what the head sees."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from askless.kernels.evaluation import evaluating
+from askless.kernels.head import find_head, listening
+from askless.kernels.inputs import Examples, batches, place_of
+
+
+class Look(NamedTuple):
+    """One pass over the pool."""
+
+    features: Tensor  # (N, d)
+    logits: Tensor  # (N, C)
+
+
+def features(model: nn.Module, x: Examples, *, head: str | nn.Module | None = None, batch_size: int = 256) -> Tensor:
+    """phi(x), the input of the head, (N, d) in the model's dtype. `head` as in `find_head`.
+
+    >>> net = nn.Sequential(nn.ReLU(), nn.Linear(2, 3))
+    >>> features(net, torch.tensor([[1.0, -1.0], [-2.0, 3.0]]))
+    tensor([[1., 0.],
+            [0., 3.]])
+    """
+    return look(model, x, head=head, batch_size=batch_size).features
+
+
+def look(model: nn.Module, x: Examples, *, head: str | nn.Module | None = None, batch_size: int = 256) -> Look:
+    """phi(x) and f(x) = W phi(x) + b of every example, in one pass.
+
+    The logits are the output of the head, also where the model goes on to a softmax and `head` was given.
+    """
+    pieces = batches(x, batch_size, place_of(model))
+    _, layer = find_head(model, x, head)
+    with evaluating(model), torch.no_grad(), listening(model, only=layer) as calls:
+        for batch in pieces:
+            model(batch)
+    return Look(torch.cat([call.input for call in calls]), torch.cat([call.output for call in calls]))

@@ -1,0 +1,130 @@
+"""The head: the last linear layer, whose input is the feature vector."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from askless.errors import ModelError
+from askless.kernels.evaluation import evaluating
+from askless.kernels.inputs import Examples, place_of, rows, some
+from askless.kernels.logits import described
+
+
+class Call(NamedTuple):
+    """One run of a linear layer."""
+
+    name: str
+    input: Tensor
+    output: Tensor
+
+
+def find_head(model: nn.Module, x: Examples, head: str | nn.Module | None = None) -> tuple[str, nn.Linear]:
+    """Name and module of the linear layer whose output is the model's output.
+
+    It is found in one forward pass of two examples of `x`: the last linear layer to run whose output equals the
+    model's, up to a reshape. Where that fails, as in a model that ends in a softmax, pass `head`, a module's name or
+    the module itself.
+
+    >>> net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> find_head(net, torch.zeros(5, 4))
+    ('2', Linear(in_features=3, out_features=2, bias=True))
+    """
+    probe = rows(x, 0, min(2, some(x)), place_of(model))
+    with evaluating(model), torch.no_grad(), listening(model) as calls:
+        output = model(probe)
+    call = _last_call(model, calls, output) if head is None else _call_of(named(model, head), calls)
+    _check_call(call, calls, len(probe))
+    return call.name, linear_layers(model)[call.name]
+
+
+def linear_layers(model: nn.Module) -> dict[str, nn.Linear]:
+    """The linear layers by name; a model that is itself one has the empty name."""
+    return {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+
+
+def named(model: nn.Module, head: str | nn.Module) -> str:
+    """The name of the linear layer that `head` names or is."""
+    linears = linear_layers(model)
+    if isinstance(head, str):
+        if head not in linears:
+            raise ModelError(f"expected head to name a linear layer, got {head!r}; available: {_listed(linears)}")
+        return head
+    for name, module in linears.items():
+        if module is head:
+            return name
+    raise ModelError(
+        f"expected head to be a linear layer of this model, got {type(head).__name__}; available: {_listed(linears)}"
+    )
+
+
+@contextmanager
+def listening(model: nn.Module, only: nn.Linear | None = None) -> Iterator[list[Call]]:
+    """The calls of the linear layers (or of one) made inside, in order, copied to the CPU: they may change in place."""
+    calls: list[Call] = []
+    handles = []
+    for name, module in linear_layers(model).items():
+        if only is None or module is only:
+
+            def note(_: nn.Module, args: Any, kwargs: Any, output: Tensor, name: str = name) -> None:
+                calls.append(Call(name, _copy(layer_input(args, kwargs)), _copy(output)))
+
+            handles.append(module.register_forward_hook(note, with_kwargs=True))
+    try:
+        yield calls
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The one input of a layer, given by position or by name."""
+    return args[0] if args else kwargs["input"]
+
+
+def _last_call(model: nn.Module, calls: list[Call], output: Any) -> Call:
+    for call in reversed(calls):
+        if isinstance(output, Tensor) and _same(call.output, output):
+            return call
+    ran = [call.name for call in calls]
+    if not isinstance(output, Tensor):
+        got = described(output)
+    else:
+        got = f"a tensor of shape {tuple(output.shape)} that no linear layer put out (a softmax or scaling after it?)"
+    raise ModelError(
+        f"expected the model to return the output of a linear layer, got {got}; "
+        f'pass head="name", one of the linear layers that ran: {_listed(ran)}'
+    )
+
+
+def _call_of(name: str, calls: list[Call]) -> Call:
+    for call in reversed(calls):
+        if call.name == name:
+            return call
+    ran = [call.name for call in calls]
+    raise ModelError(f"expected layer {name!r} to run in a forward pass, it did not; those that ran: {_listed(ran)}")
+
+
+def _check_call(call: Call, calls: list[Call], n: int) -> None:
+    times = sum(other.name == call.name for other in calls)
+    if times > 1:
+        raise ModelError(f"expected the head {call.name!r} to run once, it ran {times} times; pass another head")
+    if call.input.ndim != 2 or len(call.input) != n:
+        raise ModelError(
+            f"expected the head {call.name!r} to get one feature vector per example, shape ({n}, d), "
+            f"got {tuple(call.input.shape)}; pool or flatten before it, or pass another head"
+        )
+
+
+def _same(a: Tensor, b: Tensor) -> bool:
+    return a.numel() == b.numel() and torch.allclose(a.reshape(b.shape), b.cpu(), rtol=0, atol=0, equal_nan=True)
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    return tensor.detach().to("cpu", copy=True)
+
+
+def _listed(names: Any) -> str:
+    return ", ".join(repr(name) for name in dict.fromkeys(names)) or "none"

@@ -1,0 +1,102 @@
+"""Examples from a tensor, an array or a dataset, batch by batch, where the model is."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from askless.errors import InputError
+
+
+class Examples(Protocol):
+    """A tensor, an array, or anything with a length whose items are x or (x, y, ...)."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: Any, /) -> Any: ...
+
+
+class Place(NamedTuple):
+    device: torch.device
+    dtype: torch.dtype
+
+
+def place_of(model: nn.Module) -> Place:
+    """Where the model's numbers live: device and floating dtype of its first parameter, else buffer."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        if tensor.is_floating_point():
+            return Place(tensor.device, tensor.dtype)
+    return Place(torch.device("cpu"), torch.get_default_dtype())
+
+
+def count(x: Examples) -> int:
+    """How many examples, also none."""
+    if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")) or isinstance(x, dict | str):
+        raise InputError(
+            f"expected a tensor, an array or a dataset with a length, got {type(x).__name__}; collect it into one first"
+        )
+    if getattr(x, "ndim", 1) == 0:
+        raise InputError("expected examples along the first axis, got a single number; pass an array of examples")
+    return len(x)
+
+
+def some(x: Examples) -> int:
+    """How many examples, at least one."""
+    n = count(x)
+    if n == 0:
+        raise InputError("expected at least one example, got none; check what was passed as x")
+    return n
+
+
+def rows(x: Examples, start: int, stop: int, place: Place) -> Tensor:
+    """Examples start..stop-1 as one tensor on the model's device; floats in its dtype, whole numbers as they are."""
+    if isinstance(x, Tensor):
+        batch = _plain(x[start:stop])
+    elif isinstance(x, np.ndarray):
+        batch = _tensor(x[start:stop])
+    else:
+        batch = _stack([_first(x[i]) for i in range(start, stop)])
+    return batch.to(place.device, place.dtype if batch.is_floating_point() else batch.dtype)
+
+
+def batches(x: Examples, size: int, place: Place) -> Iterator[Tensor]:
+    """All examples in order, `size` at a time. (A DataLoader would draw from the global generator.)"""
+    check_size("batch_size", size)
+    n = count(x)
+    return (rows(x, start, min(start + size, n), place) for start in range(0, n, size))
+
+
+def check_size(name: str, size: int) -> None:
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {size!r}")
+
+
+def _plain(x: Tensor) -> Tensor:
+    """Without history; a tensor made in inference mode is copied, since autograd refuses it."""
+    return x.clone() if x.is_inference() else x.detach()
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    if array.dtype.kind not in "biufc":
+        raise InputError(f"expected an array of numbers, got dtype {array.dtype}; convert it to float or int")
+    return torch.from_numpy(np.array(array))  # a copy: the array may be read-only
+
+
+def _first(item: Any) -> Tensor:
+    x = item[0] if isinstance(item, tuple | list) else item
+    if isinstance(x, Tensor):
+        return _plain(x)
+    if isinstance(x, np.ndarray | np.generic | int | float):
+        return _tensor(np.asarray(x))
+    raise InputError(
+        f"expected items x or (x, y, ...) with x a tensor or array, got {type(x).__name__}; transform it to a tensor"
+    )
+
+
+def _stack(items: list[Tensor]) -> Tensor:
+    shapes = {tuple(item.shape) for item in items}
+    if len(shapes) > 1:
+        raise InputError(f"expected items of one shape, got {sorted(shapes)}; resize or pad them to one shape")
+    return torch.stack(items)

@@ -1,0 +1,84 @@
+"""Per-example gradient numbers from one forward pass, at the memory of one layer's gradient."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from askless.kernels.head import layer_input
+from askless.kernels.logits import Labelling, class_logits, cross_entropy
+from askless.kernels.survey import Site
+
+OnDelta = Callable[[Site, Tensor, Tensor], None]  # site, input, gradient over the output
+
+
+class Sums(NamedTuple):
+    """Sums over some layers, for m labels of each of n examples."""
+
+    labels: Tensor  # (n, m)
+    sq: Tensor  # (n, m) float64
+    dot: Tensor | None  # (n, m) float64
+
+
+def one_pass(
+    model: nn.Module,
+    sites: tuple[Site, ...],
+    batch: Tensor,
+    labelling: Labelling,
+    along: Mapping[str, Tensor] | None,
+) -> Sums:
+    """||g||^2 and g . G over the parameters of the sites, g = grad CE(f(x), y): one forward pass, m backward passes.
+
+    The parameters are constants here, so autograd spends nothing on their gradients; what passes through a layer on
+    the way back is reduced at once by the layer's rules. `along` holds G by parameter name.
+    """
+    n, column = len(batch), 0
+
+    def reduce(site: Site, a: Tensor, delta: Tensor) -> None:
+        for local, name in site.parameters.items():
+            rule = site.rules.weight if local == "weight" else site.rules.bias
+            s, d = rule(site.layer, a, delta, None if along is None else along[name])
+            sq[:, column] += s
+            if dot is not None and d is not None:
+                dot[:, column] += d
+
+    logits, leaves = _forward(model, sites, batch, reduce)
+    labels = labelling(logits.detach())
+    m = labels.shape[1]
+    sq = torch.zeros(n, m, dtype=torch.float64, device=batch.device)
+    dot = None if along is None else torch.zeros_like(sq)
+    if logits.requires_grad:
+        for column in range(m):
+            loss = cross_entropy(logits, labels[:, column])
+            torch.autograd.grad(loss, leaves, allow_unused=True, retain_graph=column < m - 1)
+    return Sums(labels, sq, dot)
+
+
+def _forward(
+    model: nn.Module, sites: tuple[Site, ...], batch: Tensor, on_delta: OnDelta
+) -> tuple[Tensor, list[Tensor]]:
+    """The logits, and the tensors to differentiate by so that the backward pass meets every site."""
+    leaves: list[Tensor] = []
+
+    def watch(site: Site) -> Any:
+        def hook(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Tensor | None:
+            if not torch.is_grad_enabled():  # the model cut this part off, its gradient is zero
+                return None
+            a = layer_input(args, kwargs).detach()
+            if not output.requires_grad:  # a first layer
+                leaves.append(output.detach().requires_grad_())
+                output = leaves[-1].clone()  # which an in-place ReLU may overwrite, as it may not a leaf
+            output.register_hook(lambda delta: on_delta(site, a, delta))
+            return output
+
+        return site.layer.register_forward_hook(hook, with_kwargs=True, prepend=True)
+
+    handles = [watch(site) for site in sites]
+    constants = {name: p.detach() for name, p in model.named_parameters()}
+    try:
+        return class_logits(functional_call(model, constants, (batch,))), leaves
+    finally:
+        for handle in handles:
+            handle.remove()

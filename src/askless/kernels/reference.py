@@ -1,0 +1,77 @@
+"""Gradients of single examples by plain autograd: slow and obviously right.
+
+The fast routes are tested against these, check themselves against them on the first examples of each call, and fall
+back to them.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from askless.errors import ModelError
+from askless.kernels.evaluation import differentiating
+from askless.kernels.inputs import Examples, place_of, rows, some
+from askless.kernels.logits import check_labels, class_logits, cross_entropy, one_logit
+
+Objective = Callable[[Tensor, Tensor], Tensor]  # logits (C,), label () -> ()
+
+
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that gradients are taken of, each once, in the order of all P-vectors here."""
+    chosen = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    if not chosen:
+        raise ModelError("expected a model with trainable parameters, got none; set requires_grad on some of them")
+    return chosen
+
+
+def gradient(
+    model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, x: Tensor, label: Tensor
+) -> Tensor:
+    """grad of objective(f(x), label) over the parameters, (P,), for one example x without batch axis."""
+    value = objective(class_logits(model(x[None]))[0], label)
+    tensors = list(parameters.values())
+    if not value.requires_grad:
+        grads = [torch.zeros_like(p) for p in tensors]
+    else:
+        grads = list(torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True))
+    return torch.cat([g.detach().flatten() for g in grads])
+
+
+def gradients(
+    model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, batch: Tensor, labels: Tensor
+) -> Tensor:
+    """The same for every example of a batch, one after the other, (b, P)."""
+    each = [gradient(model, parameters, objective, x, label) for x, label in zip(batch, labels, strict=True)]
+    return torch.stack(each)
+
+
+def jacobian(model: nn.Module, x: Examples) -> Tensor:
+    """grad f_c(x_i) over all trainable parameters, (n, C, P), one backward pass for every logit of every example."""
+    with differentiating(model):
+        batch = rows(x, 0, some(x), place_of(model))
+        C = _logits(model, batch).shape[1]
+        parameters = trainable(model)
+        labels = torch.arange(C, device=batch.device).expand(len(batch), C)
+        J = [gradients(model, parameters, one_logit, batch, labels[:, c]) for c in range(C)]
+    return torch.stack(J, dim=1).cpu()
+
+
+def loss_gradients(model: nn.Module, x: Examples, labels: Any = None) -> Tensor:
+    """grad CE(f(x_i), y_i) over all trainable parameters, (n, P); y_i = argmax f(x_i) where labels is None."""
+    with differentiating(model):
+        batch = rows(x, 0, some(x), place_of(model))
+        logits = _logits(model, batch)
+        y = logits.argmax(1) if labels is None else check_labels(labels, *logits.shape).to(batch.device)
+        return gradients(model, trainable(model), cross_entropy, batch, y).cpu()
+
+
+def tolerance(dtype: torch.dtype) -> float:
+    """How far, relatively, a fast route may be from the reference and still be trusted."""
+    return {torch.float64: 1e-6, torch.float32: 1e-3}.get(dtype, 5e-2)
+
+
+def _logits(model: nn.Module, batch: Tensor) -> Tensor:
+    with torch.no_grad():
+        return class_logits(model(batch))

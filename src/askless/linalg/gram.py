@@ -1,0 +1,142 @@
+"""The score of a set of rows: (numerical rank, smallest non-zero eigenvalue) of its Gram matrix.
+
+NPC and CRC maximise lambda_min of K = Phi Phi^T over the labelled rows and a candidate batch. Once there are more rows
+than columns that eigenvalue is zero for every candidate, and what a program sees is rounding noise; "the smallest
+positive eigenvalue" instead rewards duplicates, whose zeros it throws away. So sets are compared lexicographically: first
+by rank, then by the smallest eigenvalue that counts towards it, both in float64.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Score(NamedTuple):
+    """What a set of rows is worth; `tol` is the smallest difference in `value` that is not rounding."""
+
+    rank: int
+    value: float
+    tol: float
+
+
+class BatchScores(NamedTuple):
+    """One `Score` per candidate batch, as arrays of length m."""
+
+    rank: Tensor
+    value: Tensor
+    tol: Tensor
+
+    def at(self, i: int) -> Score:
+        return Score(int(self.rank[i]), float(self.value[i]), float(self.tol[i]))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows [phi, 1] of a pool (the 1 only with `bias`, unit length with `normalize`), read a few at a time.
+
+    With `outside` (r, p), orthonormal rows, what lies in their span is taken away.
+    """
+
+    features: np.ndarray  # (N, d), any float type, never copied as a whole
+    bias: bool = True
+    normalize: bool = False
+    outside: Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    @property
+    def width(self) -> int:
+        return self.features.shape[1] + int(self.bias)
+
+    def take(self, positions: np.ndarray | slice) -> Tensor:
+        """The rows at `positions` in float64, shape (*positions.shape, width)."""
+        phi = torch.from_numpy(np.array(self.features[positions], dtype=np.float64))
+        if self.bias:
+            phi = torch.cat([phi, phi.new_ones(*phi.shape[:-1], 1)], dim=-1)
+        if self.normalize:
+            norm = phi.norm(dim=-1, keepdim=True)
+            phi = phi / torch.where(norm > 0, norm, 1.0)
+        if self.outside is not None:
+            for _ in range(2):  # the first projection leaves rounding inside the span
+                phi = phi - (phi @ self.outside.T) @ self.outside
+        return phi
+
+
+def rank_tolerance(n: int, p: int) -> float:
+    """Eigenvalues up to this times the largest one count as zero: max(n, p) * eps.
+
+    n rows make n eigenvalues, and each entry of K is a sum of p products.
+    """
+    return max(n, p) * EPS
+
+
+def spectrum_scores(eigenvalues: Tensor, n: int, p: int) -> BatchScores:
+    """Scores from ascending eigenvalues (m, k), k = min(n, p), of n x n Gram matrices of rows p wide."""
+    k = eigenvalues.shape[1]
+    if k == 0:
+        zero = eigenvalues.new_zeros(len(eigenvalues))
+        return BatchScores(zero.long(), zero, zero)
+    tol = rank_tolerance(n, p) * eigenvalues[:, -1].clamp(min=0)  # (m,)
+    rank = (eigenvalues > tol[:, None]).sum(1)
+    smallest = eigenvalues.gather(1, (k - rank).clamp(max=k - 1)[:, None])[:, 0]
+    return BatchScores(rank, torch.where(rank > 0, smallest, 0.0), tol)
+
+
+def gram_score(phi: Tensor) -> Score:
+    """(rank, smallest non-zero eigenvalue, its tolerance) of phi phi^T for rows phi (n, p).
+
+    Works on the smaller of phi phi^T (n x n) and phi^T phi (p x p): their non-zero eigenvalues are the same.
+
+    >>> gram_score(torch.tensor([[1.0, 0.0], [0.6, 0.8]])).value  # unit rows, inner product a: 1 - |a|
+    0.4...
+    >>> gram_score(torch.tensor([[1.0, 0.0], [1.0, 0.0]])).rank  # a duplicate adds no rank
+    1
+    """
+    phi = phi.double()
+    n, p = phi.shape
+    gram = phi @ phi.T if n <= p else phi.T @ phi
+    return spectrum_scores(torch.linalg.eigvalsh(gram)[None], n, p).at(0)
+
+
+def batch_spectra(fixed: Tensor, batch: Tensor) -> Tensor:
+    """Ascending eigenvalues (m, min(n, p)) of the Gram matrix of `fixed` (l, p) with each batch (m, q, p), n = l + q."""
+    m, q, p = batch.shape
+    l = len(fixed)
+    if l + q <= p:
+        gram = batch.new_empty(m, l + q, l + q)
+        gram[:, :l, :l] = fixed @ fixed.T
+        gram[:, l:, l:] = batch @ batch.mT
+        gram[:, l:, :l] = batch @ fixed.T  # (m, q, p) (p, l) -> (m, q, l)
+        gram[:, :l, l:] = gram[:, l:, :l].mT
+    else:
+        gram = fixed.T @ fixed + batch.mT @ batch  # (m, p, p)
+    return torch.linalg.eigvalsh(gram)
+
+
+def chunk_rows(l: int, q: int, p: int, max_memory: int) -> int:
+    """How many batches fit into `max_memory` bytes: their rows, their Gram matrices, and a working copy of each."""
+    side = min(l + q, p)
+    return max(1, max_memory // (8 * (2 * q * p + 3 * side * side + 1)))
+
+
+def score_batches(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28) -> BatchScores:
+    """The score of rows at `fixed` (l,) united with those of each batch (m, q): one eigendecomposition per batch."""
+    phi = rows.take(fixed)
+    n, p = len(fixed) + batches.shape[1], rows.width
+    step = chunk_rows(len(fixed), batches.shape[1], p, max_memory)
+    parts = [
+        spectrum_scores(batch_spectra(phi, rows.take(batches[i : i + step])), n, p)
+        for i in range(0, len(batches), step)
+    ]
+    return BatchScores(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+
+def beats(new: Score, old: Score) -> bool:
+    """Whether `new` is better than `old` by more than rounding: by rank first, then by value."""
+    return new.rank > old.rank or (new.rank == old.rank and new.value > old.value + old.tol)

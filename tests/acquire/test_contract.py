@@ -1,0 +1,98 @@
+"""The contract on every strategy, by name and with its options."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import askless as al
+from askless.acquire import STRATEGIES, Selection
+from askless.testing import check_strategy
+
+INF = float("inf")
+WITH_OPTIONS = [
+    al.NPC(draws=40, score="positive"),
+    al.NPC(draws=40, bias=False, normalize=True),
+    al.NPC(search="greedy"),
+    al.NPC(search="swap"),
+    al.CRC(group=3),
+    al.CRC(group=4, score="positive", normalize=True),
+    al.EGL(layers="all"),
+    al.EGL(bias=False),
+    al.DynamicAL(gamma=0),
+    al.DynamicAL(gamma=INF),
+    al.DynamicAL(redundancy="exact"),
+    al.DynamicAL(redundancy="penalise"),
+    al.ALBL(mode="exp4p", arms=(al.Random(), al.Margin())),
+    al.Confidence(on="logit"),
+    al.Margin(on="logit"),
+    al.Entropy(on="logit"),
+    al.TypiClust(max_clusters=3, max_members=4, neighbours=2, normalize=True),
+]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_strategy_keeps_the_contract(name):
+    check_strategy(al.NPC(draws=60) if name == "npc" else STRATEGIES[name].make())
+
+
+@pytest.mark.parametrize("strategy", WITH_OPTIONS, ids=repr)
+def test_every_option_keeps_the_contract(strategy):
+    check_strategy(strategy)
+
+
+def test_the_table_names_each_strategy_as_it_names_itself():
+    for name, info in STRATEGIES.items():
+        assert info.make().name == name
+        assert info.make.__doc__
+
+
+@dataclasses.dataclass(frozen=True)
+class Broken:
+    """A strategy with one fault, to see that the contract test can fail."""
+
+    fault: str
+    name = "broken"
+    needs = ("features",)
+
+    @property
+    def equivariant(self):
+        return self.fault == "position"
+
+    def select(self, view, n, rng):
+        free = view.unlabelled
+        match self.fault:
+            case "repeats":
+                return Selection(np.repeat(free[:1], n))
+            case "labelled":
+                return Selection(np.arange(n))
+            case "local positions":
+                return Selection(np.arange(n) + view.N - len(free) if n < len(free) else np.arange(n))
+            case "too few":
+                return Selection(free[: max(n - 1, 0)])
+            case "global randomness":
+                return Selection(np.random.default_rng().permutation(free)[:n])
+            case "writes":
+                view.features[0] += 1
+                return Selection(free[:n])
+            case "info":
+                return Selection(free[:n], None, {"array": np.zeros(2)})
+            case "position":
+                return Selection(free[:n])
+            case "one label needed":
+                return Selection(free[np.argsort(view.features[free] @ view.features[view.labelled[0]])][:n])
+        raise AssertionError(self.fault)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["repeats", "labelled", "local positions", "too few", "global randomness", "writes", "info", "position"],
+)
+def test_the_contract_finds(fault):
+    with pytest.raises((AssertionError, ValueError, TypeError)):
+        check_strategy(Broken(fault))
+
+
+def test_the_contract_finds_a_strategy_that_fails_without_labels():
+    with pytest.raises(IndexError):
+        check_strategy(Broken("one label needed"))

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+import askless as al
+from askless.linalg import Rows, gram_score
+from askless.rng import stream
+
+
+@pytest.mark.parametrize(
+    ("n_labelled", "n", "group", "d"), [(5, 12, 3, 30), (0, 10, 5, 8), (40, 12, 4, 10), (7, 11, 4, 16)]
+)
+def test_crc_equals_a_direct_loop_over_the_groups(n_labelled, n, group, d):
+    rng = np.random.default_rng(d)
+    features = rng.normal(size=(150, d))
+    labelled = rng.permutation(150)[:n_labelled]
+    picks = al.select(al.CRC(group=group), n, features=features, labelled=labelled, seed=2)
+
+    order = stream(2, "select").permutation(np.setdiff1d(np.arange(150), labelled))
+    groups = [order[i : i + group] for i in range(0, len(order) - group + 1, group)]
+    scores = [gram_score(Rows(features).take(np.concatenate([labelled, g]))) for g in groups]
+    ranked = sorted(range(len(groups)), key=lambda i: (-scores[i].rank, -scores[i].value))
+    expected = np.concatenate([groups[i] for i in ranked])[:n]
+    assert np.array_equal(picks.indices, expected)
+    assert picks.scores[0] == pytest.approx(scores[ranked[0]].value)
+    assert picks.info["groups"] == len(groups)
+
+
+def test_the_default_group_is_a_tenth_of_the_batch():
+    features = np.random.default_rng(0).normal(size=(100, 30))
+    assert al.select("crc", 20, features=features).info["group"] == 2
+    assert al.select("crc", 5, features=features).info["group"] == 1
+
+
+def test_the_remainder_joins_only_when_everything_is_taken():
+    features = np.random.default_rng(0).normal(size=(11, 30))
+    whole = al.select(al.CRC(group=4), 8, features=features, seed=0)
+    rest = al.select(al.CRC(group=4), 11, features=features, seed=0)
+    assert set(whole.indices) < set(rest.indices)
+    assert np.isnan(rest.scores[-3:]).all()
+    assert np.isfinite(rest.scores[:8]).all()
+
+
+def test_all_layer_features_of_a_network_can_be_judged():
+    import torch
+    from torch import nn
+
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3)).double()
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(40, 4)))
+    features = al.kernels.gradient_features(net, x, dim=60, seed=0)
+    picks = al.select(al.CRC(group=2, bias=False), 6, features=features, labelled=[0, 1])
+    assert len(picks) == 6

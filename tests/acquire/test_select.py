@@ -1,0 +1,171 @@
+"""`select`: what it promises of its result, and every message at the door."""
+
+import numpy as np
+import pytest
+import torch
+
+import askless as al
+
+F = np.random.default_rng(0).normal(size=(50, 5))
+P = np.random.default_rng(0).dirichlet(np.ones(3), size=50)
+
+
+def test_npc_reports_the_smallest_eigenvalue_over_labelled_and_picks():
+    picks = al.select("npc", 3, features=F, labelled=[4, 9], seed=0)
+    rows = np.hstack([F, np.ones((50, 1))])[[4, 9, *picks.indices]]
+    assert picks.info["lambda_min"] == pytest.approx(np.linalg.eigvalsh(rows @ rows.T)[0])
+    assert picks.info["rank"] == 5
+    assert picks.info["draws"] == 1000
+    assert picks.info["seconds"] > 0
+    assert picks.info["strategy"] == "npc"
+
+
+def test_a_seed_and_its_generator_decide_everything():
+    first = al.select("random", 5, pool=1000, seed=7).indices
+    assert np.array_equal(first, al.select("random", 5, pool=1000, seed=7).indices)
+    assert not np.array_equal(first, al.select("random", 5, pool=1000, seed=8).indices)
+    generator = np.random.default_rng(0)
+    one, two = (al.select("random", 5, pool=1000, seed=generator).indices for _ in range(2))
+    assert not np.array_equal(one, two)
+
+
+def test_nothing_touches_the_global_generators():
+    numpy_state, torch_state = np.random.get_state()[1].copy(), torch.random.get_rng_state()  # noqa: NPY002
+    for name in al.acquire.STRATEGIES:
+        al.select(
+            name,
+            5,
+            features=F,
+            probs=P,
+            logits=np.log(P),
+            grad_sq=F[:, 0] ** 2,
+            grad_dot=F[:, 1],
+            labelled=[1],
+            labels=[0],
+        )
+    assert np.array_equal(numpy_state, np.random.get_state()[1])  # noqa: NPY002
+    assert torch.equal(torch_state, torch.random.get_rng_state())
+
+
+def test_progress_is_reported_up_to_the_end():
+    seen = []
+    al.select("badge", 6, features=F, probs=P, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(i, 6) for i in range(1, 7)]
+
+
+def test_half_precision_and_whole_numbers_are_numbers_too():
+    for features in (F.astype(np.float16), (F * 10).astype(np.int32), torch.from_numpy(F).bfloat16()):
+        for name in ("npc", "coreset", "typiclust"):
+            assert len(al.select(name, 4, features=features).indices) == 4
+    assert len(al.select("badge", 4, features=F.astype(np.float16), probs=P.astype(np.float16))) == 4
+
+
+def test_arrays_that_are_not_needed_are_not_looked_at():
+    broken = np.full((50, 5), np.nan)
+    assert len(al.select("margin", 4, probs=P, features=broken)) == 4
+
+
+def test_small_memory_gives_the_same_picks():
+    arrays = {"features": F, "probs": P, "logits": np.log(P), "grad_sq": F[:, 0] ** 2, "grad_dot": F[:, 1]}
+    for name in al.acquire.STRATEGIES:
+        plenty = al.select(name, 6, labelled=[1, 2], labels=[0, 0], **arrays)
+        scarce = al.select(name, 6, labelled=[1, 2], labels=[0, 0], max_memory=1000, **arrays)
+        assert np.array_equal(plenty.indices, scarce.indices), name
+
+
+def with_row(array, row, value):
+    array = array.copy()
+    array[row, 0] = value
+    return array
+
+
+BAD = [
+    # (strategy, n, arrays, what the message must say)
+    ("margin", 51, {"probs": P}, "n = 51 exceeds the 50 unlabelled items; lower n or add data"),
+    ("margin", 49, {"probs": P, "labelled": [0, 1]}, "n = 49 exceeds the 48 unlabelled items"),
+    ("margin", -1, {"probs": P}, "n must be a whole number >= 0, got -1"),
+    ("margin", 2.5, {"probs": P}, "n must be a whole number >= 0, got 2.5"),
+    ("npc", 2, {"features": with_row(F, 17, np.nan)}, "features: expected finite numbers, got nan in row 17"),
+    ("npc", 2, {"features": with_row(F, 3, np.inf)}, "features: expected finite numbers, got inf in row 3"),
+    ("dynamical", 2, {"grad_sq": np.ones(50), "grad_dot": np.full(50, -np.inf)}, "grad_dot: .* got -inf in row 0"),
+    (
+        "dynamical",
+        2,
+        {"grad_sq": -np.ones(50), "grad_dot": np.ones(50)},
+        "grad_sq: expected squared norms >= 0, got -1",
+    ),
+    ("badge", 2, {"features": F, "probs": P[:40]}, "same number of rows, got features 50, probs 40"),
+    ("npc", 2, {"features": F, "pool": 49}, "same number of rows, got features 50, pool 49"),
+    ("npc", 2, {"features": F, "labelled": [50]}, "labelled: expected positions from 0 to 49, got 50 at place 0"),
+    ("npc", 2, {"features": F, "labelled": [3, -1]}, "labelled: expected positions from 0 to 49, got -1 at place 1"),
+    ("npc", 2, {"features": F, "labelled": [3, 4, 3]}, "labelled: expected each position once, got 3 2 times"),
+    ("npc", 2, {"features": F, "labelled": [0.5]}, "labelled: expected whole numbers, got an array of dtype float64"),
+    ("npc", 2, {"features": F, "labelled": np.ones(50, bool)}, "use np.flatnonzero"),
+    ("npc", 2, {"features": F, "labelled": [[1], [2]]}, r"labelled: expected one axis, got shape \(2, 1\)"),
+    ("npc", 2, {"features": F, "labelled": [1], "labels": [1, 2]}, "labels: expected one per labelled item, 1, got 2"),
+    ("npc", 2, {"features": F, "labelled": [1], "labels": [-1]}, "labels: expected whole numbers >= 0, got -1"),
+    ("margin", 2, {"probs": 2 * P}, "probs: expected rows >= 0 that sum to 1, got row 0 with sum 2"),
+    ("margin", 2, {"probs": P - 0.5}, "pass logits= if these are not probabilities"),
+    ("nonsense", 2, {"features": F}, "unknown strategy 'nonsense'; the known ones are random, confidence, margin"),
+    ("npc", 2, {"feature": F}, "unknown argument feature; the arrays are features, probs"),
+    ("badge", 2, {"features": F}, r"the strategy needs probs \(N, C\), which was not given; it needs features, probs"),
+    ("npc", 2, {"features": np.empty((0, 4))}, "the pool is empty"),
+    ("random", 0, {}, "expected at least one array of the pool, or pool=N"),
+    ("random", 0, {"pool": 0}, "the pool is empty"),
+    ("npc", 2, {"features": np.empty((5, 0))}, "features: expected at least one column"),
+    ("npc", 2, {"features": F[:, 0]}, r"features: expected shape \(N, d\), got \(50,\)"),
+    ("npc", 2, {"features": F.astype(object)}, "features: expected numbers, got an array of dtype object"),
+    ("npc", 2, {"features": [[1.0], [1.0, 2.0]]}, "features: expected rows of equal length"),
+    ("npc", 2, {"features": F, "seed": -1}, "seed must be a whole number >= 0"),
+    ("npc", 2, {"features": F, "max_memory": 0}, "max_memory must be a positive number of bytes"),
+    (al.NPC, 2, {"features": F}, "expected a strategy's name or an object such as NPC"),
+    (
+        al.EGL(layers="all"),
+        2,
+        {"probs": P, "grad_sq_by_class": F**2},
+        r"grad_sq_by_class: expected one column per class, shape \(50, 3\)",
+    ),
+    (
+        al.ALBL(state=al.select("albl", 1, features=F, probs=P).info["state"]),
+        2,
+        {"features": F, "probs": P, "labelled": [1]},
+        "needs labels",
+    ),
+    (al.NPC(score="schur"), 2, {"features": F, "labelled": range(9)}, "already span every direction"),
+]
+
+
+@pytest.mark.parametrize(("strategy", "n", "arrays", "message"), BAD, ids=[b[3][:50] for b in BAD])
+def test_bad_input_is_named(strategy, n, arrays, message):
+    with pytest.raises(al.InputError, match=message) as caught:
+        al.select(strategy, n, **arrays)
+    assert isinstance(caught.value, ValueError)
+    assert isinstance(caught.value, al.AsklessError)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: al.NPC(drawz=3), "NPC: got drawz; its options are draws, bias, normalize, score, search"),
+        (lambda: al.NPC(500), "NPC: got an option without its name"),
+        (lambda: al.Random(x=1), "its options are none"),
+        (lambda: al.NPC(score="best"), "NPC: score must be one of rank-aware, positive, schur, got 'best'"),
+        (lambda: al.NPC(search="x"), "search must be one of random, greedy, swap"),
+        (lambda: al.NPC(draws=0), "draws must be a whole number >= 1, got 0"),
+        (lambda: al.NPC(search="greedy", score="schur"), "works with score='rank-aware' only"),
+        (lambda: al.CRC(group=0), "CRC: group must be a whole number >= 1"),
+        (lambda: al.CRC(score="schur"), "CRC: score must be one of rank-aware, positive"),
+        (lambda: al.Margin(on="p"), "Margin: on must be one of prob, logit"),
+        (lambda: al.EGL(layers="first"), "EGL: layers must be one of last, all"),
+        (lambda: al.DynamicAL(gamma=-1), "gamma must be a number >= 0"),
+        (lambda: al.DynamicAL(redundancy="some"), "redundancy must be one of none, penalise, exact"),
+        (lambda: al.TypiClust(neighbours=0), "neighbours must be a whole number >= 1"),
+        (lambda: al.ALBL(arms=(al.Random(),)), "expected at least two arms, got 1"),
+        (lambda: al.ALBL(mode="ucb"), "mode must be one of badge, exp4p"),
+        (lambda: al.ALBL(horizon=0), "horizon must be a whole number >= 1"),
+        (lambda: al.ALBL(state={"log_weights": [0, 0, 0]}), "the state is of 3 arms, the strategy has 2"),
+    ],
+)
+def test_bad_options_are_named(make, message):
+    with pytest.raises(al.InputError, match=message):
+        make()

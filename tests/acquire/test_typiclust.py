@@ -1,0 +1,65 @@
+import numpy as np
+import pytest
+from sklearn.datasets import make_blobs
+from sklearn.neighbors import NearestNeighbors
+
+import askless as al
+from askless.acquire.typiclust import typicality
+
+
+def blobs(sizes, seed=0):
+    centres = 20 * np.eye(len(sizes), 8)
+    return make_blobs(sizes, centers=centres, cluster_std=1.0, random_state=seed)
+
+
+def test_with_no_labels_every_cluster_gives_one_item_largest_cluster_first():
+    x, y = blobs([80, 60, 40, 20])
+    picks = al.select("typiclust", 4, features=x)
+    assert y[picks.indices].tolist() == [0, 1, 2, 3]
+
+
+def test_covered_clusters_come_last():
+    x, y = blobs([80, 60, 40, 20])
+    labelled = [int(np.flatnonzero(y == c)[0]) for c in (0, 2)]
+    # |L| + n = 4 clusters, two of them covered
+    picks = al.select("typiclust", 2, features=x, labelled=labelled)
+    assert y[picks.indices].tolist() == [1, 3]
+
+
+def test_the_pick_of_a_cluster_is_its_most_typical_item():
+    x, y = blobs([50, 30])
+    picks = al.select("typiclust", 2, features=x)
+    for pick in picks.indices:
+        members = np.flatnonzero(y == y[pick])
+        distance, _ = NearestNeighbors(n_neighbors=21).fit(x[members]).kneighbors(x[members])
+        assert pick == members[distance[:, 1:].mean(axis=1).argmin()]
+
+
+def test_typicality_equals_scikit_learns_neighbours():
+    x = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    distance, _ = NearestNeighbors(n_neighbors=6).fit(x).kneighbors(x)
+    assert np.allclose(typicality(x, 5), 1 / distance[:, 1:].mean(axis=1), rtol=1e-4)
+
+
+def test_a_batch_beyond_the_number_of_clusters_takes_turns():
+    x, y = blobs([50, 50])
+    picks = al.select(al.TypiClust(max_clusters=2), 10, features=x)
+    assert np.bincount(y[picks.indices]).tolist() == [5, 5]
+
+
+def test_outliers_are_not_typical():
+    x, _ = blobs([60, 60])
+    x[0] += 6.0
+    picks = al.select("typiclust", 2, features=x)
+    assert 0 not in picks.indices
+
+
+def test_more_labels_than_clusters_may_hold_still_selects():
+    x, _ = blobs([60, 60])
+    picks = al.select(al.TypiClust(max_clusters=5), 50, features=x, labelled=range(40))
+    assert len(set(picks.indices.tolist())) == 50
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_clusters_of_one_or_two_have_a_typicality(size):
+    assert np.isfinite(typicality(np.arange(size, dtype=np.float32)[:, None], 20)).all()

@@ -1,0 +1,149 @@
+import csv
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import askless as al
+from askless.cli import main
+
+
+@pytest.fixture
+def arrays(tmp_path):
+    """Arrays in memory and in files, singly and in one archive."""
+    rng = np.random.default_rng(0)
+    made = {
+        "features": rng.normal(size=(80, 6)).astype(np.float32),
+        "probs": rng.dirichlet(np.ones(3), size=80),
+        "labelled": np.array([4, 9, 11]),
+    }
+    for name, array in made.items():
+        np.save(tmp_path / f"{name}.npy", array)
+    np.savez(tmp_path / "all.npz", **made)
+    (tmp_path / "labelled.csv").write_text("index,label\n4,0\n9,1\n11,0\n")
+    return made
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output and standard error of the command line."""
+    code = 0
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as exit_:
+        code = exit_.code or 0
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def read_picks(text):
+    rows = list(csv.DictReader(text.splitlines()))
+    assert [int(r["rank"]) for r in rows] == list(range(len(rows)))
+    return [int(r["index"]) for r in rows]
+
+
+def test_select_from_files_reproduces_select_from_arrays(capsys, arrays, tmp_path):
+    expected = al.select("npc", 5, features=arrays["features"], labelled=[4, 9, 11], seed=3).indices.tolist()
+    for labelled in ("labelled.npy", "labelled.csv"):
+        code, out, err = run(
+            capsys, "select", "--strategy", "npc", "-n", 5, "--features", tmp_path / "features.npy",
+            "--labelled", tmp_path / labelled, "--seed", 3,
+        )  # fmt: skip
+        assert code == 0
+        assert read_picks(out) == expected
+        assert "5 picks by npc" in err
+        assert "lambda_min" in err
+
+
+def test_select_from_one_archive_with_options_into_a_file(capsys, arrays, tmp_path):
+    strategy = al.NPC(draws=77, score="schur", normalize=True)
+    expected = al.select(strategy, 4, features=arrays["features"], labelled=[4, 9, 11]).indices.tolist()
+    code, out, err = run(
+        capsys, "select", "-n", 4, "--arrays", tmp_path / "all.npz", "--option", "draws=77", "--option", "score=schur",
+        "--option", "normalize=true", "--out", tmp_path / "picks.csv",
+    )  # fmt: skip
+    assert (code, out) == (0, "")
+    assert read_picks((tmp_path / "picks.csv").read_text()) == expected
+    assert "picks.csv" in err
+    assert [p.name for p in tmp_path.glob(".*")] == []
+
+
+def test_scores_are_written_where_there_are_some(capsys, arrays, tmp_path):
+    _, out, _ = run(capsys, "select", "--strategy", "margin", "-n", 2, "--probs", tmp_path / "probs.npy")
+    scores = [float(r["score"]) for r in csv.DictReader(out.splitlines())]
+    assert scores == al.select("margin", 2, probs=arrays["probs"]).scores.tolist()
+
+
+def test_strategies_lists_every_strategy_with_its_arrays(capsys):
+    code, out, _ = run(capsys, "strategies")
+    assert code == 0
+    for name in al.acquire.STRATEGIES:
+        assert name in out
+    for word in ("features", "probs", "grad_dot", "Ash et al."):
+        assert word in out
+
+
+def test_version_and_help(capsys):
+    assert run(capsys, "--version")[1].strip() == f"askless {al.__version__}"
+    code, out, _ = run(capsys, "--help")
+    assert code == 0
+    for command in ("select", "strategies", "demo"):
+        assert command in out
+
+
+BAD = [
+    (["select", "-n", 5, "--strategy", "nonsense"], 2, "the known ones are random, confidence"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "drawz=3"], 2, "NPC: got drawz; its options are"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "draws"], 2, "expected an option as name=value"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--max-memory", "lots"], 2, "expected a size such as 256MB"),
+    (["select", "-n", 5], 3, "needs features (N, d), which was not given"),
+    (["select", "-n", 500, "--features", "{}/features.npy"], 3, "n = 500 exceeds the 80 unlabelled items"),
+    (["select", "-n", 5, "--features", "{}/nowhere.npy"], 3, "no such file"),
+    (["select", "-n", 5, "--features", "{}/objects.npy"], 3, "never unpickles"),
+    (["select", "-n", 5, "--arrays", "{}/objects.npz"], 3, "never unpickles"),
+    (["select", "-n", 5, "--features", "{}/text.npy"], 3, "never unpickles"),
+    (["select", "-n", 5, "--features", "{}/cut.npy"], 3, "cannot be read as a numpy file"),
+    (["select", "-n", 5, "--features", "{}/all.npz"], 3, "pass it as --arrays"),
+    (["select", "-n", 5, "--arrays", "{}/features.npy"], 3, "expected a .npz archive"),
+    (["select", "-n", 5, "--arrays", "{}/other.npz"], 3, "expected arrays named features"),
+    (["select", "-n", 5, "--features", "{}/labelled.csv"], 3, "expected a .npy file for features"),
+    (
+        ["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/names.csv"],
+        3,
+        "expected a column 'index'",
+    ),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/words.csv"], 3, "line 3, got 'two'"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/gone.csv"], 3, "no such file"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}/no/picks.csv"], 3, "does not exist"),
+    (["select"], 2, "-n"),
+    (["selekt"], 2, "selekt"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "code", "message"), BAD, ids=[" ".join(map(str, b[0]))[:60] for b in BAD])
+def test_bad_input_ends_with_a_sentence_and_a_code(capsys, arrays, tmp_path, arguments, code, message):
+    np.save(tmp_path / "objects.npy", np.array([{"a": 1}, None], dtype=object))
+    np.savez(tmp_path / "objects.npz", features=np.array([{"a": 1}, None], dtype=object))
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    (tmp_path / "text.npy").write_text("this is not an array")
+    whole = (tmp_path / "features.npy").read_bytes()
+    (tmp_path / "cut.npy").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "names.csv").write_text("file,class\na.png,3\n")
+    (tmp_path / "words.csv").write_text("index\n1\ntwo\n")
+    got, _, err = run(capsys, *(str(a).format(tmp_path) for a in arguments))
+    assert got == code
+    assert message in err
+    assert "Traceback" not in err
+
+
+def test_the_installed_command_runs_without_developers_tools():
+    # Everything the command line imports is declared: with the developers' tools hidden it still starts.
+    script = (
+        "import sys\n"
+        "for name in ('pytest', 'xdist', 'ruff', 'mypy'): sys.modules[name] = None\n"
+        "from askless.cli import main\n"
+        "main(['strategies'])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "npc" in done.stdout

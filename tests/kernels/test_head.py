@@ -1,0 +1,96 @@
+import pytest
+import torch
+from torch import nn
+
+from askless.errors import ModelError
+from askless.kernels import features, find_head, look
+
+
+class Ending(nn.Module):
+    """Two linear layers and an ending of choice."""
+
+    def __init__(self, ending):
+        super().__init__()
+        self.body, self.head, self.spare = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(9, 9)
+        self.ending = ending
+
+    def forward(self, x):
+        phi = torch.relu(self.body(x))
+        return self.ending(self.head(input=phi), phi)
+
+
+X = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
+
+
+def test_the_head_is_the_last_linear_layer_of_every_network(case):
+    name, layer = find_head(case.model, case.x)
+    assert layer is dict(case.model.named_modules())[name]
+    assert layer.out_features == 3
+
+
+def test_the_head_may_be_reshaped_or_run_before_another_layer():
+    for ending in (lambda f, phi: f, lambda f, phi: f[:, :, None]):
+        assert find_head(model := Ending(ending), X) == ("head", model.head)
+    aside = Ending(lambda f, phi: f)
+    aside.ending = lambda f, phi: (aside.body(torch.zeros(6, 4)[: len(f)]), f)[1]
+    assert find_head(aside, X[:1])[0] == "head"
+
+
+def test_a_linear_model_is_its_own_head():
+    assert find_head(model := nn.Linear(4, 3), X) == ("", model)
+
+
+@pytest.mark.parametrize(
+    ("ending", "got"),
+    [
+        (lambda f, phi: f.softmax(1), r"a tensor of shape \(2, 3\) that no linear layer put out"),
+        (lambda f, phi: f.div_(2.0), r"a tensor of shape \(2, 3\) that no linear layer put out"),
+        (lambda f, phi: {"logits": f, "loss": None}, r"a dict with keys \['logits', 'loss'\]"),
+        (lambda f, phi: (f, phi), "a tuple of 2"),
+        (lambda f, phi: None, "an object of type NoneType"),
+    ],
+)
+def test_a_head_that_is_not_the_output_must_be_named(ending, got):
+    model = Ending(ending)
+    with pytest.raises(ModelError, match=f"got {got}.*pass head=\"name\".*ran: 'body', 'head'$"):
+        find_head(model, X)
+    assert find_head(model, X, "head") == find_head(model, X, model.head) == ("head", model.head)
+    phi, logits = look(model, X, head="head", batch_size=4)
+    torch.testing.assert_close(phi, torch.relu(model.body(X)).detach())
+    torch.testing.assert_close(logits, model.head(phi).detach())
+
+
+def test_a_head_that_is_not_there_is_refused():
+    model = Ending(lambda f, phi: f)
+    with pytest.raises(ModelError, match="to name a linear layer, got 'fc'; available: 'body', 'head', 'spare'"):
+        find_head(model, X, "fc")
+    with pytest.raises(ModelError, match="a linear layer of this model, got Linear; available: 'body'"):
+        find_head(model, X, nn.Linear(5, 3))
+    with pytest.raises(ModelError, match=r"expected layer 'spare' to run in a forward pass.*ran: 'body', 'head'"):
+        find_head(model, X, "spare")
+    with pytest.raises(ModelError, match="linear layers that ran: none"):
+        find_head(nn.ReLU(), X)
+
+
+def test_a_head_without_one_vector_per_example_is_refused():
+    with pytest.raises(ModelError, match=r"one feature vector per example, shape \(2, d\), got \(2, 7, 4\)"):
+        find_head(nn.Linear(4, 3), torch.zeros(6, 7, 4))
+    with pytest.raises(ModelError, match=r"shape \(2, d\), got \(14, 4\)"):
+        find_head(nn.Sequential(nn.Flatten(0, 1), nn.Linear(4, 3)), torch.zeros(6, 7, 4))
+    again = nn.Linear(4, 4)
+    with pytest.raises(ModelError, match="expected the head '0' to run once, it ran 2 times"):
+        find_head(nn.Sequential(again, again), X)
+
+
+def test_features_are_what_a_hook_on_the_head_sees(case):
+    name, layer = find_head(case.model, case.x)
+    seen = []
+    handle = layer.register_forward_pre_hook(lambda layer, args: seen.append(args[0]))
+    with torch.no_grad():
+        logits = case.model.eval()(case.x)
+    handle.remove()
+    torch.testing.assert_close(features(case.model, case.x, batch_size=4), seen[0])
+    both = look(case.model, case.x, head=name, batch_size=4)
+    torch.testing.assert_close(both.features, seen[0])
+    torch.testing.assert_close(both.logits, logits)
+    assert both.features.dtype == torch.float64

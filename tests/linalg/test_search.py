@@ -1,0 +1,86 @@
+"""The fast search against the eigenvalues of every candidate (METHODS 10.1)."""
+
+import numpy as np
+import pytest
+
+from askless.linalg import Rows, best_batch, best_batch_reference
+
+KINDS = (
+    "n < d+1",
+    "n = d+1",
+    "n > d+1",
+    "pool duplicates",
+    "labelled duplicates",
+    "empty labelled",
+    "low rank",
+    "tiny",
+)
+
+
+def problem(kind: str, seed: int):
+    """Features, labelled positions and candidate batches of one random problem."""
+    rng = np.random.default_rng([seed, KINDS.index(kind)])
+    d = int(rng.integers(4, 24))
+    q = int(rng.integers(1, 8))
+    n_labelled = {
+        "n < d+1": max(0, int(rng.integers(0, max(1, d + 1 - q)))),
+        "n = d+1": max(0, d + 1 - q),
+        "n > d+1": d + int(rng.integers(2, 40)),
+        "empty labelled": 0,
+    }.get(kind, int(rng.integers(2, d + 6)))
+    N = n_labelled + 40 + q
+    features = rng.normal(size=(N, d)) * rng.uniform(0.1, 3, size=d) + rng.normal(size=d)
+    if kind == "low rank":
+        features = features[:, : max(1, d // 3)] @ rng.normal(size=(max(1, d // 3), d))
+    if kind == "tiny":
+        features *= 1e-4
+    if kind == "pool duplicates":
+        features[n_labelled + 20 :] = features[n_labelled : n_labelled + len(features) - n_labelled - 20]
+    if kind == "labelled duplicates":
+        features[1] = features[0]
+    labelled = np.arange(n_labelled)
+    candidates = np.stack([n_labelled + rng.choice(N - n_labelled, q, replace=False) for _ in range(150)])
+    return Rows(features.astype(rng.choice([np.float32, np.float64]))), labelled, candidates
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(30))
+def test_fast_search_returns_the_batch_and_score_of_brute_force(kind, seed):
+    rows, labelled, candidates = problem(kind, seed)
+    slow = best_batch_reference(rows, labelled, [candidates])
+    fast = best_batch(rows, labelled, np.array_split(candidates, 3), len(candidates))
+    assert fast.place == slow.place
+    assert np.array_equal(fast.batch, slow.batch)
+    assert fast.score.rank == slow.score.rank
+    assert fast.score.value == pytest.approx(slow.score.value, rel=1e-9)
+
+
+def test_a_screen_of_one_candidate_at_a_time_changes_nothing():
+    rows, labelled, candidates = problem("n < d+1", 3)
+    plenty = best_batch(rows, labelled, [candidates], len(candidates))
+    scarce = best_batch(rows, labelled, [candidates], len(candidates), max_memory=1)
+    assert plenty.place == scarce.place
+
+
+@pytest.mark.parametrize(("n_labelled", "q"), [(20, 10), (0, 20), (120, 20)])
+def test_few_candidates_need_eigenvalues(n_labelled, q):
+    rng = np.random.default_rng(0)
+    rows = Rows(rng.normal(size=(2000, 64)))
+    candidates = rng.integers(n_labelled, 2000, size=(2000, q))
+    found = best_batch(rows, np.arange(n_labelled), [candidates], 2000)
+    assert found.scored < 200
+    assert found.place == best_batch_reference(rows, np.arange(n_labelled), [candidates]).place
+
+
+def test_search_stops_when_a_near_duplicate_pair_in_the_labelled_set_caps_every_candidate():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, 64))
+    features[1] = features[0] + 1e-9
+    labelled = np.arange(4)
+    candidates = rng.integers(4, 300, size=(500, 3))
+    seen = []
+    found = best_batch(
+        Rows(features), labelled, [candidates], 500, progress=lambda done, total: seen.append((done, total))
+    )
+    assert found.place == best_batch_reference(Rows(features), labelled, [candidates]).place
+    assert seen[-1] == (500, 500)

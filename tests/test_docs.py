@@ -1,0 +1,67 @@
+"""Every Python block in the README and in docs/ runs, top to bottom, each page in one namespace."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace: dict = {}
+    for block in blocks(page, "python"):
+        exec(compile(block, page.name, "exec"), namespace)
+
+
+def test_the_readme_has_examples():
+    assert blocks(ROOT / "README.md", "python")
+
+
+def test_every_command_line_in_the_docs_parses(tmp_path, monkeypatch, capsys):
+    """The askless lines of shell blocks run, in an empty folder that holds the files they name."""
+    import shlex
+
+    import numpy as np
+
+    from askless.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    arrays = {"features": rng.normal(size=(60, 8)), "probs": rng.dirichlet(np.ones(4), size=60)}
+    np.save("features.npy", arrays["features"])
+    np.save("probs.npy", arrays["probs"])
+    np.savez("pool.npz", **arrays)
+    Path("labelled.csv").write_text("index\n3\n8\n")
+    lines = [
+        line.removeprefix("$ ").split(" #")[0]
+        for page in PAGES
+        for block in blocks(page, "sh")
+        for line in block.replace("\\\n", " ").splitlines()
+        if line.removeprefix("$ ").startswith("askless ")
+    ]
+    assert len(lines) >= 3
+    for line in lines:
+        if line.startswith("askless demo"):
+            continue  # tested in test_demo.py
+        code = 0
+        try:
+            main(shlex.split(line)[1:])
+        except SystemExit as done:
+            code = done.code or 0
+        assert code == 0, f"{line}: {capsys.readouterr().err}"
+
+
+def test_the_methods_page_names_every_strategy():
+    from askless.acquire import STRATEGIES
+
+    text = (ROOT / "docs" / "methods.md").read_text()
+    for name in STRATEGIES:
+        assert f"`{name}`" in text

@@ -1,0 +1,56 @@
+"""Imports run downhill only: a module may import from the floors below it and from its own."""
+
+import ast
+from pathlib import Path
+
+import askless
+
+ROOT = Path(askless.__file__).parent
+FLOORS = [
+    {"errors"},
+    {"rng", "options"},
+    {"linalg"},
+    {"kernels", "acquire"},
+    {"testing", "demo"},
+    {"__init__"},
+    {"cli"},
+]
+FLOOR = {name: height for height, floor in enumerate(FLOORS) for name in floor}
+
+
+def room(path: Path) -> str:
+    """The package or module directly below askless."""
+    first = path.relative_to(ROOT).parts[0]
+    return first.removesuffix(".py")
+
+
+def imported_rooms(path: Path):
+    """(room, is inside a function) of every import of askless in a file."""
+    tree = ast.parse(path.read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            if node.module == "askless":
+                yield from ((a.name if (ROOT / a.name).exists() or (ROOT / f"{a.name}.py").exists() else "__init__")
+                            for a in node.names)  # fmt: skip
+            elif node.module and node.module.startswith("askless."):
+                yield node.module.split(".")[1]
+        elif isinstance(node, ast.Import):
+            for a in node.names:
+                if a.name == "askless" or a.name.startswith("askless."):
+                    yield [*a.name.split("."), "__init__"][1]
+
+
+def test_every_room_has_a_floor():
+    rooms = {room(p) for p in ROOT.rglob("*.py")}
+    assert rooms == set(FLOOR), f"tell tests/test_layers.py where {rooms ^ set(FLOOR)} belongs"
+
+
+def test_imports_run_downhill_only():
+    uphill = [
+        f"{path.relative_to(ROOT)} imports {below}"
+        for path in ROOT.rglob("*.py")
+        for below in imported_rooms(path)
+        if below != room(path) and not FLOOR[below] < FLOOR[room(path)]
+    ]
+    assert uphill == []
