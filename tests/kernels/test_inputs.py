@@ -35,6 +35,18 @@ def test_tensor_array_and_dataset_are_the_same_examples():
         assert torch.equal(features(model, kind), x)
 
 
+def test_several_items_are_read_in_one_go_where_the_dataset_can():
+    class Batched(Bare):
+        def __getitem__(self, i):
+            raise AssertionError("read one by one")
+
+        def __getitems__(self, indices):
+            return torch.from_numpy(self.x[indices])
+
+    x = torch.arange(12.0).reshape(4, 3)
+    assert torch.equal(features(nn.Linear(3, 2), Batched(x), batch_size=3), x)
+
+
 def test_floats_take_the_models_dtype_and_whole_numbers_keep_theirs():
     place = place_of(nn.Linear(1, 1).double())
     assert rows(np.zeros((2, 3), dtype=np.float32), 0, 2, place).dtype == torch.float64

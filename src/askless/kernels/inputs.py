@@ -56,6 +56,9 @@ def rows(x: Examples, start: int, stop: int, place: Place) -> Tensor:
         batch = _plain(x[start:stop])
     elif isinstance(x, np.ndarray):
         batch = _tensor(x[start:stop])
+    elif hasattr(x, "__getitems__"):  # torch's protocol for several items at once; a tensor is taken as the batch
+        items = x.__getitems__(list(range(start, stop)))
+        batch = items.detach() if isinstance(items, Tensor) else _stack([_first(item) for item in items])
     else:
         batch = _stack([_first(x[i]) for i in range(start, stop)])
     return batch.to(place.device, place.dtype if batch.is_floating_point() else batch.dtype)
