@@ -93,8 +93,8 @@ def gram_score(phi: Tensor) -> Score:
 
     Works on the smaller of phi phi^T (n x n) and phi^T phi (p x p): their non-zero eigenvalues are the same.
 
-    >>> gram_score(torch.tensor([[1.0, 0.0], [0.6, 0.8]])).value  # unit rows, inner product a: 1 - |a|
-    0.4...
+    >>> round(gram_score(torch.tensor([[1.0, 0.0], [0.6, 0.8]])).value, 6)  # unit rows, inner product a: 1 - |a|
+    0.4
     >>> gram_score(torch.tensor([[1.0, 0.0], [1.0, 0.0]])).rank  # a duplicate adds no rank
     1
     """
