@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from askless.acquire import Selection, Strategy, select
+from askless.errors import AsklessError
 
 CLASSES = 4
 KINDS = ("ordinary", "duplicated", "constant")
@@ -64,7 +65,10 @@ def check_strategy(strategy: Strategy) -> None:
 def choose(strategy: Strategy, n: int, arrays: dict[str, Any], seed: int = 0) -> Selection:
     """`select` with only the arrays that the strategy says it needs."""
     given = {name: arrays[name] for name in (*strategy.needs, "labelled", "labels")}
-    return select(strategy, n, seed=seed, pool=len(arrays["features"]), **given)
+    try:
+        return select(strategy, n, seed=seed, pool=len(arrays["features"]), **given)
+    except AsklessError as error:
+        raise AssertionError(f"n = {n}, {len(arrays['labelled'])} labelled: {error}") from error
 
 
 def check_selection(picks: Selection, n: int, N: int, labelled: np.ndarray, where: str) -> None:
@@ -79,7 +83,11 @@ def check_selection(picks: Selection, n: int, N: int, labelled: np.ndarray, wher
     if picks.scores is not None:
         assert picks.scores.shape == (n,), f"{where}: expected {n} scores, got shape {picks.scores.shape}"
         assert picks.scores.dtype == np.float64, f"{where}: scores must be float64, got {picks.scores.dtype}"
-    json.dumps(picks.info)
+        assert not np.isnan(picks.scores[:1]).any(), f"{where}: the best pick has no score"
+    try:
+        json.dumps(picks.info)
+    except TypeError as error:
+        raise AssertionError(f"{where}: info must be plain data, {error}") from None
 
 
 def check_same_seed(strategy: Strategy) -> None:
@@ -103,7 +111,10 @@ def check_inputs_untouched(strategy: Strategy) -> None:
     before = {k: v.copy() for k, v in arrays.items()}
     for array in arrays.values():
         array.setflags(write=False)
-    choose(strategy, 8, arrays)
+    try:
+        choose(strategy, 8, arrays)
+    except ValueError as error:
+        raise AssertionError(f"read-only arrays: {error}") from error
     for name, array in arrays.items():
         assert np.array_equal(array, before[name]), f"{name} was modified"
 

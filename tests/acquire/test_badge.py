@@ -44,6 +44,22 @@ def test_badge_equals_naive_k_means_plus_plus_given_the_same_draws(seed):
     )
 
 
+@pytest.mark.parametrize("gap", [6, 10, 14])
+def test_confident_predictions_in_float32_lose_no_digits(gap):
+    # 1 - p cancels in float32 unless it is taken before anything is multiplied.
+    rng = np.random.default_rng(gap)
+    logits = rng.normal(size=(300, 10)).astype(np.float32)
+    logits[np.arange(300), rng.integers(10, size=300)] += gap
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    probs, features = e / e.sum(axis=1, keepdims=True), rng.normal(size=(300, 16)).astype(np.float32)
+    g = materialised(features.astype(np.float64), probs.astype(np.float64))
+    for memory in (2**28, 10_000):
+        ours = GradientEmbeddings(features, probs, max_memory=memory)
+        exact = ((g - g[7]) ** 2).sum(axis=1)
+        assert np.allclose(ours.sq_distance_to(7), exact, rtol=1e-3, atol=1e-6 * exact.max())
+        assert np.allclose(ours.sq_norm, (g**2).sum(axis=1), rtol=1e-5)
+
+
 def test_factorised_norms_and_distances_equal_the_materialised_ones():
     features, probs = arrays()
     g = materialised(features, probs)

@@ -44,6 +44,14 @@ def test_near_duplicates_in_float32_are_told_apart():
     assert np.isfinite(picks.scores).all()
 
 
+def test_a_labelled_outlier_does_not_blur_the_rest():
+    rng = np.random.default_rng(0)
+    features = 1e-3 * rng.normal(size=(80, 4))
+    features[0] = 1e6
+    picks = al.select("coreset", 6, features=features, labelled=[0, 1])
+    assert picks.indices.tolist() == naive_furthest_first(features, [0, 1], 6)
+
+
 def test_copies_of_labelled_items_come_last():
     features = np.vstack([np.eye(4), np.eye(4), 5 * np.eye(4)]).astype(np.float32)
     picks = al.select("coreset", 8, features=features, labelled=range(4))

@@ -60,6 +60,41 @@ def test_half_precision_and_whole_numbers_are_numbers_too():
     assert len(al.select("badge", 4, features=F.astype(np.float16), probs=P.astype(np.float16))) == 4
 
 
+def test_probabilities_in_sixteen_bits_may_be_off_by_their_rounding():
+    logits = torch.from_numpy(np.random.default_rng(0).normal(size=(1000, 10)))
+    for dtype in (torch.bfloat16, torch.float16):
+        assert len(al.select("margin", 3, probs=logits.to(dtype).softmax(dim=1))) == 3
+
+
+def test_byte_order_and_long_doubles_change_nothing():
+    for dtype in (">f8", "longdouble"):
+        for name in ("npc", "coreset", "typiclust"):
+            plain = al.select(name, 5, features=F).indices
+            assert np.array_equal(plain, al.select(name, 5, features=F.astype(dtype)).indices)
+
+
+def test_a_strategy_that_breaks_its_promise_is_stopped():
+    class Wrong:
+        name = "wrong"
+        needs = ()
+
+        def __init__(self, picks):
+            self.picks = picks
+
+        def select(self, view, n, rng):
+            return al.Selection(self.picks)
+
+    for picks, message in (
+        (np.array([1.5, 2.5]), "must return int64 positions"),
+        ([1, 2], "must return int64 positions of shape"),
+        (np.array([3, 3]), "distinct unlabelled"),
+        (np.array([0, 3]), "distinct unlabelled"),
+        (np.array([3, 70]), "distinct unlabelled"),
+    ):
+        with pytest.raises(al.AsklessError, match=message):
+            al.select(Wrong(picks), 2, pool=10, labelled=[0])
+
+
 def test_arrays_that_are_not_needed_are_not_looked_at():
     broken = np.full((50, 5), np.nan)
     assert len(al.select("margin", 4, probs=P, features=broken)) == 4
@@ -79,6 +114,7 @@ def with_row(array, row, value):
     return array
 
 
+STATE = al.select("albl", 1, features=F, probs=P).info["state"]
 BAD = [
     # (strategy, n, arrays, what the message must say)
     ("margin", 51, {"probs": P}, "n = 51 exceeds the 50 unlabelled items; lower n or add data"),
@@ -115,7 +151,13 @@ BAD = [
     ("npc", 2, {"features": np.empty((5, 0))}, "features: expected at least one column"),
     ("npc", 2, {"features": F[:, 0]}, r"features: expected shape \(N, d\), got \(50,\)"),
     ("npc", 2, {"features": F.astype(object)}, "features: expected numbers, got an array of dtype object"),
-    ("npc", 2, {"features": [[1.0], [1.0, 2.0]]}, "features: expected rows of equal length"),
+    ("npc", 2, {"features": [[1.0], [1.0, 2.0]]}, "features: expected an array with rows of equal length"),
+    ("npc", 2, {"features": F * 1e160}, r"expected numbers up to 1e\+150 \(float64\).* in row 0; rescale"),
+    ("npc", 2, {"features": np.ma.masked_less(F, 0)}, "features: expected a plain array, got a masked one"),
+    ("npc", 2, {"features": torch.zeros(5, 2).to_sparse()}, "features: expected an array with rows of equal length"),
+    ("npc", 2, {"features": F, "labelled": [[1], [2, 3]]}, "labelled: expected an array"),
+    ("npc", 2, {"features": F, "max_memory": "256MB"}, "max_memory must be a positive number of bytes"),
+    ("random", 2, {"pool": "60"}, "pool: expected the number of items, got '60'"),
     ("npc", 2, {"features": F, "seed": -1}, "seed must be a whole number >= 0"),
     ("npc", 2, {"features": F, "max_memory": 0}, "max_memory must be a positive number of bytes"),
     (al.NPC, 2, {"features": F}, "expected a strategy's name or an object such as NPC"),
@@ -126,7 +168,7 @@ BAD = [
         r"grad_sq_by_class: expected one column per class, shape \(50, 3\)",
     ),
     (
-        al.ALBL(state=al.select("albl", 1, features=F, probs=P).info["state"]),
+        al.ALBL(state=STATE),
         2,
         {"features": F, "probs": P, "labelled": [1]},
         "needs labels",
@@ -163,7 +205,10 @@ def test_bad_input_is_named(strategy, n, arrays, message):
         (lambda: al.ALBL(arms=(al.Random(),)), "expected at least two arms, got 1"),
         (lambda: al.ALBL(mode="ucb"), "mode must be one of badge, exp4p"),
         (lambda: al.ALBL(horizon=0), "horizon must be a whole number >= 1"),
-        (lambda: al.ALBL(state={"log_weights": [0, 0, 0]}), "the state is of 3 arms, the strategy has 2"),
+        (lambda: al.ALBL(state={"log_weights": [0, 0, 0]}), "expected a state as info"),
+        (lambda: al.ALBL(state="x"), "expected a state as info"),
+        (lambda: al.ALBL(state=dict(STATE, log_weights=[0, 0, 0])), "the state is of 3 arms, the strategy has 2"),
+        (lambda: al.ALBL(arms=("margin", "coreset")), "expected arms that are strategies"),
     ],
 )
 def test_bad_options_are_named(make, message):

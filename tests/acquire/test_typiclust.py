@@ -41,6 +41,23 @@ def test_typicality_equals_scikit_learns_neighbours():
     assert np.allclose(typicality(x, 5), 1 / distance[:, 1:].mean(axis=1), rtol=1e-4)
 
 
+def test_copies_and_near_copies_are_the_most_typical():
+    rng = np.random.default_rng(0)
+    pairs = np.repeat(rng.normal(size=(50, 8)), 2, axis=0)
+    assert np.isinf(typicality(pairs, 1)).all()
+    x = rng.normal(size=(400, 8))
+    x[:30] = x[0] + 1e-4 * rng.normal(size=(30, 8))
+    by_differences = np.sort(np.linalg.norm(x[:30, None] - x[None], axis=2), axis=1)[:, 1:6].mean(axis=1)
+    assert np.allclose(typicality(x, 5)[:30], 1 / by_differences, rtol=1e-6)
+
+
+def test_a_large_offset_costs_no_digits():
+    x, _ = blobs([60, 40, 30])
+    near = al.select("typiclust", 3, features=x)
+    far = al.select("typiclust", 3, features=x * 1e-3 + 1e5)
+    assert np.array_equal(near.indices, far.indices)
+
+
 def test_a_batch_beyond_the_number_of_clusters_takes_turns():
     x, y = blobs([50, 50])
     picks = al.select(al.TypiClust(max_clusters=2), 10, features=x)

@@ -1,4 +1,5 @@
 import csv
+import json
 import subprocess
 import sys
 
@@ -68,6 +69,55 @@ def test_select_from_one_archive_with_options_into_a_file(capsys, arrays, tmp_pa
     assert [p.name for p in tmp_path.glob(".*")] == []
 
 
+def test_a_mark_and_blank_lines_in_a_csv_are_no_items(capsys, arrays, tmp_path):
+    from askless.cli.files import read_column
+
+    for text in (
+        "\ufeffindex,label\n4,0\n\n9,1\n",
+        "\ufeff4\n9\n",
+        "positions\n4\n9\n",
+        "\n4\n\n9\n",
+        "label,index\n0,4\n1,9\n",
+    ):
+        (tmp_path / "l.csv").write_text(text, encoding="utf-8")
+        assert read_column(tmp_path / "l.csv", "labelled").tolist() == [4, 9]
+    (tmp_path / "l.csv").write_text("\n4\n\nx\n")
+    with pytest.raises(al.InputError, match="line 4, got 'x'"):
+        read_column(tmp_path / "l.csv", "labelled")
+
+
+def test_a_pipe_is_written_through_and_not_replaced(capsys, arrays, tmp_path):
+    import os
+    import threading
+
+    os.mkfifo(tmp_path / "pipe")
+    read = []
+    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
+    reader.start()
+    run(capsys, "select", "-n", 2, "--features", tmp_path / "features.npy", "--out", tmp_path / "pipe")
+    reader.join(timeout=30)
+    assert (tmp_path / "pipe").is_fifo()
+    assert len(read_picks(read[0])) == 2
+    (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
+    run(capsys, "select", "-n", 2, "--features", tmp_path / "features.npy", "--out", tmp_path / "link.csv")
+    assert (tmp_path / "link.csv").is_symlink()
+    assert len(read_picks((tmp_path / "real.csv").read_text())) == 2
+
+
+def test_a_learning_strategy_keeps_its_memory_in_a_file(capsys, arrays, tmp_path):
+    common = ("--strategy", "albl", "-n", 3, "--arrays", tmp_path / "all.npz", "--state", tmp_path / "albl.json")
+    code, out, err = run(capsys, "select", *common)
+    assert code == 0, err
+    first = read_picks(out)
+    (tmp_path / "told.csv").write_text("index,label\n" + "".join(f"{i},0\n" for i in [4, 9, 11, *first]))
+    told = ("--labelled", tmp_path / "told.csv", "--labels", tmp_path / "told.csv")
+    code, out, err = run(capsys, "select", *common, *told)
+    assert code == 0, err
+    state = json.loads((tmp_path / "albl.json").read_text())
+    assert len(state["asked"]) == 6
+    assert not set(first) & set(read_picks(out))
+
+
 def test_scores_are_written_where_there_are_some(capsys, arrays, tmp_path):
     _, out, _ = run(capsys, "select", "--strategy", "margin", "-n", 2, "--probs", tmp_path / "probs.npy")
     scores = [float(r["score"]) for r in csv.DictReader(out.splitlines())]
@@ -115,6 +165,16 @@ BAD = [
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/words.csv"], 3, "line 3, got 'two'"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/gone.csv"], 3, "no such file"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}/no/picks.csv"], 3, "does not exist"),
+    (["select", "-n", 5, "--arrays", "{}/cut.npz"], 3, "cannot be read as a numpy file"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/latin.csv"], 3, "text file in UTF-8"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/huge.csv"], 3, "whole number in line 2"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/float.csv"], 3, "in line 1, got '3.0'"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/bare.csv"], 3, "name the columns"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}"], 3, "got a folder"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "name=x"], 2, "NPC: got name"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "draws={{[]:1}}"], 3, "draws must be"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--state", "{}/s.json"], 2, "NPC: got state"),
+    (["select", "-n", 5, "--strategy", "albl", "--state", "{}/words.csv"], 3, "expected a state that askless wrote"),
     (["select"], 2, "-n"),
     (["selekt"], 2, "selekt"),
 ]
@@ -128,6 +188,12 @@ def test_bad_input_ends_with_a_sentence_and_a_code(capsys, arrays, tmp_path, arg
     (tmp_path / "text.npy").write_text("this is not an array")
     whole = (tmp_path / "features.npy").read_bytes()
     (tmp_path / "cut.npy").write_bytes(whole[: len(whole) // 2])
+    zipped = (tmp_path / "all.npz").read_bytes()
+    (tmp_path / "cut.npz").write_bytes(zipped[: len(zipped) // 2])
+    (tmp_path / "latin.csv").write_bytes(b"index\n\xe9\n")
+    (tmp_path / "huge.csv").write_text("index\n99999999999999999999\n")
+    (tmp_path / "float.csv").write_text("3.0\n8\n")
+    (tmp_path / "bare.csv").write_text("0,3\n1,8\n")
     (tmp_path / "names.csv").write_text("file,class\na.png,3\n")
     (tmp_path / "words.csv").write_text("index\n1\ntwo\n")
     got, _, err = run(capsys, *(str(a).format(tmp_path) for a in arguments))

@@ -120,6 +120,20 @@ class NotForVmap(nn.Module):
         return self.head(h if float(h.detach().sum()) > 1e9 else torch.tanh(h))
 
 
+class Gated(nn.Module):
+    """Only some examples, told by their first number, pass through the expert."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expert, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        routed = torch.nonzero(x[:, 0] > 0)[:, 0]
+        if len(routed):
+            x = x.clone().index_put((routed,), torch.tanh(self.expert(x[routed])))
+        return self.head(x)
+
+
 def mlp() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(8, 6), nn.ReLU(inplace=True), nn.Linear(6, 3))
 
@@ -208,6 +222,7 @@ CASES = {
         RawParameter, (4,), other={"scale", "odd.weight", "odd.bias", "unused.weight", "unused.bias"}
     ),
     "not for vmap": Case(NotForVmap, (4,), other={"shift"}),
+    "gated": Case(Gated, (4,), other={"expert.weight", "expert.bias"}),
 }
 
 

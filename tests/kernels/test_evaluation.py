@@ -34,6 +34,23 @@ class Dropping(nn.Module):
         return self.head(self.body(x))
 
 
+class Counting(Dropping):
+    """Writes to buffers whether it trains or not: in place, by replacement, behind autograd's back."""
+
+    def __init__(self):
+        super().__init__()
+        for name in ("runs", "replaced", "hidden"):
+            self.register_buffer(name, torch.tensor(3))
+        self.register_buffer("mean", torch.ones(4), persistent=False)
+
+    def forward(self, x):
+        self.runs += 1
+        self.replaced = self.replaced + 1
+        self.hidden.data += 1
+        self.mean.mul_(0.9)
+        return super().forward(x)
+
+
 class Breaks(Dropping):
     def forward(self, x):
         assert not any(module.training for module in self.modules())
@@ -47,7 +64,8 @@ def state(model):
         "grad": [None if p.grad is None else p.grad.tolist() for p in model.parameters()],
         "requires_grad": [p.requires_grad for p in model.parameters()],
         "values": [tensor.tolist() for tensor in model.state_dict().values()],
-        "identity": [id(p) for p in model.parameters()],
+        "identity": [id(p) for p in (*model.parameters(), *model.buffers())],
+        "buffers": [buffer.tolist() for buffer in model.buffers()],
         "generators": (torch.get_rng_state().tolist(), str(np.random.get_state()), random.getstate()),  # noqa: NPY002
         "attention": torch.backends.mha.get_fastpath_enabled(),
         "math only": (torch.backends.cuda.flash_sdp_enabled(), torch.backends.cuda.mem_efficient_sdp_enabled()),
@@ -56,7 +74,7 @@ def state(model):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("kind", [Dropping, Breaks])
+@pytest.mark.parametrize("kind", [Dropping, Breaks, Counting])
 def test_a_network_is_left_as_it_was_found(name, kind):
     model = kind()
     model.body[1].eval()  # a mixture of flags
@@ -87,6 +105,29 @@ def test_gradients_switched_off_outside_make_no_difference(net, name, off):
     with off():
         off = FUNCTIONS[name](case.model, case.x.clone())
     torch.testing.assert_close(on, off, rtol=0, atol=0)
+
+
+def test_buffers_nobody_wrote_to_are_not_touched_and_caches_may_grow():
+    class Caches(nn.Linear):
+        def forward(self, x):
+            self.cache, self.reach = torch.zeros(len(x)), len(x)
+            return super().forward(x)
+
+    model = Caches(2, 2)
+    model.register_buffer("cache", torch.zeros(1))
+    model.register_buffer("idle", torch.zeros(3))
+    features(model, torch.zeros(5, 2))
+    assert len(model.cache) == model.reach == 5
+    assert model.idle._version == 0
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_buffers_are_kept_in_inference_mode_too(name):
+    model, x = Counting(), torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    before = state(model)
+    with torch.inference_mode():
+        FUNCTIONS[name](model, x)
+    assert state(model) == before
 
 
 def test_an_overridden_eval_is_not_called():

@@ -91,6 +91,87 @@ def test_weights_used_behind_a_layers_back_are_found_and_done_exactly(caplog):
     assert "disagree with autograd" in caplog.text
 
 
+@pytest.fixture
+def all_ways():
+    """Every number of these examples in batches of four, with given and pseudo labels, against plain autograd."""
+
+    def check(model, x, labels):
+        g, h = loss_gradients(model, x, labels), loss_gradients(model, x)
+        stats = gradient_stats(model, x, labels, against=(x, None), batch_size=4)
+        close(stats.sq, g.square().sum(1))
+        close(stats.dot, g @ h.sum(0))
+        stats = gradient_stats(model, x, against=(x[:5], labels[:5]), batch_size=4)
+        close(stats.sq, h.square().sum(1))
+        close(stats.dot, h @ g[:5].sum(0))
+        expected = [loss_gradients(model, x, torch.full((len(x),), c)).square().sum(1) for c in range(3)]
+        close(gradient_sq_by_class(model, x, batch_size=4), torch.stack(expected, dim=1))
+
+    return check
+
+
+@pytest.mark.parametrize("routed", [0, 1, 2, 3])
+@pytest.mark.parametrize("seen", [True, False])
+def test_an_expert_that_gets_some_rows_of_a_later_batch_is_done_exactly(net, all_ways, caplog, routed, seen):
+    model = net("gated").model
+    x = torch.randn(100, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x[:, 0] = 1.0  # to the expert
+    at = [19, 39, 59, 79] if seen else [4, 5, 6, 7]  # among the examples of the self-check, or in the second batch only
+    x[at[routed:], 0] = -1.0
+    all_ways(model, x, torch.arange(100) % 3)
+    if not seen:
+        assert "the layer of expert.weight, expert.bias did not run once over all 4 examples of a batch" in caplog.text
+        assert len(caplog.records) == 3  # once in each call: the further batches take the exact route at once
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 9])
+@pytest.mark.parametrize(
+    "order",
+    [
+        lambda x: x[:, 0].argsort(),
+        lambda x: x[:, 0].argsort(descending=True),
+        lambda x: torch.arange(len(x)).flip(0),
+        lambda x: torch.arange(len(x)).roll(1),
+    ],
+)
+def test_a_network_that_reorders_its_examples_is_done_exactly(all_ways, caplog, order, n):
+    class Reorders(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+
+        def forward(self, x):
+            at = order(x)
+            return self.head(torch.tanh(self.body(x[at]))[at.argsort()])
+
+    torch.manual_seed(0)
+    model, x = Reorders().double(), torch.randn(n, 4, dtype=torch.float64)
+    for examples in (x, x[x[:, 0].argsort()]):
+        caplog.clear()
+        all_ways(model, examples, torch.arange(n) % 3)
+        assert "disagree with autograd" in caplog.text
+
+
+def test_a_layer_that_one_batch_runs_twice_and_another_not_at_all_is_done_exactly(all_ways, caplog):
+    class Moody(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+        def forward(self, x):
+            for _ in range(int(x[0, 0])):  # the same for all examples of a batch below
+                x = torch.tanh(self.body(x))
+            return self.head(x)
+
+    torch.manual_seed(0)
+    model, x = Moody().double(), torch.randn(101, 4, dtype=torch.float64)
+    x[:, 0] = 1.0
+    for times in (0, 2):
+        x[4:8, 0] = times
+        caplog.clear()
+        all_ways(model, x, torch.arange(101) % 3)
+        assert "did not run once" in caplog.text
+
+
 def test_layers_behind_a_cut_have_no_gradient():
     class Cut(nn.Module):
         def __init__(self):

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 
 from askless.errors import ModelError
-from askless.kernels import features, find_head, look
+from askless.kernels import features, find_head, look, ntk
 
 
 class Ending(nn.Module):
@@ -94,3 +94,20 @@ def test_features_are_what_a_hook_on_the_head_sees(case):
     torch.testing.assert_close(both.features, seen[0])
     torch.testing.assert_close(both.logits, logits)
     assert both.features.dtype == torch.float64
+
+
+@pytest.mark.parametrize(("inside", "outside"), [(torch.bfloat16, torch.float32), (torch.float32, torch.float16)])
+def test_the_head_is_found_behind_a_change_of_dtype(inside, outside):
+    model = Ending(lambda f, phi: f.to(outside)).to(inside)
+    assert find_head(model, X) == ("head", model.head)
+    phi, logits = look(model, X, batch_size=4)
+    assert phi.dtype == logits.dtype == inside
+    torch.testing.assert_close(features(model, X, batch_size=4), phi)
+    K = ntk(model, X)
+    torch.testing.assert_close(K, 3 * (phi.double() @ phi.double().T + 1))
+
+
+def test_whole_numbers_are_no_heads_output():
+    model = Ending(lambda f, phi: f.zero_().long())
+    with pytest.raises(ModelError, match="that no linear layer put out"):
+        find_head(model, X)

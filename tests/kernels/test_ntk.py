@@ -70,9 +70,10 @@ def test_float32_gradients_are_multiplied_in_float64(net):
     torch.testing.assert_close(ntk(case.model.float(), case.x, layers="all"), exact, rtol=1e-4, atol=1e-4)
 
 
-def test_a_model_that_vmap_refuses_is_looped_over(net, caplog):
+@pytest.mark.parametrize("name", ["not for vmap", "gated"])
+def test_a_model_that_vmap_refuses_is_looped_over(net, caplog, name):
     caplog.set_level(logging.INFO)
-    case = net("not for vmap")
+    case = net(name)
     ntk(case.model, case.x, layers="all")
     assert "looping over the examples" in caplog.text
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from askless.errors import InputError, ModelError
-from askless.kernels import gradient_features, jacobian, loss_gradients, ntk
+from askless.kernels import gradient_features, gradient_stats, jacobian, loss_gradients, ntk
 from askless.kernels.projection import direction
 from askless.kernels.reference import trainable
 
@@ -61,6 +61,22 @@ def test_the_width_is_rounded_up_to_whole_directions(net):
     case = net("mlp")
     assert gradient_features(case.model, case.x, 7).shape == (6, 9)  # 3 classes
     assert gradient_features(case.model, case.x, 7, of="loss").shape == (6, 7)
+
+
+def test_a_coarse_network_with_fine_logits_is_held_to_the_coarse_tolerance(caplog):
+    class Fine(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x).float()
+
+    torch.manual_seed(0)
+    model = Fine(nn.Linear(16, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3)).bfloat16()
+    x = torch.randn(20, 16)
+    z = gradient_features(model, x, 30)
+    assert z.dtype == torch.float32
+    exact = gradient_features(nn.Sequential(*model).float(), x, 30)
+    assert z.shape == exact.shape
+    assert (gradient_stats(model, x).sq - gradient_stats(model.float(), x).sq).abs().max() < 0.1 * z.square().sum()
+    assert not caplog.records
 
 
 def test_a_model_without_forward_mode_is_refused():

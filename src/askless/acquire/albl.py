@@ -12,6 +12,7 @@ from askless.errors import InputError
 from askless.options import check_choice, check_count, options
 
 DELTA = 0.1
+STATE = {"log_weights", "probabilities", "arm", "batch", "asked"}
 
 
 @options
@@ -42,9 +43,14 @@ class ALBL:
         check_count("ALBL", "horizon", self.horizon)
         if len(self.arms) < 2:
             raise InputError(f"ALBL: expected at least two arms, got {len(self.arms)}")
-        if self.state is not None and len(self.state.get("log_weights", ())) != len(self.arms):
+        for arm in self.arms:
+            if isinstance(arm, str | type) or not hasattr(arm, "select"):
+                raise InputError(f"ALBL: expected arms that are strategies, such as Margin(), got {arm!r}")
+        if self.state is not None and (not isinstance(self.state, dict) or not self.state.keys() >= STATE):
+            raise InputError(f"ALBL: expected a state as info['state'] has it, with {', '.join(sorted(STATE))}")
+        if self.state is not None and len(self.state["log_weights"]) != len(self.arms):
             raise InputError(
-                f"ALBL: the state is of {len(self.state.get('log_weights', ()))} arms, the strategy has {len(self.arms)}; "
+                f"ALBL: the state is of {len(self.state['log_weights'])} arms, the strategy has {len(self.arms)}; "
                 "go on with the arms that made the state, or start with state=None"
             )
 
@@ -87,7 +93,10 @@ class ALBL:
             "batch": batch.indices.tolist(),
             "asked": {**asked, **{str(i): c for i, c in chance.items()}},
         }
-        info = {"arm": self.arms[arm].name, "probabilities": p.tolist(), "state": state}
+        info: dict[str, Any] = {"arm": self.arms[arm].name, "probabilities": p.tolist(), "state": state}
+        K, T = len(self.arms), self.horizon
+        if self.mode == "exp4p" and 4 * K * math.log(K) > T:
+            info["note"] = f"{T} queries are few for {K} arms: p_min is capped at 1 / (2 K), and little can be learnt"
         return Selection(batch.indices, batch.scores, info)
 
     def _learn(self, view: View) -> tuple[np.ndarray, dict[str, float]]:

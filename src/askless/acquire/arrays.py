@@ -17,7 +17,8 @@ SHAPES = {
     "grad_sq_by_class": "(N, C)",
 }
 TILE = 2**24  # numbers looked at in one go
-SUM_TOLERANCE = 1e-3  # softmax outputs in float16 are off by about so much
+SUM_TOLERANCE = 1e-3  # of a row of probabilities
+SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 
 
 def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | None) -> View:
@@ -30,11 +31,13 @@ def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | Non
             raise InputError(
                 f"the strategy needs {name} {SHAPES[name]}, which was not given; it needs {', '.join(needs)}"
             )
-    per_item: dict[str, Any] = {k: as_array(k, v) for k, v in arrays.items() if v is not None and k in SHAPES}
+    per_item: dict[str, Any] = {
+        k: as_array(k, v, k in needs) for k, v in arrays.items() if v is not None and k in SHAPES
+    }
     N = pool_size({k: len(v) for k, v in per_item.items()}, pool)
     for name in needs:
         if name in per_item:
-            check_values(name, per_item[name])
+            check_values(name, per_item[name], narrow=is_narrow(arrays[name]))
     if {"probs", "grad_sq_by_class"} <= set(needs) and per_item["probs"].shape != per_item["grad_sq_by_class"].shape:
         raise InputError(
             f"grad_sq_by_class: expected one column per class, shape {per_item['probs'].shape} as probs has, got "
@@ -46,17 +49,28 @@ def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | Non
     return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, **per_item)
 
 
-def as_array(name: str, given: Any) -> np.ndarray:
+def plain_array(name: str, given: Any) -> np.ndarray:
+    """A numpy array of what came, or an error in words."""
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise InputError(f"{name}: expected a plain array, got a masked one; fill it, or drop the masked rows")
+    try:
+        if isinstance(given, torch.Tensor):
+            given = given.detach().cpu().resolve_conj().resolve_neg()
+            return (given.float() if given.dtype == torch.bfloat16 else given).numpy()
+        return np.asarray(given)
+    except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
+        got = f"{type(given).__name__}: {str(error).splitlines()[0]}"
+        raise InputError(f"{name}: expected an array with rows of equal length, got {got}") from None
+
+
+def is_narrow(given: Any) -> bool:
+    """Whether the numbers have 16 bits, and so sums of them few digits."""
+    return getattr(getattr(given, "dtype", None), "itemsize", 8) <= 2
+
+
+def as_array(name: str, given: Any, needed: bool) -> np.ndarray:
     """A numpy array of numbers with the number of axes that `name` has; the data are shared where possible."""
-    if isinstance(given, torch.Tensor):
-        given = given.detach().cpu()
-        given = given.float() if given.dtype == torch.bfloat16 else given
-        array = given.numpy()
-    else:
-        try:
-            array = np.asarray(given)
-        except ValueError as error:
-            raise InputError(f"{name}: expected rows of equal length, got {type(given).__name__}: {error}") from None
+    array = plain_array(name, given)
     if array.dtype.kind not in "fiub":
         raise InputError(
             f"{name}: expected numbers, got an array of dtype {array.dtype}; convert it, for example with "
@@ -66,12 +80,18 @@ def as_array(name: str, given: Any) -> np.ndarray:
         raise InputError(f"{name}: expected shape {SHAPES[name]}, got {array.shape}")
     if array.ndim == 2 and array.shape[1] == 0:
         raise InputError(f"{name}: expected at least one column, got shape {array.shape}")
-    return array if array.dtype.kind == "f" else array.astype(np.float64)
+    if not needed:
+        return array
+    if array.dtype.kind != "f" or array.dtype.itemsize > 8:
+        return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     """N, on which all arrays must agree."""
     if pool is not None:
+        if isinstance(pool, bool) or not isinstance(pool, int | np.integer):
+            raise InputError(f"pool: expected the number of items, got {pool!r}")
         lengths = {**lengths, "pool": int(pool)}
     if not lengths:
         raise InputError("expected at least one array of the pool, or pool=N, got none; pass for example features=F")
@@ -84,8 +104,10 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     return N
 
 
-def check_values(name: str, array: np.ndarray) -> None:
-    """No NaN or infinity; probabilities between 0 and 1 that sum to one; squared norms not negative."""
+def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
+    """No NaN or infinity, nothing too large to be squared; probabilities that sum to one; squared norms not negative."""
+    largest = {8: 1e150, 4: 1e18}.get(array.dtype.itemsize, np.inf)
+    tolerance = SUM_TOLERANCE_16_BIT if narrow else SUM_TOLERANCE
     step = max(1, TILE // (array.shape[1] if array.ndim == 2 else 1))
     for i in range(0, len(array), step):
         part = array[i : i + step]
@@ -94,8 +116,14 @@ def check_values(name: str, array: np.ndarray) -> None:
             row = i + int(np.argmin(finite.reshape(len(part), -1).all(axis=1)))
             bad = array[row] if array.ndim == 1 else array[row][~np.isfinite(array[row])][0]
             raise InputError(f"{name}: expected finite numbers, got {bad} in row {row}; remove or mend that row")
+        if name == "features" and max(part.max(), -part.min()) > largest:
+            row = i + int((np.abs(part) > largest).any(axis=1).argmax())
+            raise InputError(
+                f"features: expected numbers up to {largest:g} ({array.dtype}), whose squares can be added, got "
+                f"{np.abs(array[row]).max():.6g} in row {row}; rescale the features"
+            )
         if name == "probs":
-            wrong = (np.abs(part.sum(axis=1, dtype=np.float64) - 1) > SUM_TOLERANCE) | (part < 0).any(axis=1)
+            wrong = (np.abs(part.sum(axis=1, dtype=np.float64) - 1) > tolerance) | (part < 0).any(axis=1)
             if wrong.any():
                 row = i + int(wrong.argmax())
                 raise InputError(
@@ -141,7 +169,7 @@ def whole_numbers(name: str, given: Any) -> np.ndarray:
     """A flat int64 array; lists, arrays and tensors of whole numbers."""
     if given is None:
         return np.empty(0, dtype=np.int64)
-    array = given.detach().cpu().numpy() if isinstance(given, torch.Tensor) else np.asarray(given)
+    array = plain_array(name, given)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, View, dot_rows
+from askless.acquire.strategy import Selection, View
 from askless.options import options
 
 
@@ -12,9 +12,9 @@ class BADGE:
 
     The first pick has the largest norm; each next one is drawn with probability proportional to its squared distance to
     the nearest pick. The N x (C d) embeddings are never formed: with u = onehot(y^) - p,
-        ||g - g'||^2 = |u|^2 |phi|^2 + |u'|^2 |phi'|^2 - 2 (u.u') (phi.phi'),
-    and u.u' itself needs only p. Cost N (C + d) per pick, memory O(N) beside the arrays. Scores are the squared distances
-    at the moment of choice (the squared norm for the first).
+        ||g - g'||^2 = |u|^2 |phi|^2 + |u'|^2 |phi'|^2 - 2 (u.u') (phi.phi').
+    Cost N (C + d) per pick, memory O(N) beside the arrays (and u itself where `max_memory` has room for it). Scores are the
+    squared distances at the moment of choice (the squared norm for the first).
     """
 
     name = "badge"
@@ -57,31 +57,46 @@ class GradientEmbeddings:
 
     def __init__(self, features: np.ndarray, probs: np.ndarray, max_memory: int) -> None:
         self.features, self.probs = features, probs
-        self.step = max(1, max_memory // (8 * 2 * (features.shape[1] + probs.shape[1])))
-        self.predicted = np.empty(len(probs), dtype=np.int64)
-        self.p_predicted = np.empty(len(probs))
-        p_sq, phi_sq = np.empty(len(probs)), np.empty(len(probs))
-        for i in range(0, len(probs), self.step):
-            part = slice(i, i + self.step)
-            p, phi = probs[part].astype(np.float64), features[part].astype(np.float64)
-            self.predicted[part] = p.argmax(axis=1)
-            self.p_predicted[part] = p.max(axis=1)
-            p_sq[part] = np.einsum("ij,ij->i", p, p)
-            phi_sq[part] = np.einsum("ij,ij->i", phi, phi)
-        # |onehot - p|^2 = 1 - 2 p_y^ + |p|^2
-        self.sq_norm = np.maximum(1 - 2 * self.p_predicted + p_sq, 0) * phi_sq
+        self.step = max(1, max_memory // (8 * 4 * (features.shape[1] + probs.shape[1])))
+        self.sq_norm = np.empty(len(probs))
+        self.kept: np.ndarray | None = (
+            np.empty(probs.shape, dtype=_working(probs)) if probs.size * 16 <= max_memory else None
+        )
+        for part in self._parts():
+            u, phi = residual(probs[part]), features[part].astype(np.float64)
+            if self.kept is not None:
+                self.kept[part] = u
+            u = u.astype(np.float64)
+            self.sq_norm[part] = np.einsum("ij,ij->i", u, u) * np.einsum("ij,ij->i", phi, phi)
 
     def sq_distance_to(self, pick: int) -> np.ndarray:
         """||g - g_pick||^2 of every row, (N,)."""
-        y = self.predicted[pick]
-        p_pick, phi_pick = self.probs[pick], self.features[pick]
+        u_pick = residual(self.probs[pick : pick + 1])[0]
+        phi_pick = self.features[pick].astype(_working(self.features))
         out = np.empty(len(self.probs))
-        for i in range(0, len(out), self.step):
-            part = slice(i, i + self.step)
-            # u.u' = 1[y = y'] - p_y' - p'_y + p.p'
-            u_dot = (self.predicted[part] == y) - self.probs[part, y].astype(np.float64) - p_pick[self.predicted[part]]
-            u_dot += dot_rows(self.probs[part], p_pick)
-            phi_dot = dot_rows(self.features[part], phi_pick)
+        for part in self._parts():
+            u = residual(self.probs[part]) if self.kept is None else self.kept[part]
+            phi = self.features[part].astype(phi_pick.dtype, copy=False)
+            u_dot, phi_dot = (u @ u_pick).astype(np.float64), (phi @ phi_pick).astype(np.float64)
             out[part] = self.sq_norm[part] + self.sq_norm[pick] - 2 * u_dot * phi_dot
         out[pick] = 0.0
         return np.maximum(out, 0)
+
+    def _parts(self) -> list[slice]:
+        return [slice(i, i + self.step) for i in range(0, len(self.probs), self.step)]
+
+
+def residual(probs: np.ndarray) -> np.ndarray:
+    """p - onehot(y^) (k, C), the gradient's own sign; p_y^ - 1 is taken first, so that a confident row keeps its digits.
+
+    >>> residual(np.array([[0.25, 0.75]]))
+    array([[ 0.25, -0.25]])
+    """
+    u: np.ndarray = probs.astype(_working(probs), copy=True)
+    u[np.arange(len(u)), u.argmax(axis=1)] -= 1
+    return u
+
+
+def _working(array: np.ndarray) -> type:
+    """float64 stays, anything narrower is computed in float32."""
+    return np.float64 if array.dtype.itemsize >= 8 else np.float32

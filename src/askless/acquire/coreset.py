@@ -26,7 +26,8 @@ class Coreset:
         for i in range(n):
             pick = int(rng.choice(view.unlabelled)) if i == 0 and len(view.labelled) == 0 else int(nearest_sq.argmax())
             picks[i], scores[i] = pick, nearest_sq[pick]
-            lower_to_new_centre(nearest_sq, features, pick, view.max_memory)
+            to_pick = sq_distance_to_nearest(features, picks[i : i + 1], view.max_memory)
+            np.minimum(nearest_sq, to_pick, out=nearest_sq)
             nearest_sq[pick] = -np.inf
             view.report(i + 1, n)
         left = float(nearest_sq.max()) if len(nearest_sq) else -np.inf
@@ -36,38 +37,19 @@ class Coreset:
 def sq_distance_to_nearest(features: np.ndarray, centres: np.ndarray, max_memory: int = 2**28) -> np.ndarray:
     """Squared distance of every row (N, d) to the nearest row at `centres` (L,), (N,); infinite where L = 0.
 
-    By ||x||^2 + ||c||^2 - 2 x.c in float64 around the centres' mean, clipped at 0: float32 would lose near-duplicates.
-    """
-    N, d = features.shape
-    nearest = np.full(N, np.inf)
-    if len(centres) == 0:
-        return nearest
-    step = max(1, max_memory // (8 * 4 * d))
-    columns = max(1, max_memory // (8 * 4 * min(step, N)))
-    mean = np.mean([features[c].astype(np.float64) for c in centres[: min(len(centres), 1000)]], axis=0)
-    for j in range(0, len(centres), columns):
-        c = features[centres[j : j + columns]].astype(np.float64) - mean
-        c_sq = np.einsum("ij,ij->i", c, c)
-        for i in range(0, N, step):
-            x = features[i : i + step].astype(np.float64) - mean
-            sq = np.einsum("ij,ij->i", x, x)[:, None] + c_sq - 2 * (x @ c.T)  # (rows, columns)
-            np.minimum(nearest[i : i + step], np.maximum(sq.min(axis=1), 0), out=nearest[i : i + step])
-    return nearest
-
-
-def lower_to_new_centre(nearest_sq: np.ndarray, features: np.ndarray, centre: int, max_memory: int = 2**28) -> None:
-    """Replaces `nearest_sq` (N,) by its minimum with the squared distance to row `centre`, in place.
-
     By differences, so that nothing cancels, in the features' own float type (half precision in float32).
     """
-    dtype = np.float64 if features.dtype == np.float64 else np.float32
-    c = torch.from_numpy(np.array(features[centre], dtype=dtype))[None]
-    step = max(1, max_memory // (8 * features.shape[1]))
-    for i in range(0, len(features), step):
-        x = _as_tensor(features[i : i + step], dtype)
-        distance = torch.cdist(x, c, compute_mode="donot_use_mm_for_euclid_dist")[:, 0]
-        sq = distance.double().square().numpy()
-        np.minimum(nearest_sq[i : i + step], sq, out=nearest_sq[i : i + step])
+    nearest = np.full(len(features), np.inf)
+    dtype = np.float64 if features.dtype.itemsize >= 8 else np.float32
+    columns = max(1, max_memory // (4 * 8 * features.shape[1]))
+    for j in range(0, len(centres), columns):
+        c = torch.from_numpy(np.array(features[centres[j : j + columns]], dtype=dtype))
+        step = max(1, max_memory // (2 * 8 * (features.shape[1] + len(c))))
+        for i in range(0, len(features), step):
+            x = _as_tensor(features[i : i + step], dtype)
+            distance = torch.cdist(x, c, compute_mode="donot_use_mm_for_euclid_dist").amin(dim=1)
+            np.minimum(nearest[i : i + step], distance.double().square().numpy(), out=nearest[i : i + step])
+    return nearest
 
 
 def _as_tensor(rows: np.ndarray, dtype: type) -> torch.Tensor:

@@ -7,7 +7,7 @@ import numpy as np
 from askless.acquire.npc import smallest_positive, spectrum_info
 from askless.acquire.strategy import Selection, View
 from askless.linalg import Rows
-from askless.linalg.gram import batch_spectra, chunk_rows, spectrum_scores
+from askless.linalg.gram import spectra, spectrum_scores
 from askless.options import check_choice, check_count, options
 
 
@@ -50,16 +50,13 @@ class CRC:
 
     def _judge(self, rows: Rows, view: View, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Rank and eigenvalue of each group (m, size) with the labelled items; rank 0 for all where it does not count."""
-        phi = rows.take(view.labelled)
-        n, p = len(phi) + groups.shape[1], rows.width
+        n, p = len(view.labelled) + groups.shape[1], rows.width
         rank, value = np.zeros(len(groups), dtype=np.int64), np.empty(len(groups))
-        step = min(chunk_rows(len(phi), groups.shape[1], p, view.max_memory), 4096)
-        for i in range(0, len(groups), step):
-            eigenvalues = batch_spectra(phi, rows.take(groups[i : i + step]))
+        for where, eigenvalues in spectra(rows, view.labelled, groups, view.max_memory):
             if self.score == "positive":
-                value[i : i + step] = smallest_positive(eigenvalues, n, p)
+                value[where] = smallest_positive(eigenvalues, n, p)
             else:
                 scores = spectrum_scores(eigenvalues, n, p)
-                rank[i : i + step], value[i : i + step] = scores.rank, scores.value
-            view.report(min(i + step, len(groups)), len(groups))
+                rank[where], value[where] = scores.rank, scores.value
+            view.report(min(where.stop, len(groups)), len(groups))
         return rank, value

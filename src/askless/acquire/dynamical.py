@@ -4,7 +4,7 @@ from typing import Literal
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, View, dot_rows, top
+from askless.acquire.strategy import Selection, View, top
 from askless.options import check_choice, check_number, options
 
 
@@ -48,7 +48,8 @@ class DynamicAL:
         for i in range(n):
             picks[i] = scores.argmax()
             gains[i] = scores[picks[i]]
-            scores += weight * dot_rows(features, features[picks[i]])  # the sum over those chosen grows by one term
+            chosen = features[picks[i]].astype(np.float64)
+            scores += weight * view.by_rows(lambda g, chosen=chosen: g @ chosen, "features")  # one more term of the sum
             scores[picks[i]] = -np.inf
             view.report(i + 1, n)
         return Selection(picks, gains)

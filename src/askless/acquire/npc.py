@@ -11,7 +11,7 @@ from askless.acquire.draws import draw_batches
 from askless.acquire.strategy import Selection, View
 from askless.errors import InputError
 from askless.linalg import Rows, add_best, best_batch, gram_score, swap_until_stable
-from askless.linalg.gram import batch_spectra, chunk_rows, rank_tolerance
+from askless.linalg.gram import rank_tolerance, spectra
 from askless.options import check_choice, check_count, options
 
 
@@ -60,6 +60,8 @@ class NPC:
             batch, info = self._random_search(rows, view, n, rng)
         else:
             batch = self._greedy_search(rows, view, n, rng)
+        if self.search == "random" and n:
+            batch = most_new_first(rows, view.labelled, batch)
         return Selection(batch, None, info | spectrum_info(rows, view.labelled, batch))
 
     def _random_search(self, rows: Rows, view: View, n: int, rng: np.random.Generator) -> tuple[np.ndarray, dict]:
@@ -94,7 +96,12 @@ def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[s
     if len(labelled):
         info["cap"] = gram_score(rows.take(labelled)).value
     n = len(labelled) + len(batch)
-    if n > rows.width:
+    if union.rank < min(n, rows.width):
+        info["note"] = (
+            f"the {n} items span only {union.rank} directions (as far as float64 can tell): there are copies among them, or "
+            "the features are dependent, or tiny beside the bias; scaling the features, or normalize=True, may help"
+        )
+    elif n > rows.width:
         info["note"] = (
             f"{n} items exceed the {rows.width} columns of the kernel's features: the Gram matrix is singular for every "
             "batch, and its smallest non-zero eigenvalue is compared; a wider layer or gradient features avoid it"
@@ -102,18 +109,38 @@ def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[s
     return info
 
 
+def most_new_first(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> np.ndarray:
+    """The batch in the order in which each next item has most outside the span of the labelled and of those before it
+    (pivoted Gram-Schmidt), so that whoever labels only its beginning loses least."""
+    phi = rows.take(np.concatenate([labelled, batch]))
+    basis = torch.linalg.qr(phi[: len(labelled)].T)[0]  # (p, min(L, p))
+    left = phi[len(labelled) :]
+    for _ in range(2):  # twice is enough for orthogonality in float64
+        left = left - (left @ basis) @ basis.T
+    order: list[int] = []
+    free = torch.ones(len(batch), dtype=torch.bool)
+    largest = phi.square().sum(1).max()
+    for _ in range(len(batch)):
+        sq = left.square().sum(1)
+        # Rounded, so that what is equal but for rounding keeps the order in which it was drawn.
+        pick = int((sq / largest).round(decimals=9).masked_fill(~free, -1).argmax())
+        order.append(pick)
+        free[pick] = False
+        if sq[pick] > 1e-9 * largest:
+            axis = left[pick] / sq[pick].sqrt()
+            left = left - torch.outer(left @ axis, axis)
+    return batch[order]
+
+
 def best_by_smallest_positive(rows: Rows, view: View, candidates: Iterable[np.ndarray], draws: int) -> np.ndarray:
     """The first candidate with the largest smallest eigenvalue above rounding, whatever the rank (CRC's way)."""
     best, best_value, done = None, -np.inf, 0
-    phi = rows.take(view.labelled)
     for batches in candidates:
-        step = chunk_rows(len(phi), batches.shape[1], rows.width, view.max_memory)
-        for i in range(0, len(batches), step):
-            part = batches[i : i + step]
-            values = smallest_positive(batch_spectra(phi, rows.take(part)), len(phi) + part.shape[1], rows.width)
+        for where, eigenvalues in spectra(rows, view.labelled, batches, view.max_memory):
+            values = smallest_positive(eigenvalues, len(view.labelled) + batches.shape[1], rows.width)
             j = int(values.argmax())
             if float(values[j]) > best_value:
-                best, best_value = part[j], float(values[j])
+                best, best_value = batches[where][j], float(values[j])
         done += len(batches)
         view.report(done, draws)
     assert best is not None
@@ -134,11 +161,7 @@ def outside_span(rows: Rows, view: View) -> Rows:
     sq = sigma.square()
     v = vh[sq > rank_tolerance(*phi.shape) * sq.max()] if len(sq) else vh  # (r, p)
     outside = replace(rows, outside=v)
-    step = view.step(8 * 4 * rows.width)
-    parts = [slice(i, i + step) for i in range(0, len(rows), step)]
-    left = max(float(outside.take(part).square().sum(1).max()) for part in parts)
-    whole = max(float(rows.take(part).square().sum(1).max()) for part in parts)
-    if left <= rank_tolerance(*phi.shape) * whole:
+    if outside.largest_sq(view.max_memory) <= rank_tolerance(*phi.shape) * rows.largest_sq(view.max_memory):
         raise InputError(
             f"NPC(score='schur'): the {len(view.labelled)} labelled items already span every direction of the features "
             "that the pool has, so no batch adds anything; use score='rank-aware'"

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from askless.acquire.arrays import check_arrays
-from askless.acquire.strategy import Progress, Selection, Strategy
+from askless.acquire.strategy import Progress, Selection, Strategy, View
 from askless.acquire.table import make
-from askless.errors import InputError, OptionError
+from askless.errors import AsklessError, InputError, OptionError
 from askless.rng import Seed, stream
 
 
@@ -66,10 +66,21 @@ def select(
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
-    if max_memory < 1:
+    if isinstance(max_memory, bool) or not isinstance(max_memory, int | np.integer) or max_memory < 1:
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
     view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
     start = time.perf_counter()
     selection = chosen.select(view, int(n), stream(seed, "select"))
+    check_picks(chosen.name, selection, view, int(n))
     info = {"strategy": chosen.name} | selection.info | {"seconds": time.perf_counter() - start}
-    return dataclasses.replace(selection, indices=selection.indices.astype(np.int64, copy=False), info=info)
+    return dataclasses.replace(selection, info=info)
+
+
+def check_picks(name: str, selection: Selection, view: View, n: int) -> None:
+    """A strategy, also a user's own, returns n distinct unlabelled positions, or nobody sees its picks."""
+    picks = selection.indices
+    if not isinstance(picks, np.ndarray) or picks.dtype != np.int64 or picks.shape != (n,):
+        got = f"{picks.dtype} of shape {picks.shape}" if isinstance(picks, np.ndarray) else type(picks).__name__
+        raise AsklessError(f"the strategy {name} must return int64 positions of shape ({n},), got {got}")
+    if len(np.unique(picks)) < n or not np.isin(picks, view.unlabelled).all():
+        raise AsklessError(f"the strategy {name} must return distinct unlabelled positions of the pool, got {picks}")

@@ -80,13 +80,6 @@ class Strategy(Protocol):
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...
 
 
-def dot_rows(rows: np.ndarray, vector: np.ndarray) -> np.ndarray:
-    """rows (k, d) . vector (d,) -> (k,) in the rows' precision, half precision in float32."""
-    if rows.dtype == np.float16:
-        rows, vector = rows.astype(np.float32), vector.astype(np.float32)
-    return rows @ vector
-
-
 def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
     """The n positions of `allowed` with the highest scores (N,), ties in random order."""
     scores = np.asarray(scores, dtype=np.float64)[allowed]

@@ -41,7 +41,7 @@ STRATEGIES: dict[str, Info] = {
 }
 
 
-def make(name: str, **options: Any) -> Strategy:
+def make(name: str, /, **options: Any) -> Strategy:
     """The strategy called `name` with these options.
 
     >>> make("npc", draws=500).draws

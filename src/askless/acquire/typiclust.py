@@ -20,7 +20,8 @@ class TypiClust:
     Typicality = 1 / mean distance to the `neighbours` nearest items of the same cluster. At most `max_clusters` clusters;
     then, and where clusters run empty, further rounds take the next most typical item of each. In clusters of more than
     `max_members` items a random `max_members` of them stand for all, so that the cost stays below N max_members d.
-    Scores are typicalities. Works with zero labels; better from features of a pretrained network than from pixels.
+    Scores are typicalities. Beside `max_memory` it needs two float32 copies of the features (its own and k-means').
+    Works with zero labels; better from features of a pretrained network than from pixels.
     """
 
     neighbours: int = 20
@@ -78,18 +79,28 @@ class TypiClust:
         return items, np.concatenate([score[keep][order], np.zeros(len(others))])
 
 
-def rows_of(features: np.ndarray, positions: np.ndarray | slice, normalize: bool) -> np.ndarray:
-    """The rows in float32, of unit length with `normalize`."""
-    x: np.ndarray = np.asarray(features[positions], dtype=np.float32)
+def rows_of(features: np.ndarray, positions: np.ndarray, normalize: bool) -> np.ndarray:
+    """The rows in float64, of unit length with `normalize`."""
+    x: np.ndarray = features[positions].astype(np.float64)
     if normalize:
         norm = np.linalg.norm(x, axis=1, keepdims=True)
-        x = x / np.where(norm > 0, norm, np.float32(1))
+        x = x / np.where(norm > 0, norm, 1.0)
     return x
+
+
+def centred(features: np.ndarray, normalize: bool, step: int = 16_384) -> np.ndarray:
+    """All rows in float32 around their mean, which is taken away in float64: a large offset costs no digits."""
+    parts = [np.arange(i, min(i + step, len(features))) for i in range(0, len(features), step)]
+    mean = sum(rows_of(features, part, normalize).sum(axis=0) for part in parts) / len(features)
+    out = np.empty(features.shape, dtype=np.float32)
+    for part in parts:
+        out[part] = rows_of(features, part, normalize) - mean
+    return out
 
 
 def cluster_of_each(features: np.ndarray, k: int, normalize: bool, seed: Seed) -> np.ndarray:
     """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as the authors do."""
-    x = rows_of(features, slice(None), normalize)
+    x = centred(features, normalize)
     state = int(stream(seed, "k-means").integers(2**31 - 1))
     if k > 50 or len(x) > 50_000:
         means = MiniBatchKMeans(k, batch_size=4096, n_init=1, random_state=state)
@@ -103,19 +114,25 @@ def cluster_of_each(features: np.ndarray, k: int, normalize: bool, seed: Seed) -
 def typicality(x: np.ndarray, neighbours: int) -> np.ndarray:
     """1 / mean distance of each row (m, d) to its `neighbours` nearest other rows, (m,); infinite among copies.
 
-    >>> typicality(np.array([[0.0], [1.0], [3.0]], dtype=np.float32), 1)
+    By matrix products in float64; squared distances below their rounding count as 0.
+
+    >>> typicality(np.array([[0.0], [1.0], [3.0]]), 1)
     array([1. , 1. , 0.5])
     """
     m = len(x)
     k = min(neighbours, m - 1)
     if k < 1:
         return np.zeros(m)
-    points = torch.from_numpy(x - x.mean(axis=0))
+    points = torch.from_numpy(x - x.mean(axis=0)).double()
+    sq = points.square().sum(dim=1)
+    rounding = 8 * torch.finfo(torch.float64).eps * sq
     out = np.empty(m)
-    step = max(1, 2**25 // m)
+    step = max(1, 2**24 // m)
     for i in range(0, m, step):
-        distance = torch.cdist(points[i : i + step], points)
+        some = slice(i, i + step)
+        distance = sq[some, None] + sq - 2 * (points[some] @ points.T)  # squared, (step, m)
+        distance[distance < rounding[some, None] + rounding] = 0
         distance[torch.arange(len(distance)), torch.arange(i, i + len(distance))] = torch.inf
-        out[i : i + step] = distance.topk(k, largest=False).values.double().mean(dim=1).numpy()
+        out[some] = distance.topk(k, largest=False).values.sqrt().mean(dim=1).numpy()
     with np.errstate(divide="ignore"):
         return 1 / out

@@ -1,5 +1,6 @@
 """The commands."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -60,13 +61,20 @@ def select(
     option: Annotated[list[str] | None, typer.Option(help="Of the strategy, as in draws=5000; repeatable.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same picks.")] = 0,
     max_memory: Annotated[str, typer.Option(help="Working memory, as in 256MB or 4GB.")] = "256MB",
+    state: Annotated[
+        Path | None, typer.Option(help="Memory of a strategy that learns (albl): read and renewed.")
+    ] = None,
     to: Annotated[Path | None, typer.Option("--out", help="Write a .csv (rank, index, score); default: print.")] = None,
 ) -> None:
     """Choose what to label next, from arrays in files."""
     import askless
 
     files.check_writable(to)
-    chosen = askless.acquire.make(strategy, **files.read_options(option or []))
+    files.check_writable(state)
+    options = files.read_options(option or [])
+    if state is not None:
+        options["state"] = files.read_state(state)
+    chosen = askless.acquire.make(strategy, **options)
     given = {
         "features": features,
         "probs": probs,
@@ -92,6 +100,8 @@ def select(
         typer.echo(files.picks_csv(picks), nl=False)
     else:
         files.write_text(to, files.picks_csv(picks))
+    if state is not None:
+        files.write_text(state, json.dumps(picks.info["state"]))
     where = f", written to {to}" if to else ""
     notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}", highlight=False)
     for name in ("lambda_min", "rank", "note"):

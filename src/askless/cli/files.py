@@ -2,9 +2,12 @@
 
 import ast
 import csv
+import json
 import os
 import re
+import stat
 import tempfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +52,24 @@ def _read_npy(path: Path) -> np.ndarray:
 def _load(path: Path) -> Any:
     if not path.exists():
         raise InputError(f"{path}: no such file")
-    return _without_pickle(path, lambda: np.load(path, mmap_mode="r", allow_pickle=False))
+    return _without_pickle(path, lambda: _open_numpy(path))
+
+
+def _open_numpy(path: Path) -> Any:
+    """A mapped array, or an open archive; numpy itself leaves a broken archive's file open."""
+    with path.open("rb") as file:
+        archive = file.read(2) == b"PK"
+    if not archive:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    with zipfile.ZipFile(path):
+        pass
+    return np.load(path, allow_pickle=False)
 
 
 def _without_pickle(path: Path, load: Any) -> Any:
     try:
         return load()
-    except (ValueError, EOFError, OSError) as error:
+    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
         if "pickle" in str(error).lower() or "object" in str(error).lower():
             raise InputError(
                 f"{path}: expected plain numbers in numpy's format, got Python objects or another format, which askless "
@@ -69,31 +83,33 @@ def read_column(path: Path, name: str) -> np.ndarray:
     if name not in ("labelled", "labels"):
         raise InputError(f"{path}: expected a .npy file for {name}, got {path.suffix}")
     column = "index" if name == "labelled" else "label"
-    if not path.exists():
-        raise InputError(f"{path}: no such file")
-    with path.open(newline="", encoding="utf-8") as file:
-        rows = [row for row in csv.reader(file) if row]
+    try:
+        text = path.read_text(encoding="utf-8-sig")  # Excel writes a mark at the start
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{path}: expected a text file in UTF-8, which cannot be read: {error}") from None
+    reader = csv.reader(text.splitlines())
+    rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
     if not rows:
         return np.empty(0, dtype=np.int64)
-    place, start = 0, 0
-    if not _is_whole(rows[0][0]) or column in rows[0]:
-        header = [cell.strip() for cell in rows[0]]
-        if column in header:
-            place = header.index(column)
-        elif len(header) > 1:
-            raise InputError(f"{path}: expected a column {column!r}, got {', '.join(header)}")
-        start = 1
+    header = rows[0][1]
+    place = 0
+    if column in header:
+        place, rows = header.index(column), rows[1:]
+    elif len(header) > 1:
+        raise InputError(
+            f"{path}: expected a column {column!r}, got {', '.join(header)}; name the columns in the first line"
+        )
+    elif not any(character.isdigit() for character in header[0]):
+        rows = rows[1:]  # one column under another name
     values = []
-    for line, row in enumerate(rows[start:], start=start + 1):
-        cell = row[place].strip() if place < len(row) else ""
-        if not _is_whole(cell):
+    for line, row in rows:
+        cell = row[place] if place < len(row) else ""
+        if re.fullmatch(r"[+-]?[0-9]{1,18}", cell) is None:
             raise InputError(f"{path}: expected a whole number in line {line}, got {cell!r}")
         values.append(int(cell))
     return np.array(values, dtype=np.int64)
-
-
-def _is_whole(text: str) -> bool:
-    return re.fullmatch(r"[+-]?\d+", text.strip()) is not None
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
@@ -105,7 +121,7 @@ def read_options(pairs: list[str]) -> dict[str, Any]:
             raise OptionError(f"expected an option as name=value, got {pair!r}")
         try:
             options[name] = float(value) if value in ("inf", "nan") else ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
             options[name] = {"true": True, "false": False}.get(value, value)
     return options
 
@@ -134,20 +150,49 @@ def picks_csv(picks: Selection) -> str:
 
 def check_writable(path: Path | None) -> None:
     """Before a long search, not after it."""
-    if path is not None and not path.parent.is_dir():
+    if path is None:
+        return
+    if not path.parent.is_dir():
         raise InputError(f"{path}: the folder {path.parent} does not exist; make it, or choose another place")
+    if path.is_dir():
+        raise InputError(f"{path}: expected the name of a file, got a folder")
+    try:
+        if is_ordinary(path):
+            with tempfile.NamedTemporaryFile(dir=path.parent):
+                pass
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}; choose another place") from None
+
+
+def is_ordinary(path: Path) -> bool:
+    """Whether the path is free or a plain file, so that a rename may replace it; not a link, a pipe or a device."""
+    return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes beside, then renames: a half-written file never replaces a whole one."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    """Writes beside, then renames: a half-written file never replaces a whole one. Links and pipes are written through."""
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+        if not is_ordinary(path):
+            path.write_text(text, encoding="utf-8")
+            return
+        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}") from error
+
+
+def read_state(path: Path | None) -> dict[str, Any] | None:
+    """The memory of a strategy that has one, from an earlier call; None where there is none yet."""
+    if path is None or not path.exists():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected a state that askless wrote, got something else ({error})") from None

@@ -7,13 +7,14 @@ import torch
 from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.parameter import is_lazy
 
 from askless.errors import ModelError
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode inside; afterwards every submodule's flag and all that is global are as before.
+    """Evaluation mode inside; afterwards every submodule's flag, the buffers and all that is global are as before.
 
     The flags are set one by one: `model.eval()` may be overridden to do more (merge weights, say), and a model may
     hold a mixture of flags that `model.train()` would flatten.
@@ -26,7 +27,7 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     try:
         for module, _ in flags:
             module.training = False
-        with torch.random.fork_rng(devices=_cuda_devices(model)):
+        with torch.random.fork_rng(devices=_cuda_devices(model)), _keeping_buffers(model):
             yield
     finally:
         for module, flag in flags:
@@ -39,6 +40,31 @@ def differentiating(model: nn.Module) -> Iterator[None]:
     """`evaluating`, with gradients on and attention written out, since the fused kernels lack vmap and forward mode."""
     with evaluating(model), torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         yield
+
+
+@contextmanager
+def _keeping_buffers(model: nn.Module) -> Iterator[None]:
+    """Buffers that a forward pass writes to (a counter, a running mean of its own) get their values back.
+
+    Written in place or replaced, told by value: a write through `.data` leaves no trace in the version. One that was
+    replaced by another shape stays, a cache that grew: the model may have noted elsewhere how far it reaches.
+    """
+    kept = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None and not is_lazy(buffer) and buffer.layout == torch.strided
+    ]
+    try:
+        yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, value in kept:
+                now = module._buffers.get(name)
+                if now is not None and now is not buffer and now.shape == value.shape:
+                    module._buffers[name] = buffer
+                if buffer.shape == value.shape and not torch.equal(buffer, value):
+                    buffer.copy_(value)
 
 
 def _cuda_devices(model: nn.Module) -> list[torch.device]:

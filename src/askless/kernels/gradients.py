@@ -10,7 +10,7 @@ from askless.kernels.evaluation import differentiating
 from askless.kernels.inputs import Examples, batches, check_size, count, place_of, some
 from askless.kernels.logits import check_labels, class_logits, cross_entropy, every_class, known
 from askless.kernels.reference import trainable
-from askless.kernels.route import all_sums, choose_route
+from askless.kernels.route import choose_route, sums_by_batch
 
 
 class GradientStats(NamedTuple):
@@ -35,7 +35,8 @@ def gradient_stats(
     `dot` over u in S. An empty S gives zeros.
 
     The cost is about one forward and one backward pass. Layers without a rule (see `survey`), such as attention, add
-    the cost of whole gradients of their parameters.
+    the cost of whole gradients of their parameters; so do all layers of a network that sends examples through different
+    layers or changes their order.
 
     >>> net = nn.Linear(1, 2)
     >>> _ = net.weight.data.zero_(), net.bias.data.zero_()          # p = (1/2, 1/2), so |p - e_y|^2 = 1/2
@@ -51,9 +52,9 @@ def gradient_stats(
         route = choose_route(model, x)
         y = None if labels is None else check_labels(labels, n, route.classes)
         along = None if against is None else gradient_sum(model, *against, classes=route.classes, batch_size=batch_size)
-        parts = []
-        for i, batch in enumerate(batches(x, batch_size, place_of(model))):
-            parts.append(all_sums(model, route, batch, known(y, i * batch_size, len(batch)), along))
+        pieces = enumerate(batches(x, batch_size, place_of(model)))
+        labelled = ((batch, known(y, i * batch_size, len(batch))) for i, batch in pieces)
+        parts = list(sums_by_batch(model, route, labelled, along))
     sq = torch.cat([part.sq[:, 0] for part in parts]).cpu()
     dot = None if along is None else torch.cat([part.dot[:, 0] for part in parts if part.dot is not None]).cpu()
     return GradientStats(sq, dot)
@@ -67,7 +68,8 @@ def gradient_sq_by_class(model: nn.Module, x: Examples, *, batch_size: int = 128
     some(x)
     with differentiating(model):
         route = choose_route(model, x)
-        parts = [all_sums(model, route, b, every_class, None).sq for b in batches(x, batch_size, place_of(model))]
+        labelled = ((batch, every_class) for batch in batches(x, batch_size, place_of(model)))
+        parts = [sums.sq for sums in sums_by_batch(model, route, labelled, None)]
     return torch.cat(parts).cpu()
 
 

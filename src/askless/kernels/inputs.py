@@ -1,6 +1,6 @@
 """Examples from a tensor, an array or a dataset, batch by batch, where the model is."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -52,16 +52,15 @@ def some(x: Examples) -> int:
 
 def rows(x: Examples, start: int, stop: int, place: Place) -> Tensor:
     """Examples start..stop-1 as one tensor on the model's device; floats in its dtype, whole numbers as they are."""
-    if isinstance(x, Tensor):
-        batch = _plain(x[start:stop])
-    elif isinstance(x, np.ndarray):
-        batch = _tensor(x[start:stop])
-    elif hasattr(x, "__getitems__"):  # torch's protocol for several items at once; a tensor is taken as the batch
-        items = x.__getitems__(list(range(start, stop)))
-        batch = items.detach() if isinstance(items, Tensor) else _stack([_first(item) for item in items])
-    else:
-        batch = _stack([_first(x[i]) for i in range(start, stop)])
-    return batch.to(place.device, place.dtype if batch.is_floating_point() else batch.dtype)
+    return _taken(x, slice(start, stop), range(start, stop), place)
+
+
+def spread(x: Examples, k: int, place: Place) -> Tensor:
+    """The same of k examples, evenly from the first to the last; of all where there are fewer."""
+    n = some(x)
+    k = min(k, n)
+    at = [i * (n - 1) // max(1, k - 1) for i in range(k)]
+    return _taken(x, at, at, place)
 
 
 def batches(x: Examples, size: int, place: Place) -> Iterator[Tensor]:
@@ -74,6 +73,20 @@ def batches(x: Examples, size: int, place: Place) -> Iterator[Tensor]:
 def check_size(name: str, size: int) -> None:
     if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
         raise InputError(f"{name} must be a whole number of at least 1, got {size!r}")
+
+
+def _taken(x: Examples, at: slice | list[int], positions: Sequence[int], place: Place) -> Tensor:
+    """x[at], where `positions` are the same written out."""
+    if isinstance(x, Tensor):
+        batch = _plain(x[at])
+    elif isinstance(x, np.ndarray):
+        batch = _tensor(x[at])
+    elif hasattr(x, "__getitems__"):  # torch's protocol for several items at once; a tensor is taken as the batch
+        items = x.__getitems__(list(positions))
+        batch = items.detach() if isinstance(items, Tensor) else _stack([_first(item) for item in items])
+    else:
+        batch = _stack([_first(x[i]) for i in positions])
+    return batch.to(place.device, place.dtype if batch.is_floating_point() else batch.dtype)
 
 
 def _plain(x: Tensor) -> Tensor:

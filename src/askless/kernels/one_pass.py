@@ -9,9 +9,13 @@ from torch.func import functional_call
 
 from askless.kernels.head import layer_input
 from askless.kernels.logits import Labelling, class_logits, cross_entropy
-from askless.kernels.survey import Site
+from askless.kernels.survey import Shapes, Site, fits
 
 OnDelta = Callable[[Site, Tensor, Tensor], None]  # site, input, gradient over the output
+
+
+class Irregular(Exception):
+    """A site did not run once over the whole batch, as the rules need: its rows are not the examples."""
 
 
 class Sums(NamedTuple):
@@ -32,7 +36,8 @@ def one_pass(
     """||g||^2 and g . G over the parameters of the sites, g = grad CE(f(x), y): one forward pass, m backward passes.
 
     The parameters are constants here, so autograd spends nothing on their gradients; what passes through a layer on
-    the way back is reduced at once by the layer's rules. `along` holds G by parameter name.
+    the way back is reduced at once by the layer's rules. `along` holds G by parameter name. Where a network sends
+    only some of these examples through a site, or none, this raises `Irregular`.
     """
     n, column = len(batch), 0
 
@@ -61,12 +66,14 @@ def _forward(
 ) -> tuple[Tensor, list[Tensor]]:
     """The logits, and the tensors to differentiate by so that the backward pass meets every site."""
     leaves: list[Tensor] = []
+    calls: dict[nn.Module, list[Shapes]] = {site.layer: [] for site in sites}
 
     def watch(site: Site) -> Any:
         def hook(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Tensor | None:
+            a = layer_input(args, kwargs).detach()
+            calls[site.layer].append((a.shape, output.shape))
             if not torch.is_grad_enabled():  # the model cut this part off, its gradient is zero
                 return None
-            a = layer_input(args, kwargs).detach()
             if not output.requires_grad:  # a first layer
                 leaves.append(output.detach().requires_grad_())
                 output = leaves[-1].clone()  # which an in-place ReLU may overwrite, as it may not a leaf
@@ -78,7 +85,12 @@ def _forward(
     handles = [watch(site) for site in sites]
     constants = {name: p.detach() for name, p in model.named_parameters()}
     try:
-        return class_logits(functional_call(model, constants, (batch,))), leaves
+        logits = class_logits(functional_call(model, constants, (batch,)))
     finally:
         for handle in handles:
             handle.remove()
+    for site in sites:
+        if not fits(site.layer, calls[site.layer], len(batch)):
+            names = ", ".join(site.parameters.values())
+            raise Irregular(f"the layer of {names} did not run once over all {len(batch)} examples of a batch")
+    return logits, leaves

@@ -32,7 +32,7 @@ def gradient_rows(
         logger.info("vmap cannot take this model (%s); looping over the examples", str(error).split("\n")[0])
         return looped
     exact = looped(batch, labels)
-    if not bool((trial - exact).norm() <= tolerance(exact.dtype) * exact.norm()):
+    if not bool((trial - exact).norm() <= tolerance(model, exact) * exact.norm()):
         logger.info("vmap disagrees with autograd on this model; looping over the examples")
         return looped
     return mapped

@@ -101,7 +101,7 @@ def check_forward_mode(model: nn.Module, first: Tensor) -> int:
     w = torch.linspace(1, 2, C, dtype=Jv.dtype, device=Jv.device)
     g = reference.gradients(model, parameters, lambda f, _: f @ w, first, first)  # (n, P)
     off = Jv @ w - g @ torch.cat([piece.flatten() for piece in v.values()])
-    if not bool((off.abs() <= tolerance(Jv.dtype) * g.norm(dim=1)).all()):
+    if not bool((off.abs() <= tolerance(model, Jv) * g.norm(dim=1)).all()):
         raise ModelError(f"expected forward and backward mode to agree on the model, they differ; {advice}")
     return C
 

@@ -1,18 +1,19 @@
 """Layers by their rules and everything else by whole gradients, chosen so that the numbers are right."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from askless.errors import ModelError
 from askless.kernels import reference
-from askless.kernels.inputs import Examples, place_of, rows, some
+from askless.kernels.inputs import Examples, place_of, spread
 from askless.kernels.layer_rules import given
 from askless.kernels.logits import Labelling, class_logits, cross_entropy, least_likely
-from askless.kernels.one_pass import Sums, one_pass
+from askless.kernels.one_pass import Irregular, Sums, one_pass
 from askless.kernels.per_example import GradientRows, gradient_rows
 from askless.kernels.reference import tolerance, trainable
 from askless.kernels.survey import Site, survey
@@ -20,6 +21,7 @@ from askless.kernels.survey import Site, survey
 logger = logging.getLogger(__name__)
 
 ROOM = 2**24  # numbers in the whole gradients held at a time
+CHECKED = 6  # examples that a route is compared with autograd on
 
 
 @dataclass(frozen=True)
@@ -33,19 +35,37 @@ class Route:
 
 
 def choose_route(model: nn.Module, x: Examples) -> Route:
-    """The rules wherever they can be used, if they then reproduce plain autograd on the first two examples."""
-    first = rows(x, 0, min(2, some(x)), place_of(model))
+    """The rules wherever they can be used, if they then reproduce plain autograd on a few examples from all over x."""
+    few = spread(x, CHECKED, place_of(model))  # (k, ...)
+    # The first two come again at the end: such rows are not in order by any key, nor the same from the back, so that a
+    # network that sorts or turns its rows inside cannot leave these as they are.
+    turn = torch.arange(len(few) + 2) % len(few)
+    trial = few[turn]  # (k + 2, ...)
     with torch.no_grad():
-        logits = class_logits(model(first))
-    if logits.shape[1] < 2:
+        classes = class_logits(model(trial[:2])).shape[1]
+    if classes < 2:
         raise ModelError("expected a model with a logit for each class, got a single one; give a binary model two")
     # Two lengths tell the axis of the examples from one that happens to be as long.
-    sites, other = survey(model, [first[:1].expand(k, *first.shape[1:]).contiguous() for k in (2, 3)])
-    route = _route(model, sites, other, first, logits)
-    if not sites or agrees(model, route, first, least_likely(logits)[:, 0]):
+    sites, other = survey(model, [trial[:2], trial[:3]])
+    route = _route(model, sites, other, trial[:2])
+    if not sites or agrees(model, route, few, turn):
         return route
     logger.warning("the layer rules disagree with autograd on this model; using whole gradients, exact but slower")
-    return _route(model, (), tuple(trainable(model)), first, logits)
+    return _route(model, (), tuple(trainable(model)), trial[:2])
+
+
+def sums_by_batch(
+    model: nn.Module, route: Route, batches: Iterable[tuple[Tensor, Labelling]], along: Mapping[str, Tensor] | None
+) -> Iterator[Sums]:
+    """`all_sums` of each batch; by whole gradients from the first batch on that a layer does not take as a whole."""
+    for batch, labelling in batches:
+        try:
+            sums = all_sums(model, route, batch, labelling, along)
+        except Irregular as reason:
+            logger.warning("%s; using whole gradients, exact but slower", reason)
+            route = _route(model, (), tuple(trainable(model)), batch[:2])
+            sums = all_sums(model, route, batch, labelling, along)
+        yield sums
 
 
 def all_sums(
@@ -67,24 +87,34 @@ def all_sums(
     return sums
 
 
-def agrees(model: nn.Module, route: Route, batch: Tensor, labels: Tensor) -> bool:
-    """Whether the route's numbers are those of plain autograd on these few examples, with G the sum of their g."""
+def agrees(model: nn.Module, route: Route, few: Tensor, turn: Tensor) -> bool:
+    """Whether the route's numbers for the batch few[turn] are those of plain autograd on each of the few alone."""
     parameters = trainable(model)
-    g = reference.gradients(model, parameters, cross_entropy, batch, labels)  # (n, P)
-    G = g.sum(0)  # (P,)
+    with torch.no_grad():
+        logits = class_logits(model(few))
+    labels = least_likely(logits)  # (k, 1)
+    gradient = partial(reference.gradient, model, parameters, cross_entropy)  # one at a time, to hold two at most
+    G = gradient(few[0], labels[0, 0])  # (P,)
     pieces = G.split([p.numel() for p in parameters.values()])
     along = {name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)}
-    sums = all_sums(model, route, batch, lambda _: labels[:, None], along)
-    sq, dot = given(g, G)
+    try:
+        sums = all_sums(model, route, few[turn], lambda _: labels[turn], along)
+    except Irregular:
+        return False
+    exact = [given(gradient(x, label)[None], G) for x, label in zip(few, labels[:, 0], strict=True)]
+    sq = torch.cat([sq for sq, _ in exact])[turn]  # (k,) -> (k + 2,)
+    dot = torch.cat([dot for _, dot in exact if dot is not None])[turn]
     assert sums.dot is not None
-    assert dot is not None
-    near = tolerance(g.dtype)
+    near = tolerance(model, logits)
     right_sq = (sums.sq[:, 0] - sq).abs() <= near * sq
     right_dot = (sums.dot[:, 0] - dot).abs() <= near * sq.sqrt() * G.norm()
     return bool((right_sq & right_dot).all())
 
 
-def _route(model: nn.Module, sites: tuple[Site, ...], other: tuple[str, ...], first: Tensor, logits: Tensor) -> Route:
+def _route(model: nn.Module, sites: tuple[Site, ...], other: tuple[str, ...], first: Tensor) -> Route:
+    """The route over these, its whole gradients by the way that is right for the `first` examples."""
+    with torch.no_grad():
+        logits = class_logits(model(first))
     chosen = {name: p for name, p in trainable(model).items() if name in other}
     labels = least_likely(logits)[:, 0]
     whole = gradient_rows(model, chosen, cross_entropy, first, labels) if chosen else None

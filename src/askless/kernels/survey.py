@@ -34,12 +34,12 @@ def survey(model: nn.Module, probes: Sequence[Tensor]) -> Survey:
 
     A layer has a site if its type has rules, it ran once in each probe with the batch along the first axis of input and
     output, and its parameters are its own. Uses that leave no trace here, such as F.linear(x, layer.weight), are found
-    by the route's check against autograd.
+    by the route's check against autograd, and runs that differ with the examples by `one_pass`.
     """
     candidates = _candidates(model)
     for probe in probes:
         calls = _calls(model, list(candidates), probe)
-        candidates = {layer: site for layer, site in candidates.items() if _fits(layer, calls[layer], len(probe))}
+        candidates = {layer: site for layer, site in candidates.items() if fits(layer, calls[layer], len(probe))}
     sites = tuple(candidates.values())
     ruled = {name for site in sites for name in site.parameters.values()}
     return Survey(sites, tuple(name for name in trainable(model) if name not in ruled))
@@ -74,7 +74,8 @@ def _calls(model: nn.Module, layers: Sequence[nn.Module], probe: Tensor) -> dict
     return calls
 
 
-def _fits(layer: nn.Module, calls: list[Shapes], n: int) -> bool:
+def fits(layer: nn.Module, calls: list[Shapes], n: int) -> bool:
+    """Whether the layer ran once, on all n examples."""
     if len(calls) != 1:
         return False
     [(before, after)] = calls

@@ -6,6 +6,7 @@ positive eigenvalue" instead rewards duplicates, whose zeros it throws away. So 
 by rank, then by the smallest eigenvalue that counts towards it, both in float64.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -53,6 +54,16 @@ class Rows:
     @property
     def width(self) -> int:
         return self.features.shape[1] + int(self.bias)
+
+    def tiles(self, max_memory: int) -> Iterator[tuple[slice, Tensor]]:
+        """All rows in order, (where, rows in float64), with room for three more arrays of a tile's size."""
+        step = max(1, max_memory // (8 * 4 * self.width))
+        for i in range(0, len(self), step):
+            yield slice(i, i + step), self.take(slice(i, i + step))
+
+    def largest_sq(self, max_memory: int) -> float:
+        """The largest squared length of a row."""
+        return max(float(tile.square().sum(1).max()) for _, tile in self.tiles(max_memory))
 
     def take(self, positions: np.ndarray | slice) -> Tensor:
         """The rows at `positions` in float64, shape (*positions.shape, width)."""
@@ -119,21 +130,20 @@ def batch_spectra(fixed: Tensor, batch: Tensor) -> Tensor:
     return torch.linalg.eigvalsh(gram)
 
 
-def chunk_rows(l: int, q: int, p: int, max_memory: int) -> int:
-    """How many batches fit into `max_memory` bytes: their rows, their Gram matrices, and a working copy of each."""
-    side = min(l + q, p)
-    return max(1, max_memory // (8 * (2 * q * p + 3 * side * side + 1)))
+def spectra(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int) -> Iterator[tuple[slice, Tensor]]:
+    """(where, ascending eigenvalues) of the Gram matrices of rows at `fixed` (l,) with each batch (m, q), in chunks."""
+    phi = rows.take(fixed)
+    q, p = batches.shape[1], rows.width
+    side = min(len(fixed) + q, p)
+    step = max(1, max_memory // (8 * (2 * q * p + 3 * side * side + 1)))  # rows, Gram matrices, working copies
+    for i in range(0, len(batches), step):
+        yield slice(i, i + step), batch_spectra(phi, rows.take(batches[i : i + step]))
 
 
 def score_batches(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28) -> BatchScores:
     """The score of rows at `fixed` (l,) united with those of each batch (m, q): one eigendecomposition per batch."""
-    phi = rows.take(fixed)
     n, p = len(fixed) + batches.shape[1], rows.width
-    step = chunk_rows(len(fixed), batches.shape[1], p, max_memory)
-    parts = [
-        spectrum_scores(batch_spectra(phi, rows.take(batches[i : i + step])), n, p)
-        for i in range(0, len(batches), step)
-    ]
+    parts = [spectrum_scores(eigenvalues, n, p) for _, eigenvalues in spectra(rows, fixed, batches, max_memory)]
     return BatchScores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 

@@ -28,42 +28,73 @@ def add_best(
     """The position among `allowed` whose row, added to the rows at `chosen`, gives the best (rank, eigenvalue)."""
     _, sigma, vh = torch.linalg.svd(rows.take(chosen), full_matrices=False)
     sq = sigma.square()
-    tol = rank_tolerance(len(chosen) + 1, rows.width) * (float(sq.max()) if len(sq) else 0.0)
+    relative = rank_tolerance(len(chosen) + 1, rows.width)
+    tol = relative * (float(sq.max()) if len(sq) else 0.0)
     keep = sq > tol
     sq, v = sq[keep], vh[keep].T  # (r,), (p, r)
-    u_sq, rho_sq = _coordinates(rows, allowed, v, max_memory)
-    if len(sq) == 0:
-        return int(allowed[int(rho_sq.argmax())])
+    best, s, grown = int(allowed[0]), -1.0, False
+    step = max(1, max_memory // (8 * 8 * rows.width))
+    for i in range(0, len(allowed), step):
+        part = allowed[i : i + step]
+        phi = rows.take(part)
+        u = phi @ v
+        rho_sq = (phi - u @ v.T).square().sum(1)
+        grows = rho_sq > torch.clamp(relative * phi.square().sum(1), min=tol)
+        if grows.any() and not grown:
+            grown, s = True, -1.0  # the rank can grow: what was found before is beaten
+        tile = _Tile(u.square()[grows], rho_sq[grows], sq) if grown else _Tile(u.square(), None, sq)
+        place, s_new = tile.best_above(s, rng)
+        if place is not None:
+            best, s = int((part[grows.numpy()] if grown else part)[place]), s_new
+    return best
 
-    grows = rho_sq > max(tol, rank_tolerance(1, rows.width) * float((rho_sq + u_sq.sum(1)).max()))
-    if grows.any():
-        alive = torch.nonzero(grows)[:, 0]
 
-        def secular(lam: Tensor, some: Tensor) -> Tensor:  # decreasing in lam; positive = the root is above lam
-            return rho_sq[some] - lam - lam * (u_sq[some] / (sq - lam[:, None])).sum(1)
+class _Tile:
+    """Some rows by their u^2 (k, r) and rho^2 (k,), None where the rank does not grow, with the set's sigma^2 (r,)."""
 
-        low, high = 0.0, float(sq.min())
-    else:
-        alive = torch.arange(len(allowed))
-        if len(sq) == 1:  # one direction in all: the eigenvalue is the sum of squares
-            return int(allowed[int(u_sq[:, 0].argmax())])
+    def __init__(self, u_sq: Tensor, rho_sq: Tensor | None, sq: Tensor) -> None:
+        self.u_sq, self.rho_sq, self.sq = u_sq, rho_sq, sq
+        if rho_sq is not None:
+            self.low, self.high = 0.0, float(sq.min()) if len(sq) else float("inf")
+        elif len(sq) > 1:
+            self.low, self.high = float(sq[-1]), float(sq[-2])
 
-        def secular(lam: Tensor, some: Tensor) -> Tensor:
-            return -(1 + (u_sq[some] / (sq - lam[:, None])).sum(1))
+    def best_above(self, s: float, rng: np.random.Generator) -> tuple[int | None, float]:
+        """The place of the row with the largest root above s, and that root; None where there is none."""
+        if len(self.sq) == 0 or (self.rho_sq is None and len(self.sq) == 1):
+            # One direction in all: the eigenvalue is a sum of squares.
+            values = self.u_sq.sum(1) if self.rho_sq is None else self.rho_sq
+            if len(values) == 0 or float(values.max()) <= s:
+                return None, s
+            return int(values.argmax()), float(values.max())
+        best = None
+        alive = self._above(max(s, self.low), torch.arange(len(self.u_sq))) if s >= 0 else torch.arange(len(self.u_sq))
+        while len(alive):
+            some = alive[torch.from_numpy(rng.choice(len(alive), min(SAMPLE, len(alive)), replace=False))]
+            roots = self._roots(some)
+            top = int(roots.argmax())
+            if float(roots[top]) > s:
+                best, s = int(some[top]), float(roots[top])
+            alive = self._above(s, alive[~torch.isin(alive, some)])
+        return best, s
 
-        low, high = float(sq[-1]), float(sq[-2])
+    def _secular(self, lam: Tensor, some: Tensor) -> Tensor:
+        """Falls from positive to negative as lam (k,) passes the root of each row in `some` (k,)."""
+        poles = (self.u_sq[some] / (self.sq - lam[:, None])).sum(1)
+        return -(1 + poles) if self.rho_sq is None else self.rho_sq[some] - lam - lam * poles
 
-    best = int(alive[0])
-    s = low
-    while len(alive):
-        some = alive[torch.from_numpy(rng.choice(len(alive), min(SAMPLE, len(alive)), replace=False))]
-        roots = _bisect(lambda lam, some=some: secular(lam, some), low, high, len(some))  # type: ignore[misc]
-        top = int(roots.argmax())
-        if float(roots[top]) > s:
-            best, s = int(some[top]), float(roots[top])
-        alive = _drop(alive, some)
-        alive = alive[secular(torch.full((len(alive),), s, dtype=sq.dtype), alive) > 0]
-    return int(allowed[best])
+    def _above(self, s: float, some: Tensor) -> Tensor:
+        return some[self._secular(torch.full((len(some),), s, dtype=torch.float64), some) > 0]
+
+    def _roots(self, some: Tensor) -> Tensor:
+        """By bisection between the poles."""
+        a = torch.full((len(some),), self.low, dtype=torch.float64)
+        b = torch.full((len(some),), self.high, dtype=torch.float64)
+        for _ in range(BISECTIONS):
+            middle = (a + b) / 2
+            above = self._secular(middle, some) > 0
+            a, b = torch.where(above, middle, a), torch.where(above, b, middle)
+        return a
 
 
 def swap_until_stable(
@@ -96,31 +127,3 @@ def swap_until_stable(
         if not beats(score, before):
             break
     return batch
-
-
-def _coordinates(rows: Rows, positions: np.ndarray, v: Tensor, max_memory: int) -> tuple[Tensor, Tensor]:
-    """u^2 (k, r) and rho^2 (k,) of the rows at `positions`."""
-    u_sq = torch.empty(len(positions), v.shape[1], dtype=torch.float64)
-    rho_sq = torch.empty(len(positions), dtype=torch.float64)
-    step = max(1, max_memory // (8 * 4 * rows.width))
-    for i in range(0, len(positions), step):
-        phi = rows.take(positions[i : i + step])
-        u = phi @ v
-        u_sq[i : i + step] = u.square()
-        rho_sq[i : i + step] = (phi - u @ v.T).square().sum(1)
-    return u_sq, rho_sq
-
-
-def _bisect(f: Callable[[Tensor], Tensor], low: float, high: float, count: int) -> Tensor:
-    """Roots of `count` functions that fall from positive to negative between low and high."""
-    a = torch.full((count,), low, dtype=torch.float64)
-    b = torch.full((count,), high, dtype=torch.float64)
-    for _ in range(BISECTIONS):
-        middle = (a + b) / 2
-        above = f(middle) > 0
-        a, b = torch.where(above, middle, a), torch.where(above, b, middle)
-    return a
-
-
-def _drop(positions: Tensor, gone: Tensor) -> Tensor:
-    return positions[~torch.isin(positions, gone)]

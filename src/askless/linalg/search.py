@@ -27,6 +27,7 @@ from torch import Tensor
 
 from askless.linalg.gram import Rows, Score, beats, rank_tolerance, score_batches
 
+TILE = 2**25  # bytes of rows rotated at a time
 WARM_UP = 32  # candidates scored exactly before the first screen, and at most so many survivors at a time
 CORNERS = (8, 32)  # leading corners tried in the dual form before the whole matrix
 
@@ -42,6 +43,8 @@ class Found(NamedTuple):
 
 class Screen(Protocol):
     cap: float  # no candidate can score higher
+    memory: int  # bytes to work in
+    bytes_each: int  # that one batch takes
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
         """For each batch (k, q), whether it may beat s; never False for one that does."""
@@ -91,16 +94,18 @@ def best_batch(
                     _report(progress, total, total)
                     return best._replace(scored=scored)
                 if fresh == 0:
-                    step = _screen_step(batches.shape[1], rows.width, max_memory)
+                    step = max(1, screen.memory // screen.bytes_each)
                     block, rest = todo[:step], todo[step:]
                     passed = block[screen.passes(batches[block], best.score.value)]
                     todo, fresh = np.concatenate([passed, rest]), len(passed)
+                    _report(progress, seen + len(batches) - len(todo), total)
                     if fresh == 0:
                         continue
                 take = min(fresh, WARM_UP)
             else:
                 take = min(len(todo), WARM_UP)
             now, todo, fresh = todo[:take], todo[take:], max(fresh - take, 0)
+            _report(progress, seen + len(batches) - len(todo) - take, total)
             scores = score_batches(rows, labelled, batches[now], max_memory)
             scored += take
             for i, j in enumerate(now):
@@ -122,10 +127,6 @@ def _report(progress: Callable[[int, int], None] | None, done: int, total: int) 
         progress(done, total)
 
 
-def _screen_step(q: int, p: int, max_memory: int) -> int:
-    return max(1, max_memory // (2 * 8 * (2 * q * p + 3 * q * q)))
-
-
 def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int) -> Screen | None:
     """The screen for a record of full rank, or None while a candidate might still win by rank.
 
@@ -139,9 +140,9 @@ def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int
     # Everything is rotated once if it fits in half of the memory and is not more work than rotating what is drawn.
     keep = total * q > len(rows) and len(rows) * p * 4 <= max_memory // 2
     if rank == r + q:
-        return _Primal(rows, vh[:r].T, sq[:r], q, keep)
+        return _Primal(rows, vh[:r].T, sq[:r], q, keep, max_memory // 2)
     axes = torch.eye(p, dtype=phi.dtype) if rank == p else _pool_axes(rows, phi, q, rank, max_memory)
-    return None if axes is None else _Dual(rows, axes, phi @ axes, q, keep)
+    return None if axes is None else _Dual(rows, axes, phi @ axes, q, keep, max_memory // 2)
 
 
 def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> Tensor | None:
@@ -151,17 +152,14 @@ def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> T
     search runs inside the span. "Hold" is meant strictly: what is left outside could not lift any batch's rank.
     """
     p = rows.width
-    step = max(1, max_memory // (8 * 4 * p))
     gram = phi.T @ phi
     smallest_row = float("inf")
-    for i in range(0, len(rows), step):
-        part = rows.take(slice(i, i + step))
+    for _, part in rows.tiles(max_memory):
         gram += part.T @ part
         smallest_row = min(smallest_row, float(part.square().sum(1).min()))
     axes = torch.linalg.eigh(gram).eigenvectors[:, p - rank :]
     largest_left = 0.0
-    for i in range(0, len(rows), step):
-        part = rows.take(slice(i, i + step))
+    for _, part in rows.tiles(max_memory):
         largest_left = max(largest_left, float((part - (part @ axes) @ axes.T).square().sum(1).max()))
     n = len(phi) + q
     return axes if n * largest_left < rank_tolerance(n, p) * smallest_row else None
@@ -170,16 +168,14 @@ def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> T
 class _Rotated:
     """Rows of the pool in other coordinates, rotated once and kept, or rotated whenever they are asked for."""
 
-    def __init__(self, rows: Rows, rotate: Callable[[Tensor], Tensor], width: int, keep: bool) -> None:
+    def __init__(self, rows: Rows, rotate: Callable[[Tensor], Tensor], width: int, keep: bool, max_memory: int) -> None:
         self.rows, self.rotate = rows, rotate
-        step = max(1, 2**22 // max(width, 1))
-        norms = [rows.take(slice(i, i + step)).square().sum(1).max() for i in range(0, len(rows), step)]
-        self.largest_sq = float(max(norms))
-        self.kept: Tensor | None = None
-        if keep:
-            self.kept = torch.empty(len(rows), width, dtype=torch.float32)
-            for i in range(0, len(rows), step):
-                self.kept[i : i + step] = rotate(rows.take(slice(i, i + step))).float()
+        self.kept = torch.empty(len(rows), width, dtype=torch.float32) if keep else None
+        self.largest_sq = 0.0
+        for where, tile in rows.tiles(min(max_memory, TILE)):
+            self.largest_sq = max(self.largest_sq, float(tile.square().sum(1).max()))
+            if self.kept is not None:
+                self.kept[where] = rotate(tile).float()
 
     def take(self, batches: np.ndarray, dtype: torch.dtype) -> Tensor:
         """(k, q) positions -> (k, q, width)."""
@@ -209,8 +205,9 @@ def _margin(scale: float, terms: int, s: float) -> tuple[float, torch.dtype]:
 class _Primal:
     """Cholesky of the Schur complement, q x q; for n <= p."""
 
-    def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, keep: bool) -> None:
+    def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, keep: bool, memory: int) -> None:
         self.sq, self.q, self.p = sq, q, len(v)
+        self.memory, self.bytes_each = memory, 8 * (3 * q * self.p + 3 * q * q)
         self.cap = float(sq.min()) if len(sq) else float("inf")
         # Householder reflectors whose product has v as its first columns (up to sign): rotates in O(p r) per row.
         reflectors = torch.geqrf(v) if v.shape[1] else None
@@ -218,7 +215,7 @@ class _Primal:
         def rotate(phi: Tensor) -> Tensor:
             return phi if reflectors is None else torch.ormqr(*reflectors, phi, left=False, transpose=False)
 
-        self.rotated = _Rotated(rows, rotate, self.p, keep)
+        self.rotated = _Rotated(rows, rotate, self.p, keep, memory)
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
         room = self.cap - s if len(self.sq) else float("inf")
@@ -237,11 +234,12 @@ class _Dual:
 
     cap = float("inf")
 
-    def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, keep: bool) -> None:
+    def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, keep: bool, memory: int) -> None:
         alpha, v = torch.linalg.eigh(phi.T @ phi)
         self.alpha, self.q, self.p = alpha, q, len(alpha)
+        self.memory, self.bytes_each = memory, 8 * 3 * q * rows.width
         turn = axes @ v  # (p, rank)
-        self.rotated = _Rotated(rows, lambda x: x @ turn, self.p, keep)
+        self.rotated = _Rotated(rows, lambda x: x @ turn, self.p, keep, memory)
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
         scale = float(self.alpha[-1]) + self.q * self.rotated.largest_sq
@@ -250,8 +248,9 @@ class _Dual:
         z = self.rotated.take(batches, dtype)
         alive = np.arange(len(batches))
         for side in (*(c for c in CORNERS if 2 * c <= self.p), self.p):
-            corner = z[..., :side]
-            alive_now = _positive_definite(torch.diag(shifted[:side]) + corner.mT @ corner)
+            base = torch.diag(shifted[:side])
+            parts = z[..., :side].split(max(1, self.memory // (8 * 4 * side * side)))
+            alive_now = np.concatenate([_positive_definite(base + part.mT @ part) for part in parts])
             alive, z = alive[alive_now], z[torch.from_numpy(alive_now)]
             if len(alive) == 0:
                 break
