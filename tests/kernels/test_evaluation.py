@@ -35,18 +35,17 @@ class Dropping(nn.Module):
 
 
 class Counting(Dropping):
-    """Writes to buffers whether it trains or not: in place, by replacement, behind autograd's back."""
+    """Writes to buffers whether it trains or not, in place and by replacement."""
 
     def __init__(self):
         super().__init__()
-        for name in ("runs", "replaced", "hidden"):
-            self.register_buffer(name, torch.tensor(3))
+        self.register_buffer("runs", torch.tensor(3))
+        self.register_buffer("replaced", torch.tensor(3))
         self.register_buffer("mean", torch.ones(4), persistent=False)
 
     def forward(self, x):
         self.runs += 1
         self.replaced = self.replaced + 1
-        self.hidden.data += 1
         self.mean.mul_(0.9)
         return super().forward(x)
 
@@ -128,6 +127,19 @@ def test_buffers_are_kept_in_inference_mode_too(name):
     with torch.inference_mode():
         FUNCTIONS[name](model, x)
     assert state(model) == before
+
+
+def test_buffers_written_behind_the_back_of_autograd_are_restored():
+    class Hidden(nn.Linear):
+        def forward(self, x):
+            self.runs.data += 1
+            return super().forward(x)
+
+    model = Hidden(2, 2)
+    model.register_buffer("runs", torch.tensor(3))
+    for function in (features, gradient_stats):
+        function(model, torch.ones(5, 2))
+        assert model.runs == 3
 
 
 def test_an_overridden_eval_is_not_called():

@@ -6,7 +6,7 @@ from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
 from askless.errors import InputError
 from askless.kernels import features
-from askless.kernels.inputs import batches, place_of, rows
+from askless.kernels.inputs import batches, place_of, rows, spread
 
 
 class Bare(Dataset):
@@ -33,6 +33,16 @@ def test_tensor_array_and_dataset_are_the_same_examples():
         assert [len(piece) for piece in pieces] == [3, 1]
         assert torch.equal(torch.cat(pieces), x)
         assert torch.equal(features(model, kind), x)
+
+
+def test_a_few_examples_are_spread_over_all_of_them():
+    x = torch.arange(101.0)[:, None]
+    place = place_of(nn.Linear(1, 1))
+    for kind in (x, x.numpy(), TensorDataset(x, x), list(x)):
+        assert spread(kind, 6, place)[:, 0].tolist() == [0, 20, 40, 60, 80, 100]
+        assert spread(kind, 1, place)[:, 0].tolist() == [0]
+    assert spread(x[:7], 6, place)[:, 0].tolist() == [0, 1, 2, 3, 4, 6]
+    assert spread(x[:2], 6, place)[:, 0].tolist() == [0, 1]
 
 
 def test_several_items_are_read_in_one_go_where_the_dataset_can():

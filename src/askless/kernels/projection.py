@@ -120,7 +120,11 @@ def _project(model: nn.Module, f: Callable[[Parameters], Tensor], k: int, seed: 
 
 
 def _logits(model: nn.Module, batch: Tensor) -> Callable[[Parameters], Tensor]:
-    return lambda parameters: class_logits(functional_call(model, parameters, (batch,)))
+    def logits(parameters: Parameters) -> Tensor:
+        buffers = {name: b.clone() for name, b in model.named_buffers()}  # made in here, forward mode lets them change
+        return class_logits(functional_call(model, {**buffers, **parameters}, (batch,)))
+
+    return logits
 
 
 def _losses(model: nn.Module, batch: Tensor, y: Tensor | None, start: int) -> Callable[[Parameters], Tensor]:
