@@ -10,8 +10,8 @@ FLOORS = [
     {"errors"},
     {"rng", "options"},
     {"linalg"},
-    {"kernels", "acquire"},
-    {"testing", "demo"},
+    {"kernels", "acquire", "nets", "data"},
+    {"learn", "testing", "demo"},
     {"__init__"},
     {"cli"},
 ]

@@ -1,0 +1,58 @@
+"""Pools of items and the views of them that training sees."""
+
+from askless.data.arrays import npz
+from askless.data.cifar import cifar10, cifar100
+from askless.data.fetch import available, data_home, fetch
+from askless.data.folders import caltech101, folder
+from askless.data.idx import fashion_mnist, mnist
+from askless.data.load import SOURCES, load
+from askless.data.manifest import csv
+from askless.data.matlab import svhn
+from askless.data.pool import Pool, as_pool, encode_labels, labels_of
+from askless.data.randaugment import KEKMODEL, LEEDOYUP, OFFICIAL, Policy, rand_augment
+from askless.data.toy import digits, two_moons
+from askless.data.variants import duplicated, long_tailed, noisy_labels, subset
+from askless.data.views import CachedViews, ImageViews, PlainViews, Views, views_for
+
+__all__ = [
+    # the pool
+    "Pool",
+    "as_pool",
+    "labels_of",
+    "encode_labels",
+    # sources
+    "load",
+    "SOURCES",
+    "digits",
+    "two_moons",
+    "fashion_mnist",
+    "mnist",
+    "cifar10",
+    "cifar100",
+    "svhn",
+    "caltech101",
+    "folder",
+    "csv",
+    "npz",
+    # getting data
+    "available",
+    "fetch",
+    "data_home",
+    # harder pools
+    "subset",
+    "long_tailed",
+    "duplicated",
+    "noisy_labels",
+    # views
+    "Views",
+    "ImageViews",
+    "PlainViews",
+    "CachedViews",
+    "views_for",
+    # strong augmentation
+    "rand_augment",
+    "Policy",
+    "KEKMODEL",
+    "LEEDOYUP",
+    "OFFICIAL",
+]

@@ -1,0 +1,70 @@
+"""Pools from numpy's files: .npz with images or features, .npy with either."""
+
+import zipfile
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from askless.data.layout import Layout
+from askless.data.pool import Pool, as_pool
+from askless.data.rows import Kind
+from askless.errors import InputError
+
+# The names of pool, labels, test items and test labels, in the order they are looked for.
+NAMES = (
+    ("X", "y", "X_test", "y_test"),
+    ("x", "y", "x_test", "y_test"),
+    ("x_train", "y_train", "x_test", "y_test"),
+    ("f_train", "y_train", "f_test", "y_test"),
+    ("train_images", "train_labels", "test_images", "test_labels"),
+)
+
+
+def npz(path: str | PathLike[str], kind: Kind | None = None, layout: Layout = "auto", flip: bool = True) -> Pool:
+    """The arrays of an .npz file: X and optionally y (-1 = unlabelled), X_test, y_test, ids, classes.
+
+    Also x_train, y_train, x_test, y_test; f_train and f_test for features; train_images, train_labels, test_images,
+    test_labels as in MedMNIST. Features become float32. An .npy file holds X alone and stays on disk, read as needed;
+    its ids may stand in ids.txt beside it, one per line. Pickled objects are refused.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file}: expected an .npz or .npy file, got nothing there")
+    if file.suffix == ".npy":
+        listed = file.with_name("ids.txt")
+        ids = tuple(listed.read_text(encoding="utf-8").splitlines()) if listed.exists() else None
+        return as_pool(load_array(file), ids=ids, name=file.stem, kind=kind, layout=layout, flip=flip)
+    arrays = load_arrays(file)
+    names = next((names for names in NAMES if names[0] in arrays), None)
+    if names is None:
+        wanted = ", ".join(dict.fromkeys(names[0] for names in NAMES))
+        raise InputError(
+            f"{file}: expected an array named {wanted}, got {', '.join(arrays) or 'none'}; rename one of them"
+        )
+    x, y, test_x, test_y = (arrays.get(name) for name in names)
+    test = None if test_x is None or test_y is None else (as_float32(test_x), test_y)
+    ids, classes = (tuple(map(str, arrays[key])) if key in arrays else None for key in ("ids", "classes"))
+    assert x is not None
+    return as_pool(
+        as_float32(x), y, test=test, ids=ids, classes=classes, name=file.stem, kind=kind, layout=layout, flip=flip
+    )
+
+
+def load_arrays(file: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(file, allow_pickle=False) as content:
+            return {name: content[name] for name in content.files}
+    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
+        raise InputError(f"{file}: expected an .npz file of plain arrays, got another ({error})") from None
+
+
+def load_array(file: Path) -> np.ndarray:
+    try:
+        return np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InputError(f"{file}: expected an .npy file with a plain array, got another ({error})") from None
+
+
+def as_float32(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float32) if x.dtype == np.float16 else x

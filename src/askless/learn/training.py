@@ -1,0 +1,355 @@
+"""One training loop for every learner; a learner is a set of options and a loss."""
+
+import copy
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from askless.errors import AsklessError, InputError
+from askless.learn import checkpoint as checkpoints
+from askless.learn.ema import Average
+from askless.learn.log import Log
+from askless.learn.material import Material, Views
+from askless.learn.rate import admissible_rate
+from askless.learn.schedule import rate_at
+from askless.options import check_choice, check_count, check_number, options
+from askless.rng import Seed, stream
+
+KEEP_EVERY = 50  # steps between copies of the last good weights
+
+
+class TrainingError(AsklessError):
+    """Training had to stop; the network holds the last good weights."""
+
+
+class Method:
+    """The loss of one training, with what it remembers between steps."""
+
+    def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
+        """The loss of this step's batch, and numbers to log."""
+        raise NotImplementedError
+
+    def after_step(self, step: int) -> None:
+        """Called when the optimiser has moved."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        pass
+
+
+@options
+class Training:
+    """Options that every learner has.
+
+    `horizon`: the cosine's length where it is not `steps` (CRC stops early on a longer cosine). `ema`: decay of the averaged
+    network, which is then the one used; None uses the live one. `kernel_rate` lowers `lr` to what the labelled items'
+    last-layer kernel admits (`learn.rate`). Weight decay spares BatchNorm and biases. With validation data the network is
+    measured every `evaluate_every` steps, and with `patience` training stops after so many measures without a gain and
+    returns the best. `autocast` computes in bfloat16 (slower on most CPUs), `compile` uses torch.compile.
+    """
+
+    steps: int = 1000
+    batch: int = 64
+    optimiser: str = "sgd"
+    lr: float = 0.03
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    schedule: str = "cosine"
+    horizon: int | None = None
+    ema: float | None = None
+    ema_warm_up: bool = True
+    kernel_rate: bool = False
+    evaluate_every: int = 100
+    patience: int | None = None
+    checkpoint_every: int = 200
+    autocast: bool = False
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        for option in ("steps", "batch", "evaluate_every", "checkpoint_every"):
+            check_count(name, option, getattr(self, option))
+        for option in ("horizon", "patience"):
+            if getattr(self, option) is not None:
+                check_count(name, option, getattr(self, option))
+        check_choice(name, "optimiser", self.optimiser, ("sgd", "adam"))
+        check_choice(name, "schedule", self.schedule, ("cosine", "constant", "drop"))
+        check_number(name, "lr", self.lr)
+        check_number(name, "momentum", self.momentum, 0, 1)
+        check_number(name, "weight_decay", self.weight_decay)
+        if self.ema is not None:
+            check_number(name, "ema", self.ema, 0, 1)
+
+    @property
+    def horizon_steps(self) -> int:
+        return self.horizon or self.steps
+
+    def method(self, net: nn.Module, material: Material, classes: int) -> Method:
+        raise NotImplementedError
+
+
+class Fitted(NamedTuple):
+    """The network to use, in eval mode, and the log: one dict per measured step."""
+
+    model: nn.Module
+    metrics: list[dict[str, float]]
+
+
+Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
+
+
+def fit(
+    net: nn.Module,
+    learner: Training,
+    views: Views,
+    size: int,
+    labelled: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    *,
+    seed: Seed = 0,
+    validation: tuple[Tensor, Tensor] | None = None,
+    device: str | torch.device = "cpu",
+    checkpoint: str | Path | None = None,
+    log: str | Path | None = None,
+    tensorboard: str | Path | None = None,
+    watch: Watch | None = None,
+) -> Fitted:
+    """Trains `net` in place on a pool of `size` items of which those at `labelled` (L,) have `labels` (L,).
+
+    `views` shows the items; `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is
+    saved every `checkpoint_every` steps, and a training that finds its own checkpoint goes on exactly where it was. `log`
+    appends JSON lines, `tensorboard` names a folder for TensorBoard (the extra `tensorboard`); `watch(done, total, numbers)`
+    is called as training goes.
+    """
+    labelled, labels = check_labels(labelled, labels, size, classes)
+    device = torch.device(device)
+    net.to(device)
+    material = Material(views, size, labelled, labels, seed, device)
+    run = _Run(net, learner, material, classes, seed)
+    settings = describe(net, learner, size, labelled, labels, classes, seed)
+    path = None if checkpoint is None else Path(checkpoint)
+    if path is not None and path.exists():
+        saved = checkpoints.read(path)
+        checkpoints.check_settings(path, saved["settings"], settings)
+        run.load_state_dict(saved)
+    written = Log(log, tensorboard)
+    # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
+    with torch.random.fork_rng(devices=[]):
+        torch.random.set_rng_state(run.global_state)
+        while run.step < learner.steps and not run.stopped:
+            numbers = run.one_step()
+            last = run.step == learner.steps
+            if validation is not None and (run.step % learner.evaluate_every == 0 or last):
+                numbers["validation"] = run.validate(*validation)
+            if run.step % learner.evaluate_every == 0 or last:
+                run.metrics.append(numbers)
+                written.add(numbers)
+            if watch is not None:
+                watch(run.step, learner.steps, numbers)
+            if path is not None and (run.step % learner.checkpoint_every == 0 or last):
+                run.global_state = torch.random.get_rng_state()
+                checkpoints.write(path, run.state_dict() | {"settings": settings})
+    return Fitted(run.result(), run.metrics)
+
+
+class _Run:
+    """One training under way: everything that a checkpoint must hold."""
+
+    def __init__(self, net: nn.Module, learner: Training, material: Material, classes: int, seed: Seed) -> None:
+        self.net, self.learner, self.material = net, learner, material
+        self.lr = learner.lr
+        self.numbers: dict[str, float] = {}
+        if learner.kernel_rate:
+            self._cap_rate()
+        self.average = Average(net, learner.ema, learner.ema_warm_up) if learner.ema is not None else None
+        forward: Any = torch.compile(net) if learner.compile else net
+        self.method = learner.method(forward, material, classes)
+        self.optimiser = make_optimiser(net, learner)
+        self.step = 0
+        self.metrics: list[dict[str, float]] = []
+        self.best, self.since_best = -math.inf, 0
+        self.best_state: dict[str, Tensor] | None = None
+        self.good = self._copy()
+        start = int(stream(seed, "global").integers(2**62))
+        self.global_state = torch.Generator().manual_seed(start).get_state()
+
+    @property
+    def used(self) -> nn.Module:
+        """The network that is evaluated and returned."""
+        return self.net if self.average is None else self.average.model
+
+    @property
+    def stopped(self) -> bool:
+        return self.learner.patience is not None and self.since_best >= self.learner.patience
+
+    def one_step(self) -> dict[str, float]:
+        rate = rate_at(self.step, schedule=self.learner.schedule, lr=self.lr, horizon=self.learner.horizon_steps)  # type: ignore[arg-type]
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        self.net.train()
+        with torch.autocast(self.material.device.type, torch.bfloat16, enabled=self.learner.autocast):
+            loss, numbers = self.method.loss(self.step)
+        value = loss.item()
+        if not math.isfinite(value):
+            self._stop_at_last_good(value)
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        self.optimiser.step()
+        if self.average is not None:
+            self.average.update(self.net, self.step)
+        self.method.after_step(self.step)
+        self.step += 1
+        if self.step % KEEP_EVERY == 0:
+            self._keep_if_good()
+        return {"step": self.step, "loss": value, "lr": rate, **numbers, **self.numbers}
+
+    def validate(self, x: Tensor, y: Tensor) -> float:
+        """Accuracy of the used network; counts towards early stopping."""
+        accuracy = accuracy_of(self.used, x, y)
+        if accuracy > self.best:
+            self.best, self.since_best = accuracy, 0
+            if self.learner.patience is not None:
+                self.best_state = copy.deepcopy(self.used.state_dict())
+        else:
+            self.since_best += 1
+        return accuracy
+
+    def result(self) -> nn.Module:
+        model = copy.deepcopy(self.used)
+        if self.best_state is not None:
+            model.load_state_dict(self.best_state)
+        return model.requires_grad_(True).eval()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "step": self.step,
+            "net": self.net.state_dict(),
+            "average": None if self.average is None else self.average.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "method": self.method.state_dict(),
+            "material": self.material.state_dict(),
+            "metrics": self.metrics,
+            "best": self.best,
+            "since_best": self.since_best,
+            "best_state": self.best_state,
+            "global_state": self.global_state,
+            "lr": self.lr,
+            "numbers": self.numbers,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        self.step, self.metrics, self.best = saved["step"], saved["metrics"], saved["best"]
+        self.since_best, self.best_state = saved["since_best"], saved["best_state"]
+        self.lr, self.numbers, self.global_state = saved["lr"], saved["numbers"], saved["global_state"]
+        self.net.load_state_dict(saved["net"])
+        if self.average is not None:
+            self.average.model.load_state_dict(saved["average"])
+        self.optimiser.load_state_dict(saved["optimiser"])
+        self.method.load_state_dict(saved["method"])
+        self.material.load_state_dict(saved["material"])
+        self.good = self._copy()
+
+    def _cap_rate(self) -> None:
+        from askless.kernels import features
+
+        phi = features(self.net, self.material.plain_labelled())
+        momentum = self.learner.momentum if self.learner.optimiser == "sgd" else 0.0
+        admits = admissible_rate(phi, momentum)
+        self.lr = min(self.lr, admits.lr)
+        self.numbers = {"kernel_" + name: value for name, value in admits._asdict().items()}
+
+    def _copy(self) -> tuple[int, dict[str, Tensor], dict[str, Tensor] | None]:
+        """The step, and the weights of the live and of the averaged network."""
+        average = None if getattr(self, "average", None) is None else copy.deepcopy(self.average.model.state_dict())  # type: ignore[union-attr]
+        return getattr(self, "step", 0), copy.deepcopy(self.net.state_dict()), average
+
+    def _keep_if_good(self) -> None:
+        if all(bool(p.isfinite().all()) for p in self.net.parameters()):
+            self.good = self._copy()
+
+    def _stop_at_last_good(self, value: float) -> None:
+        step, net, average = self.good
+        self.net.load_state_dict(net)
+        if self.average is not None and average is not None:
+            self.average.model.load_state_dict(average)
+        raise TrainingError(
+            f"the loss became {value} at step {self.step}; the network holds its weights of step {step}; lower lr "
+            f"(now {self.lr:g}), or set kernel_rate=True"
+        )
+
+
+def make_optimiser(net: nn.Module, learner: Training) -> torch.optim.Optimizer:
+    """SGD with Nesterov momentum, or Adam; weight decay on matrices and kernels only, never on biases or norm layers."""
+    decayed = [p for p in net.parameters() if p.requires_grad and p.ndim > 1]
+    plain = [p for p in net.parameters() if p.requires_grad and p.ndim <= 1]
+    groups = [{"params": decayed, "weight_decay": learner.weight_decay}, {"params": plain, "weight_decay": 0.0}]
+    groups = [g for g in groups if g["params"]]
+    if learner.optimiser == "adam":
+        return torch.optim.Adam(groups, lr=learner.lr)
+    return torch.optim.SGD(groups, lr=learner.lr, momentum=learner.momentum, nesterov=learner.momentum > 0)
+
+
+@torch.no_grad()
+def accuracy_of(model: nn.Module, x: Tensor, y: Tensor, batch: int = 512) -> float:
+    """The share of inputs that the model, in eval mode, gets right."""
+    was = model.training
+    model.eval()
+    device = next(model.parameters()).device
+    right = sum(
+        int((model(a.to(device)).argmax(dim=1).cpu() == b).sum())
+        for a, b in zip(x.split(batch), y.split(batch), strict=True)
+    )
+    model.train(was)
+    return right / max(len(y), 1)
+
+
+def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and labels as int64 arrays; at least one, inside the pool and the classes."""
+    labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
+    if len(labelled) == 0:
+        raise InputError("expected at least one labelled item to train on, got none; ask for labels first")
+    if labelled.shape != labels.shape:
+        raise InputError(f"expected one label per labelled item, {len(labelled)}, got {len(labels)}")
+    if labelled.min() < 0 or labelled.max() >= size:
+        raise InputError(f"expected labelled positions from 0 to {size - 1}, got {labelled.min()} to {labelled.max()}")
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        raise InputError(
+            f"expected labels from 0 to {classes - 1} for {classes} classes, got {labels[outside.argmax()]} for item "
+            f"{labelled[outside.argmax()]}; add the class, or mend the label"
+        )
+    return labelled, labels
+
+
+def describe(
+    net: nn.Module, learner: Training, size: int, labelled: np.ndarray, labels: np.ndarray, classes: int, seed: Seed
+) -> dict[str, Any]:
+    """What makes a training this training and no other, as plain values."""
+    weights = hashlib.sha256()
+    for name, tensor in net.state_dict().items():
+        weights.update(name.encode())
+        weights.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return {
+        "learner": type(learner).__name__,
+        "options": json.dumps(dataclasses.asdict(learner), default=_plain, sort_keys=True),
+        "pool size": size,
+        "classes": classes,
+        "labelled": hashlib.sha256(labelled.tobytes() + labels.tobytes()).hexdigest(),
+        "first weights": weights.hexdigest(),
+        "seed": seed if isinstance(seed, int) else repr(seed),
+    }
+
+
+def _plain(value: Any) -> Any:
+    return np.asarray(value).tolist()

@@ -1,0 +1,244 @@
+"""The loop: reproducible, resumable bit for bit, and clear about what goes wrong."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from askless.errors import AsklessError, InputError
+from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, fit
+from askless.learn.checkpoint import CheckpointError
+from askless.learn.training import TrainingError, accuracy_of, make_optimiser
+
+LEARNERS = [
+    Supervised(steps=30, batch=8),
+    FixMatch(steps=30, batch=8, mu=3, darp=DARP(every=4, warm_up=0.3)),
+    FixMatch(steps=30, batch=8, mu=3, tau=0.7),
+    MeanTeacher(steps=30, batch=8),
+    PiModel(steps=30, batch=8),
+]
+NAMES = ["supervised", "fixmatch+darp", "fixmatch", "mean teacher", "pi-model"]
+
+
+def train(learner, views, labelled, net, **options):
+    positions, labels = labelled
+    return fit(net, learner, views, len(views), positions, labels, 2, **{"seed": 0, **options})
+
+
+def weights(model):
+    return torch.cat([t.flatten().double() for t in model.state_dict().values()])
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=NAMES)
+def test_every_learner_separates_two_clouds_and_repeats_itself(learner, views, labelled, make_net):
+    import dataclasses
+
+    longer = dataclasses.replace(learner, steps=150, lr=0.01)
+    first = train(longer, views, labelled, make_net())
+    assert accuracy_of(first.model, views.x, torch.from_numpy(views.y)) > 0.85
+    again = train(longer, views, labelled, make_net())
+    assert torch.equal(weights(first.model), weights(again.model))
+    other = train(longer, views, labelled, make_net(), seed=1)
+    assert not torch.equal(weights(first.model), weights(other.model))
+    assert not first.model.training
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=NAMES)
+@pytest.mark.parametrize("dropout", [0.0, 0.3])
+def test_a_killed_training_goes_on_bit_for_bit(learner, dropout, views, labelled, make_net, tmp_path):
+    import dataclasses
+
+    learner = dataclasses.replace(learner, checkpoint_every=7)
+    whole = train(learner, views, labelled, make_net(dropout=dropout))
+    path = tmp_path / "fit.pt"
+
+    def kill(done, total, numbers):
+        if done == 17:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(learner, views, labelled, make_net(dropout=dropout), checkpoint=path, watch=kill)
+    steps = []
+    resumed = train(
+        learner, views, labelled, make_net(dropout=dropout), checkpoint=path, watch=lambda done, *_: steps.append(done)
+    )
+    assert steps[0] == 15  # from the checkpoint of step 14
+    assert torch.equal(weights(whole.model), weights(resumed.model))
+    assert whole.metrics == resumed.metrics
+    done = train(learner, views, labelled, make_net(dropout=dropout), checkpoint=path)
+    assert torch.equal(weights(whole.model), weights(done.model))
+
+
+def test_the_global_generator_is_left_alone(views, labelled, make_net):
+    state = torch.random.get_rng_state()
+    train(LEARNERS[1], views, labelled, make_net(dropout=0.5))
+    assert torch.equal(state, torch.random.get_rng_state())
+
+
+def test_a_checkpoint_of_other_settings_is_refused_by_name(views, labelled, make_net, tmp_path):
+    path = tmp_path / "fit.pt"
+    train(Supervised(steps=5, batch=8), views, labelled, make_net(), checkpoint=path)
+    with pytest.raises(CheckpointError, match="of another training: options was"):
+        train(Supervised(steps=5, batch=9), views, labelled, make_net(), checkpoint=path)
+    with pytest.raises(CheckpointError, match="first weights was"):
+        train(Supervised(steps=5, batch=8), views, labelled, make_net(seed=3), checkpoint=path)
+    with pytest.raises(CheckpointError, match="labelled was"):
+        train(Supervised(steps=5, batch=8), views, (labelled[0][:3], labelled[1][:3]), make_net(), checkpoint=path)
+
+
+def test_a_file_that_is_no_checkpoint_is_named(views, labelled, make_net, tmp_path):
+    path = tmp_path / "fit.pt"
+    path.write_text("not a checkpoint")
+    with pytest.raises(CheckpointError, match=r"cannot be read .* delete it to start afresh"):
+        train(LEARNERS[0], views, labelled, make_net(), checkpoint=path)
+
+
+def test_a_checkpoint_never_runs_code(tmp_path, views, labelled, make_net):
+    import pickle
+
+    class Evil:
+        def __reduce__(self):
+            return (print, ("run",))
+
+    path = tmp_path / "fit.pt"
+    path.write_bytes(pickle.dumps(Evil()))
+    with pytest.raises(CheckpointError):
+        train(LEARNERS[0], views, labelled, make_net(), checkpoint=path)
+
+
+def test_a_full_disk_keeps_the_old_checkpoint_and_says_so(views, labelled, make_net, tmp_path, monkeypatch):
+    path = tmp_path / "fit.pt"
+    learner = Supervised(steps=20, batch=8, checkpoint_every=5)
+
+    def kill(done, total, numbers):
+        if done == 7:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(learner, views, labelled, make_net(), checkpoint=path, watch=kill)
+    before = path.read_bytes()
+
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(CheckpointError, match=r"No space left on device.*what was saved before is untouched"):
+        train(learner, views, labelled, make_net(), checkpoint=path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["fit.pt"]
+
+
+def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_weights(views, labelled, make_net):
+    net = make_net()
+    with pytest.raises(TrainingError, match=r"the loss became (nan|inf) at step \d+; .* weights of step \d+; lower lr"):
+        train(Supervised(steps=400, batch=8, lr=1e30, weight_decay=1.0), views, labelled, net)
+    assert all(p.isfinite().all() for p in net.parameters())
+
+
+@pytest.mark.parametrize(
+    ("positions", "labels", "message"),
+    [
+        ([], [], "at least one labelled item"),
+        ([1, 2], [0], "one label per labelled item, 2, got 1"),
+        ([99], [0], "labelled positions from 0 to 59, got 99"),
+        ([3], [2], "labels from 0 to 1 for 2 classes, got 2 for item 3"),
+        ([3], [-1], "got -1 for item 3"),
+    ],
+)
+def test_bad_labels_are_named(positions, labels, message, views, make_net):
+    with pytest.raises(InputError, match=message):
+        fit(make_net(), LEARNERS[0], views, 60, positions, labels, 2)
+
+
+def test_one_class_only_and_a_class_without_label_still_train(views, make_net):
+    for learner in LEARNERS:
+        fitted = fit(make_net(), learner, views, 60, np.array([1, 2]), np.array([0, 0]), 2)
+        assert all(p.isfinite().all() for p in fitted.model.parameters())
+
+
+def test_weight_decay_spares_biases_and_norm_layers(make_net):
+    groups = make_optimiser(make_net(), Supervised(weight_decay=0.1)).param_groups
+    assert [g["weight_decay"] for g in groups] == [0.1, 0.0]
+    assert all(p.ndim > 1 for p in groups[0]["params"])
+    assert all(p.ndim == 1 for p in groups[1]["params"])
+    assert groups[0]["nesterov"]
+
+
+def test_metrics_are_logged_as_json_lines(views, labelled, make_net, tmp_path):
+    log = tmp_path / "metrics.jsonl"
+    fitted = train(FixMatch(steps=25, batch=8, mu=2, evaluate_every=10), views, labelled, make_net(), log=log)
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert lines == fitted.metrics
+    assert [line["step"] for line in lines] == [10, 20, 25]
+    assert {"loss", "lr", "labelled", "unlabelled", "kept"} <= lines[0].keys()
+
+
+def test_tensorboard_gets_the_same_numbers_or_the_error_names_the_extra(views, labelled, make_net, tmp_path):
+    learner = Supervised(steps=20, batch=8, evaluate_every=10)
+    try:
+        import tensorboard  # noqa: F401
+    except ImportError:
+        with pytest.raises(AsklessError, match=r"pip install askless\[tensorboard\]"):
+            train(learner, views, labelled, make_net(), tensorboard=tmp_path)
+    else:
+        train(learner, views, labelled, make_net(), tensorboard=tmp_path)
+        assert list(tmp_path.glob("events.out.tfevents.*"))
+
+
+def test_half_precision_trains_too(views, labelled, make_net):
+    fitted = train(Supervised(steps=40, batch=8, autocast=True), views, labelled, make_net())
+    assert next(fitted.model.parameters()).dtype == torch.float32
+    assert accuracy_of(fitted.model, views.x, torch.from_numpy(views.y)) > 0.8
+
+
+def test_early_stopping_returns_the_best_on_validation(views, labelled, make_net):
+    x, y = views.x, torch.from_numpy(views.y)
+    learner = Supervised(steps=500, batch=8, lr=0.01, evaluate_every=5, patience=4)
+    fitted = train(learner, views, labelled, make_net(), validation=(x, y))
+    measured = [m["validation"] for m in fitted.metrics]
+    assert len(measured) < 100
+    assert accuracy_of(fitted.model, x, y) == max(measured)
+    assert measured.index(max(measured)) == len(measured) - 1 - 4
+
+
+def test_the_kernel_caps_the_rate_and_reports_it(views, labelled, make_net):
+    free = train(
+        Supervised(steps=3, batch=4, lr=1e4, schedule="constant", kernel_rate=True), views, labelled, make_net()
+    )
+    numbers = free.metrics[-1]
+    assert numbers["lr"] == pytest.approx(numbers["kernel_lr"])
+    assert numbers["lr"] < 1e4
+    assert 0 < numbers["kernel_lambda_min"] < numbers["kernel_lambda_max"]
+    small = train(
+        Supervised(steps=3, batch=4, lr=1e-9, schedule="constant", kernel_rate=True), views, labelled, make_net()
+    )
+    assert small.metrics[-1]["lr"] == 1e-9
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: FixMatch(step=3), "FixMatch: got step; its options are steps, batch"),
+        (lambda: FixMatch(steps=0), "steps must be a whole number >= 1"),
+        (lambda: Supervised(optimiser="lion"), "optimiser must be one of sgd, adam"),
+        (lambda: Supervised(schedule="linear"), "schedule must be one of cosine, constant, drop"),
+        (lambda: Supervised(lr=-1), "lr must be a number >= 0"),
+        (lambda: Supervised(ema=1.5), "ema must be a number from 0 to 1"),
+        (lambda: FixMatch(tau=2), "tau must be a number from 0 to 1"),
+        (lambda: FixMatch(mu=0), "mu must be a whole number"),
+        (lambda: DARP(target="even"), "target must be one of uniform, labelled"),
+        (lambda: DARP(mask_on="none"), "mask_on must be one of refined, original, both"),
+        (lambda: DARP(every=0), "every must be a whole number"),
+        (lambda: MeanTeacher(ramp=0), "ramp must be a number from"),
+        (lambda: MeanTeacher(weight=math.nan), "weight must be a number"),
+    ],
+)
+def test_bad_options_are_named(make, message):
+    with pytest.raises(InputError, match=message):
+        make()
