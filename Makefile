@@ -28,7 +28,7 @@ help: ## list every task
 
 install: .stamps/dev ## make .venv with askless and the developers' tools
 
-demo: .stamps/bare ## compare ways of choosing on the digits data; writes demo/report.html
+demo: .stamps/bare ## NPC against random on the digits, about two minutes; writes demo/report.html
 	$(BIN)/askless demo --out demo
 
 test: .stamps/dev check ## check format, lint and types, then run the tests
@@ -46,6 +46,7 @@ format: .stamps/dev ## format and mend what can be mended
 benchmark: .stamps/dev ## speed and memory of selection, as ratios within one run
 	$(ONE_THREAD) $(BIN)/python benchmarks/npc_search.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/badge_memory.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/views.py
 
 clean: ## remove the environment and everything made
 	rm -rf .venv .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache

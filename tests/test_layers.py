@@ -11,7 +11,12 @@ FLOORS = [
     {"rng", "options"},
     {"linalg"},
     {"kernels", "acquire", "nets", "data"},
-    {"learn", "testing", "demo"},
+    {"learn", "testing"},
+    {"observe", "frozen"},
+    {"saving"},
+    {"active"},
+    {"curves"},
+    {"demo"},
     {"__init__"},
     {"cli"},
 ]

@@ -1,6 +1,7 @@
-"""askless: ask for fewer labels. Give it a pool of unlabelled examples; it says which ones a person should label next."""
+"""askless: ask for fewer labels. Give it a pool of unlabelled examples; it says which ones a person should label next,
+and trains a classifier on the labelled and the unlabelled data."""
 
-from askless import acquire, kernels, linalg
+from askless import acquire, data, kernels, learn, linalg, nets
 from askless.acquire import (
     ALBL,
     BADGE,
@@ -19,7 +20,11 @@ from askless.acquire import (
     View,
     select,
 )
+from askless.active import ActiveLearner
+from askless.data import Pool
 from askless.errors import AsklessError, InputError, ModelError, OptionError
+from askless.frozen import Frozen
+from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp
 
 __version__ = "0.1.0"
 
@@ -29,6 +34,18 @@ __all__ = [
     "Selection",
     "Strategy",
     "View",
+    # the loop: ask, tell, fit
+    "ActiveLearner",
+    "Pool",
+    "Frozen",
+    # learners
+    "Supervised",
+    "FixMatch",
+    "DARP",
+    "MeanTeacher",
+    "PiModel",
+    "LabelPropagation",
+    "darp",
     # strategies
     "ALBL",
     "BADGE",
@@ -44,8 +61,11 @@ __all__ = [
     "TypiClust",
     # packages
     "acquire",
+    "data",
     "kernels",
+    "learn",
     "linalg",
+    "nets",
     # errors
     "AsklessError",
     "InputError",

@@ -213,3 +213,17 @@ def test_the_installed_command_runs_without_developers_tools():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "npc" in done.stdout
+
+
+def test_data_list_and_fetch(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("ASKLESS_DATA", str(tmp_path))
+    code, out, _ = run(capsys, "data", "list")
+    assert code == 0
+    for name in ("digits", "fashion-mnist", "cifar-10"):
+        assert name.split("-")[0] in out.lower()
+    code, _, err = run(capsys, "data", "fetch", "digits")
+    assert code == 3
+    assert "needs no fetching" in err
+    code, _, err = run(capsys, "data", "fetch", "nonsense")
+    assert code in (2, 3)
+    assert "nonsense" in err

