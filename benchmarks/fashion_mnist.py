@@ -16,6 +16,7 @@ from rich.console import Console
 from askless.cli.progress import progress_bar
 from askless.curves import Curve, Plan, compare, gain, mean_and_spread
 from askless.data import Pool, load, subset
+from askless.files import write_whole
 from askless.learn import DARP, FixMatch
 
 STRATEGIES = {"random": "random", "margin": "margin", "badge": "badge", "npc": "npc"}
@@ -53,9 +54,8 @@ def main() -> None:
         return given.out / f"{name}-{seed}.json"
 
     def keep(curve: Curve) -> None:
-        beside = path(curve.strategy, curve.seed).with_suffix(".part")
-        beside.write_text(json.dumps({"settings": settings, "curve": curve._asdict()}))
-        beside.replace(path(curve.strategy, curve.seed))
+        content = json.dumps({"settings": settings, "curve": curve._asdict()}).encode()
+        write_whole(path(curve.strategy, curve.seed), lambda file: file.write(content))
 
     def stored(name: str, seed: int) -> Curve | None:
         if not path(name, seed).exists():

@@ -134,7 +134,9 @@ class MyImages(Dataset):
 
 
 def test_a_users_own_module_and_dataset_go_through_the_loop():
-    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 2))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(4 * 36, 2))
     before = [p.clone() for p in net.parameters()]
     data = MyImages()
     learner = al.ActiveLearner(data, net=net, learner=al.FixMatch(steps=30, batch=8, mu=2), strategy="badge", classes=2)

@@ -7,7 +7,7 @@ import askless
 
 ROOT = Path(askless.__file__).parent
 FLOORS = [
-    {"errors"},
+    {"errors", "files"},
     {"rng", "options"},
     {"linalg"},
     {"kernels", "acquire", "nets", "data"},

@@ -3,7 +3,7 @@
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -228,8 +228,10 @@ class ActiveLearner:
     def predict_proba(self, x: Any) -> np.ndarray:
         """Class probabilities (n, C) of items from outside the pool."""
         if isinstance(self.learner, LabelPropagation):
-            return self._propagation().predict_proba(self.views.of(x).numpy())
-        return probabilities(self._trained(), self.views.of(x))
+            propagation = self._propagation()
+            return np.concatenate([propagation.predict_proba(part.numpy()) for part in self._outside(x)])
+        model = self._trained()
+        return np.concatenate([probabilities(model, part) for part in self._outside(x)])
 
     def predict(self, x: Any) -> np.ndarray:
         """The most probable class (n,), as a number."""
@@ -280,6 +282,14 @@ class ActiveLearner:
         if self.model is None:
             raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
         return self.model
+
+    def _outside(self, x: Any) -> Iterator[Tensor]:
+        """Items from outside as the network takes them, some hundreds at a time where they can be sliced."""
+        if isinstance(x, np.ndarray | Tensor) and x.ndim == len(self.pool.shape) + 1 and len(x) > 0:
+            for i in range(0, len(x), 512):
+                yield self.views.of(x[i : i + 512])
+        else:
+            yield self.views.of(x)
 
     def _numbers(self, labels: Any) -> np.ndarray:
         """Labels as class numbers; names are looked up."""

@@ -17,6 +17,7 @@ from rich.table import Table
 
 from askless.curves import Curve, Plan, Progress, accuracies, compare, gain, mean_and_spread
 from askless.data import digits
+from askless.files import write_whole
 from askless.learn import DARP, FixMatch
 
 STRATEGIES = ("random", "npc")
@@ -55,7 +56,6 @@ def table(curves: list[Curve]) -> Table:
 
 def write_report(curves: list[Curve], folder: Path) -> Path:
     """`report.html`, one self-contained file: the curves, the table, the images chosen in each round, a map of the pool."""
-    folder.mkdir(parents=True, exist_ok=True)
     rows = [
         f"<tr><th>{on}</th><th>{name}</th>{''.join(f'<td>{c}</td>' for c in mean_and_spread(curves, name, on))}</tr>"
         for on in ("test", "pool")
@@ -89,9 +89,8 @@ With so few seeds the spread is as much of a result as the mean.</p>
 Circles: chosen by npc. Crosses: drawn by random.</p>
 {_image(_map_figure(shown), "map of the pool")}
 </html>"""
-    path, beside = folder / "report.html", folder / ".report.html.part"
-    beside.write_text(page, encoding="utf-8")
-    beside.replace(path)
+    path = folder / "report.html"
+    write_whole(path, lambda file: file.write(page.encode()))
     return path
 
 

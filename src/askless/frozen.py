@@ -5,8 +5,6 @@ A pool of images becomes cached views of feature vectors, which the same learner
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
@@ -20,6 +18,7 @@ from torch.nn import functional as F
 
 from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
 from askless.errors import AsklessError, InputError, ModelError, OptionError
+from askless.files import write_whole
 from askless.nets.optional import built, required, torchvision
 from askless.options import check_count, options
 from askless.rng import torch_stream
@@ -236,19 +235,9 @@ def content_key(pool: Pool) -> str:
 
 
 def save_array(path: Path, array: np.ndarray) -> None:
-    """Beside, synced, then renamed."""
-    name = None
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            np.save(file, array, allow_pickle=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
+        write_whole(path, lambda file: np.save(file, array, allow_pickle=False))
     except OSError as error:
-        if name is not None and os.path.exists(name):
-            os.unlink(name)
         raise AsklessError(
             f"the embeddings {path} could not be written ({error}); make room, or pass another cache="
         ) from error

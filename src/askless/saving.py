@@ -20,7 +20,8 @@ from torch import nn
 from askless import acquire, learn
 from askless.data import Pool
 from askless.errors import AsklessError, InputError
-from askless.frozen import Frozen, save_array
+from askless.files import write_whole
+from askless.frozen import Frozen
 
 VERSION = 1
 KINDS: dict[str, type] = {
@@ -61,12 +62,8 @@ def save(
             "networks": {name: None if net is None else _save_net(net, folder) for name, net in networks.items()},
             "plain": plain,
         }
-        beside = folder / ".learner.json.part"
-        with beside.open("w", encoding="utf-8") as file:
-            json.dump(state, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(folder / "learner.json")
+        text = json.dumps(state, indent=1).encode()
+        write_whole(folder / "learner.json", lambda file: file.write(text))
     except OSError as error:
         raise SaveError(
             f"the learner could not be saved in {folder} ({error}); what was saved before is untouched; make room, or save "
@@ -161,7 +158,8 @@ def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:
         digest = hashlib.sha256(str((array.dtype, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
         files[name] = f"pool-{digest.hexdigest()[:16]}.npy"
         if not (folder / files[name]).exists():
-            save_array(folder / files[name], np.ascontiguousarray(array))
+            content = np.ascontiguousarray(array)
+            write_whole(folder / files[name], lambda file, content=content: np.save(file, content, allow_pickle=False))  # type: ignore[misc]
     about = {"name": pool.name, "kind": pool.kind, "flip": pool.flip, "ids": pool.ids, "classes": pool.classes}
     return {"files": files, "tensor": isinstance(pool.x, torch.Tensor), **about}
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from askless.acquire import Selection
 from askless.errors import InputError, OptionError
+from askless.files import write_whole
 
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
@@ -175,15 +176,7 @@ def write_text(path: Path, text: str) -> None:
         if not is_ordinary(path):
             path.write_text(text, encoding="utf-8")
             return
-        beside = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with beside.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_whole(path, lambda file: file.write(text.encode()))
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -1,13 +1,12 @@
 """Checkpoints: written whole or not at all, loaded without unpickling code, refused when the settings differ."""
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from askless.errors import AsklessError
+from askless.files import write_whole
 
 
 class CheckpointError(AsklessError):
@@ -15,19 +14,10 @@ class CheckpointError(AsklessError):
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Writes beside, syncs, renames; the old file stays until the new one is whole."""
-    name = None
+    """The old file stays until the new one is whole."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "wb") as file:
-            torch.save(content, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
+        write_whole(path, lambda file: torch.save(content, file))
     except (OSError, RuntimeError) as error:
-        if name is not None and os.path.exists(name):
-            os.unlink(name)
         raise CheckpointError(
             f"the checkpoint {path} could not be written ({error}); what was saved before is untouched; make room and go on"
         ) from error
