@@ -216,7 +216,7 @@ BAD = [
     (lambda a: a.tell([900], [0]), "positions from 0 to 89, got 900"),
     (lambda a: a.tell([1.5], [0]), "positions as whole numbers"),
     (lambda a: a.tell([1], [0.5]), "class numbers or names, got dtype float64"),
-    (lambda a: a.tell([1, 1], [0, 2]), "item 1 already has the label"),
+    (lambda a: a.tell([1, 1], [0, 2]), "item 1 comes twice, with other labels"),
     (lambda a: a.fit(), "at least one labelled item"),
     (lambda a: a.predict(np.zeros((2, 6))), "not been trained yet"),
     (lambda a: a.ask(91), "n = 91 exceeds the 90 unlabelled items"),
@@ -242,6 +242,27 @@ BAD = [
 ]
 
 
+BAD += [
+    (lambda a: a.ask("x"), "n must be a whole number"),
+    (lambda a: a.ask(-1), "n must be a whole number"),
+    (lambda a: a.tell([[1]], [[0]]), "one axis"),
+    (lambda a: trained().score(np.zeros((2, 6), np.float32), [[0], [1]]), r"one label per item, shape \(2,\)"),
+    (lambda a: trained().score(np.zeros((2, 6), np.float32), [0, 3]), "labels from 0 to 2, got 0 to 3"),
+    (lambda a: al.ActiveLearner(a.pool, net="mlp", learner="fixmatch"), "expected a learner such as FixMatch"),
+    (lambda a: al.ActiveLearner(a.pool, net="mlp", layers="some"), "layers must be one of last, all"),
+    (lambda a: al.ActiveLearner(a.pool, net=nn.Linear(6, 7)), "one output per class, 3, got an output of shape"),
+    (lambda a: al.ActiveLearner(a.pool, net=nn.Linear(5, 3)), r"cannot take items of shape \(6,\)"),
+    (lambda a: al.ActiveLearner(a.pool, net=nn.Flatten()), "network with parameters"),
+]
+
+
+def trained():
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=al.Supervised(steps=2), strategy="random")
+    learner.tell([0], [0])
+    learner.fit()
+    return learner
+
+
 @pytest.mark.parametrize(("act", "message"), BAD, ids=[b[1][:40] for b in BAD])
 def test_bad_input_is_named(act, message):
     learner = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy="random")
@@ -260,6 +281,50 @@ def test_a_share_of_random_picks_tells_whether_the_chosen_ones_were_worth_more()
     assert result["chosen"]["loss"] > result["random"]["loss"]  # margin asks for what the model is unsure of
     assert set(result["loss_difference"]) == {"mean", "low", "high"}
     assert json.dumps(result)
+
+
+def test_random_items_are_drawn_before_the_others_and_single_questions_get_their_share():
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy="margin", random_share=0.25, seed=2)
+    alone = al.select("random", 5, seed=0, pool=90)
+    assert len(alone) == 5
+    random = 0
+    for _ in range(40):
+        batch = learner.ask(1)
+        random += len(batch.info["random"])
+        learner.tell(batch.indices, learner.pool.labels[batch.indices])
+    assert 4 <= random <= 17
+    batch = learner.ask(50)
+    assert len(set(batch.indices.tolist())) == 50
+    assert set(batch.info["random"]) <= set(batch.indices.tolist())
+
+
+def test_frozen_layers_of_a_users_module_stay_as_they_are():
+    net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    net[0].requires_grad_(False)
+    learner = al.ActiveLearner(blobs(), net=net, learner=al.FixMatch(steps=10, batch=8, mu=2), strategy="random")
+    loop(learner, rounds=1)
+    assert torch.equal(learner.model[0].weight, net[0].weight)
+    assert not torch.equal(learner.model[2].weight, net[2].weight)
+    assert [p.requires_grad for p in learner.model.parameters()] == [False, False, True, True]
+
+
+def test_labels_outside_may_be_names_and_images_must_be_in_range():
+    learner = trained()
+    x, y = learner.pool.test
+    assert learner.score(x, [str(i) for i in y]) == learner.score(x, y)
+    images = al.ActiveLearner(al.data.digits(), learner=al.Supervised(steps=2))
+    images.start_balanced()
+    images.fit()
+    with pytest.raises(al.InputError, match=r"float in \[0, 1\], got floats from 0 to 255"):
+        images.predict(images.pool.test[0].float())
+
+
+def test_a_training_that_fails_leaves_the_last_good_weights_in_use():
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=al.Supervised(steps=300, lr=1e30, weight_decay=1.0))
+    learner.tell([0, 1], [0, 1])
+    with pytest.raises(al.learn.TrainingError):
+        learner.fit()
+    assert np.isfinite(learner.predict_pool()).all()
 
 
 def test_balanced_start_of_the_papers():
@@ -292,6 +357,53 @@ def test_a_saved_learner_goes_on_as_if_nothing_had_happened(kind, tmp_path):
     assert loaded.labels == learner.labels
     assert loop(learner, rounds=1) == loop(loaded, rounds=1)
     assert np.array_equal(learner.predict_pool(), loaded.predict_pool())
+
+
+def test_labels_told_after_the_last_fit_are_saved_as_such(tmp_path):
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=al.LabelPropagation(neighbours=5), strategy="margin")
+    loop(learner, rounds=1)
+    learner.tell([0, 1, 2], learner.pool.labels[[0, 1, 2]], replace=True)
+    learner.save(tmp_path)
+    loaded = al.ActiveLearner.load(tmp_path)
+    assert np.array_equal(loaded.predict_pool(), learner.predict_pool())
+    assert np.array_equal(loaded.ask(5).indices, learner.ask(5).indices)
+    assert loaded.labels == learner.labels
+
+
+def test_options_of_any_number_type_and_what_is_known_of_the_pool_survive(tmp_path):
+    import dataclasses
+
+    pool = dataclasses.replace(
+        blobs(), skipped=(("a.png", "broken"),), columns={"site": tuple("x" * 90)}, ids=tuple(map(str, range(90)))
+    )
+    learner = al.ActiveLearner(pool, net="mlp", learner=al.FixMatch(steps=np.int64(5), ema=np.float32(0.5)))
+    learner.save(tmp_path)
+    loaded = al.ActiveLearner.load(tmp_path)
+    assert (loaded.learner.steps, loaded.learner.ema) == (5, 0.5)
+    assert loaded.pool.skipped == pool.skipped
+    assert loaded.pool.columns == pool.columns
+    assert loaded.pool.ids == pool.ids
+
+
+def test_own_views_are_asked_for_and_files_outside_are_not_read(tmp_path):
+    pool = blobs()
+    views = al.data.PlainViews(pool, noise=0.1)
+    learner = al.ActiveLearner(pool, net="mlp", learner=FAST, strategy="random", views=views)
+    learner.save(tmp_path / "one")
+    with pytest.raises(al.AsklessError, match="the views were your own object"):
+        al.ActiveLearner.load(tmp_path / "one")
+    al.ActiveLearner.load(tmp_path / "one", views=views)
+    with pytest.raises(al.AsklessError, match="expected the pool of 90 items"):
+        al.ActiveLearner.load(tmp_path / "one", views=views, pool=blobs(n=40))
+    state = json.loads((tmp_path / "one" / "learner.json").read_text())
+    state["networks"]["first"] = "../" + state["networks"]["first"]
+    (tmp_path / "one" / "learner.json").write_text(json.dumps(state))
+    with pytest.raises(al.AsklessError, match="misses"):
+        al.ActiveLearner.load(tmp_path / "one", views=views)
+    del state["plain"]
+    (tmp_path / "one" / "learner.json").write_text(json.dumps(state))
+    with pytest.raises(al.AsklessError, match="is not what"):
+        al.ActiveLearner.load(tmp_path / "one", views=views)
 
 
 def test_what_cannot_be_saved_has_to_be_passed_again(tmp_path):

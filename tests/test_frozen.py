@@ -37,13 +37,31 @@ def test_images_are_embedded_once_and_found_again_by_content(pool, tmp_path, mon
 
     monkeypatch.setattr(module, "make_backbone", counting)
     first = frozen_views(pool, Frozen(backbone="raw", weak=1, strong=2, cache=tmp_path))
-    assert sum(calls) == 4 * 40
+    probe = 4  # images that tell backbones apart
+    assert sum(calls) == 4 * 40 + probe
     assert len(list(tmp_path.glob("*.npy"))) == 4
     again = frozen_views(pool, Frozen(backbone="raw", weak=1, strong=2, cache=tmp_path))
-    assert sum(calls) == 4 * 40
+    assert sum(calls) == 4 * 40 + 2 * probe
     assert torch.equal(first.plain(torch.arange(40)), again.plain(torch.arange(40)))
     frozen_views(al.data.subset(al.data.digits(), 41), Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path))
-    assert sum(calls) == 4 * 40 + 41
+    assert sum(calls) == 4 * 40 + 41 + 3 * probe
+
+
+def test_the_cache_tells_flips_and_modules_without_weights_apart_and_mends_a_damaged_file(pool, tmp_path):
+    import dataclasses
+
+    at, generator = torch.arange(40), torch.Generator
+    frozen = Frozen(backbone="raw", weak=1, strong=0, cache=tmp_path)
+    plain = frozen_views(pool, frozen).weak(at, generator())
+    mirrored = frozen_views(dataclasses.replace(pool, flip=True), frozen).weak(at, generator())
+    assert not torch.equal(plain, mirrored)
+    wide, narrow = (nn.Sequential(nn.AvgPool2d(k), nn.Flatten()) for k in (2, 4))
+    for module_, width in ((wide, 16), (narrow, 4)):
+        views = frozen_views(pool, Frozen(backbone=module_, weak=0, strong=0, cache=tmp_path))
+        assert views.plain(at).shape == (40, width)
+    for path in tmp_path.glob("*.npy"):
+        path.write_bytes(path.read_bytes()[:100])
+    assert torch.equal(frozen_views(pool, frozen).weak(at, generator()), plain)
 
 
 def test_views_of_a_kind_differ_and_outside_images_are_embedded_alike(pool, tmp_path):

@@ -7,7 +7,7 @@ import askless
 
 ROOT = Path(askless.__file__).parent
 FLOORS = [
-    {"errors", "files"},
+    {"errors", "files", "digest"},
     {"rng", "options"},
     {"linalg"},
     {"kernels", "acquire", "nets", "data"},

@@ -14,13 +14,14 @@ from torch import Tensor, nn
 from askless import nets
 from askless.acquire import Selection, Strategy, make, select
 from askless.data import Pool, as_pool, views_for
-from askless.errors import AsklessError, InputError
+from askless.errors import AsklessError, InputError, ModelError
 from askless.frozen import Frozen, frozen_views
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
-from askless.learn.training import Watch, check_labels
+from askless.learn.training import TrainingError, Watch, check_labels
 from askless.observe import observe, probabilities
+from askless.options import check_choice
 from askless.rng import stream
-from askless.saving import Saved, save
+from askless.saving import Saved, SaveError, save
 
 Net = str | nn.Module | Frozen
 SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
@@ -71,17 +72,24 @@ class ActiveLearner:
         self.seed = int(seed)
         self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
         self.learner = FixMatch() if learner is None else learner
+        if not isinstance(self.learner, Training | LabelPropagation):
+            raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
+        check_choice("ActiveLearner", "layers", layers, ("last", "all"))
         self.fresh, self.layers, self.head, self.device = fresh, layers, head, device
         if not 0 <= random_share < 1:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
         self.net = net
+        self.own_views = views is not None
         self.views = _views(self.pool, net, views, progress)
         self.first_network = _first_network(self.pool, net, self.views, len(self.class_names), self.seed)
+        if isinstance(self.learner, Training):
+            _try(self.first_network, self.views, self.classes)
         self.model: nn.Module | None = None
         self.labels: dict[int, int] = {}
         self.rounds: list[dict[str, Any]] = []
         self._propagated: Propagated | None = None
+        self._propagated_from = 0  # the number of labels at that time
         self._next_state: dict[str, Any] | None = None  # of a strategy with a memory, from the last ask
         self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
         self._surprises: list[dict[str, Any]] = []
@@ -107,21 +115,37 @@ class ActiveLearner:
     def ask(self, n: int) -> Selection:
         """The n items to label next, best first. Asking again before telling gives the same answer."""
         round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
-        n_random = round(self.random_share * n)
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise InputError(f"n must be a whole number >= 0, got {n!r}")
+        free = len(self.pool) - len(self.labels)
+        if n > free:
+            raise InputError(f"n = {n} exceeds the {free} unlabelled items; lower n or add data")
+        # The fraction that is left over is drawn by chance, so that single questions get their share too.
+        share = self.random_share * n
+        n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
         arrays = self.observe()
-        picks = select(
-            self.strategy, n - n_random, seed=round_seed, labelled=self.labelled, pool=len(self.pool), **arrays
-        )
+        # Random items first, from all that are unlabelled: what they tell of the model is then unbiased.
+        extra = select("random", n_random, seed=round_seed, labelled=self.labelled, pool=len(self.pool)).indices
+        picks = self._choose(n - n_random, round_seed, extra, arrays)
         info = {**picks.info, "labelled": len(self.labels)}
         if self.random_share > 0:
-            taken = np.concatenate([self.labelled, picks.indices])
-            extra = select("random", n_random, seed=round_seed, labelled=taken, pool=len(self.pool)).indices
             self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
             scores = None if picks.scores is None else np.concatenate([picks.scores, np.full(n_random, np.nan)])
             picks = Selection(np.concatenate([picks.indices, extra]), scores)
             info["random"] = extra.tolist()
         self._next_state = info.get("state")
         return Selection(picks.indices, picks.scores, info)
+
+    def _choose(self, n: int, seed: int, taken: np.ndarray, arrays: dict[str, Any]) -> Selection:
+        """n items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
+        common = {"seed": seed, "labelled": self.labelled, "pool": len(self.pool), **arrays}
+        if len(taken) == 0:
+            return select(self.strategy, n, **common)
+        more = min(n + len(taken), len(self.pool) - len(self.labels))
+        picks = select(self.strategy, more, **common)
+        keep = ~np.isin(picks.indices, taken)
+        scores = None if picks.scores is None else picks.scores[keep][:n]
+        return Selection(picks.indices[keep][:n], scores, picks.info)
 
     def observe(self) -> dict[str, Any]:
         """The arrays that the strategy needs, seen by the trained network (or the untrained one before the first fit)."""
@@ -147,12 +171,16 @@ class ActiveLearner:
             raise InputError(f"expected one label per item, {len(positions)}, got {len(numbers)}")
         if len(positions) == 0:
             return
+        if positions.ndim != 1 or numbers.ndim != 1:
+            raise InputError(f"expected positions and labels with one axis, got {positions.shape} and {numbers.shape}")
         if positions.dtype.kind not in "iu":
             raise InputError(f"expected positions as whole numbers, got dtype {positions.dtype}")
         check_labels(positions, numbers, len(self.pool), self.classes)
         new: dict[int, int] = {}
         for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
-            before = new.get(i, self.labels.get(i) if not replace else None)
+            if new.get(i, y) != y:
+                raise InputError(f"item {i} comes twice, with other labels; nothing was taken; tell it once")
+            before = None if replace else self.labels.get(i)
             if before is not None and before != y:
                 raise InputError(
                     f"item {i} already has the label {self.class_names[before]!r}, got {self.class_names[y]!r}; nothing "
@@ -161,7 +189,7 @@ class ActiveLearner:
             new[i] = y
         self._measure_surprise(new)
         self.labels |= new
-        if self._next_state is not None:
+        if self._next_state is not None and any(i in self._next_state.get("batch", ()) for i in new):
             self.strategy = dataclasses.replace(self.strategy, state=self._next_state)  # type: ignore[type-var]
             self._next_state = None
 
@@ -181,12 +209,31 @@ class ActiveLearner:
         if isinstance(self.learner, LabelPropagation):
             return self._propagate()
         start = self.first_network if self.fresh or self.model is None else self.model
-        net = copy.deepcopy(start).requires_grad_(True)
+        net = copy.deepcopy(start)
         held_out = None
         if validation is not None:
-            x, y = validation
-            held_out = (self.views.of(torch.as_tensor(x)), torch.as_tensor(np.asarray(y)))
-        fitted = fit(
+            x = torch.cat(list(self._outside(validation[0])))
+            held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
+        try:
+            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch)
+        except TrainingError as stopped:
+            self.model = stopped.model  # the last good weights
+            raise
+        self.model = fitted.model
+        self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
+        return fitted
+
+    def _fit(
+        self,
+        net: nn.Module,
+        held_out: tuple[Tensor, Tensor] | None,
+        checkpoint: str | Path | None,
+        log: str | Path | None,
+        tensorboard: str | Path | None,
+        watch: Watch | None,
+    ) -> Fitted:
+        assert isinstance(self.learner, Training)
+        return fit(
             net,
             self.learner,
             self.views,
@@ -202,9 +249,6 @@ class ActiveLearner:
             tensorboard=tensorboard,
             watch=watch,
         )
-        self.model = fitted.model
-        self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
-        return fitted
 
     def start_balanced(self, per_class: int = 1) -> np.ndarray:
         """The balanced start of the papers, for benchmarks: tells `per_class` random items of each class, whose labels the
@@ -253,7 +297,8 @@ class ActiveLearner:
             x, y = self.pool.test
         if y is None:
             raise InputError("score needs the labels y of the items x")
-        return float((self.predict(x) == np.asarray(y)).mean())
+        predicted = self.predict(x)
+        return float((predicted == self._targets(y, len(predicted))).mean())
 
     def comparison(self) -> dict[str, Any]:
         """Whether the chosen items were worth more than random ones (with `random_share`).
@@ -283,6 +328,15 @@ class ActiveLearner:
             raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
         return self.model
 
+    def _targets(self, y: Any, n: int) -> np.ndarray:
+        """Labels of n items from outside as class numbers (n,)."""
+        numbers = self._numbers(y)
+        if numbers.shape != (n,):
+            raise InputError(f"expected one label per item, shape ({n},), got {numbers.shape}")
+        if n and (numbers.min() < 0 or numbers.max() >= self.classes):
+            raise InputError(f"expected labels from 0 to {self.classes - 1}, got {numbers.min()} to {numbers.max()}")
+        return numbers
+
     def _outside(self, x: Any) -> Iterator[Tensor]:
         """Items from outside as the network takes them, some hundreds at a time where they can be sliced."""
         if isinstance(x, np.ndarray | Tensor) and x.ndim == len(self.pool.shape) + 1 and len(x) > 0:
@@ -295,6 +349,8 @@ class ActiveLearner:
         """Labels as class numbers; names are looked up."""
         given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
         given = np.atleast_1d(given)
+        if given.dtype.kind == "O" and all(isinstance(name, str) for name in given.flat):
+            given = given.astype(str)  # a column of names, as pandas has them
         if given.dtype.kind == "U":
             unknown = [str(name) for name in given if str(name) not in self.class_names]
             if unknown:
@@ -329,6 +385,7 @@ class ActiveLearner:
         features = self._all_features()
         graph = None if self._propagated is None else self._propagated.graph
         self._propagated = self.learner.fit(features, labelled, labels, self.classes, graph=graph)
+        self._propagated_from = len(self.labels)
         self.rounds.append({"labels": len(self.labels)})
         return Fitted(self.first_network, [])
 
@@ -338,13 +395,13 @@ class ActiveLearner:
         return self._propagated
 
     def _all_features(self) -> np.ndarray:
-        features = self.views.plain(torch.arange(len(self.pool))).numpy()
-        if features.ndim != 2:
+        shape = tuple(self.views.plain(torch.arange(1)).shape[1:])
+        if len(shape) != 1:
             raise InputError(
-                f"label propagation works on feature vectors (N, d), got items of shape {features.shape[1:]}; use a frozen "
-                "backbone, as net='frozen:efficientnet-lite0', or a pool of features"
+                f"label propagation works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
+                "net='frozen:efficientnet-lite0', or a pool of features"
             )
-        return features
+        return self.views.plain(torch.arange(len(self.pool))).numpy()
 
     def _propagated_arrays(self) -> dict[str, Any]:
         """What a strategy may see of label propagation: the features, and probabilities (uniform before the first fit)."""
@@ -387,7 +444,9 @@ class ActiveLearner:
                 "asked": [[i, how] for i, how in self._asked.items()],
                 "surprises": self._surprises,
                 "next_state": self._next_state,
-                "fitted": self.is_fitted,
+                "fitted": None if self._propagated is None else self._propagated_from,
+                "own_views": self.own_views,
+                "items": len(self.pool),
             },
         )
 
@@ -401,17 +460,24 @@ class ActiveLearner:
             if name not in given:
                 given[name] = saved.option(name)
         plain = saved.plain
+        if plain["own_views"] and "views" not in given:
+            raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
         options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
         learner = cls(pool, **options, **given)
+        if len(learner.pool) != plain["items"]:
+            raise SaveError(
+                f"{folder}: expected the pool of {plain['items']} items that was saved, got {len(learner.pool)}"
+            )
         saved.load_into(learner.first_network, "first")
         if saved.has_network("model"):
-            blank = copy.deepcopy(learner.first_network).requires_grad_(True)
-            learner.model = saved.load_into(blank, "model").eval()
-        learner.labels = {int(i): int(y) for i, y in plain["labels"]}
+            learner.model = saved.load_into(copy.deepcopy(learner.first_network), "model").eval()
+        labels = [(int(i), int(y)) for i, y in plain["labels"]]
+        if plain["fitted"] is not None:  # propagated from the labels of that time
+            learner.labels = dict(labels[: plain["fitted"]])
+            learner._propagate()
+        learner.labels = dict(labels)
         learner._asked = {int(i): how for i, how in plain["asked"]}
         learner._surprises, learner._next_state = plain["surprises"], plain["next_state"]
-        if plain["fitted"] and isinstance(learner.learner, LabelPropagation):
-            learner._propagate()
         learner.rounds = plain["rounds"]
         return learner
 
@@ -453,3 +519,20 @@ def _first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) ->
             return nets.make("mlp", classes=classes, shape=(width,), hidden=(net.hidden,), seed=seed)
         return nets.make("linear", classes=classes, shape=(width,), seed=seed)
     return nets.make(net, classes=classes, shape=pool.shape, seed=seed)
+
+
+def _try(net: nn.Module, views: Any, classes: int) -> None:
+    """One item through the network, so that what does not fit is said before any label is asked for."""
+    if not any(True for _ in net.parameters()):
+        raise ModelError("expected a network with parameters to train, got one without")
+    try:
+        logits = probabilities(net, views.plain(torch.arange(1)))
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        shape = tuple(views.plain(torch.arange(1)).shape[1:])
+        raise ModelError(
+            f"the network cannot take items of shape {shape}: {str(error).splitlines()[0]}; use a network for such items"
+        ) from error
+    if logits.shape != (1, classes):
+        raise ModelError(
+            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item"
+        )

@@ -22,7 +22,7 @@ from askless.learn import DARP, FixMatch
 
 STRATEGIES = ("random", "npc")
 LABELS = (10, 20, 30, 40, 50)
-STEPS = 400
+STEPS = 250
 SHOWN = 0  # the seed whose choices the report shows
 
 

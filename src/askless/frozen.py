@@ -3,8 +3,6 @@
 A pool of images becomes cached views of feature vectors, which the same learners and strategies work on.
 """
 
-import hashlib
-import json
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from io import StringIO
@@ -16,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from askless import digest
 from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
 from askless.errors import AsklessError, InputError, ModelError, OptionError
 from askless.files import write_whole
@@ -25,8 +24,9 @@ from askless.rng import torch_stream
 
 Progress = Callable[[int, int], None]
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
-# rate suits every width. Chosen on training images of CIFAR-10 (docs/results.md).
+# rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
+FORMAT = 1  # of the cached embeddings
 BACKBONES = ("efficientnet-lite0", "raw", "timm/NAME")
 
 
@@ -74,20 +74,26 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
         raise InputError(
             "a frozen backbone embeds images, got a pool of features; use net='linear' or net='mlp' on them"
         )
-    backbone = make_backbone(frozen, pool)
     views = views_for(pool)
+    if not isinstance(views, ImageViews):
+        raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
+    backbone = make_backbone(frozen, pool)
     kinds = [("plain", 1), ("weak", frozen.weak), ("strong", frozen.strong)]
     total = len(pool) * sum(count for _, count in kinds)
     folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
     content = content_key(pool)
+    # What the views and the backbone do, not only how they are called: options that change and code that does.
+    looks = (pool.flip, views.padding, views.border, repr(views.policy))
+    probe = image_maker(pool, "plain", torch.Generator())(torch.arange(min(4, len(pool))))
+    backbone = backbone._replace(name=f"{backbone.name} {digest.of_tensors({'probe': backbone.embed(probe)})}")
     stored: dict[str, list[np.ndarray]] = {"plain": [], "weak": [], "strong": []}
     done = 0
     for kind, count in kinds:
         for v in range(count):
-            key = hashlib.sha256(json.dumps([content, backbone.name, kind, v, frozen.seed]).encode()).hexdigest()[:32]
-            path = folder / f"{key}.npy"
-            if not path.exists():
-                make = image_maker(views, pool, kind, torch_stream(frozen.seed, f"{kind} {v}"))
+            key = digest.of_text(FORMAT, content, backbone.name, kind, v, frozen.seed, "" if kind == "plain" else looks)
+            path = folder / f"{key[:32]}.npy"
+            if not is_whole(path, len(pool)):
+                make = image_maker(pool, kind, torch_stream(frozen.seed, f"{kind} {v}"))
                 rows = []
                 for start in range(0, len(pool), batch):
                     rows.append(backbone.embed(make(torch.arange(start, min(start + batch, len(pool))))).half().numpy())
@@ -171,13 +177,8 @@ def timm_by_name(name: str, size: int | None) -> Backbone:
 
 def module_backbone(module: nn.Module, pool: Pool, size: int | None) -> Backbone:
     """The user's module, fed with images normalised by the pool's mean and deviation."""
-    views = views_for(pool)
-    if not isinstance(views, ImageViews):
-        raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
+    views = ImageViews(pool)
     shift, scale = (v[None, :, None, None] * 255 for v in (views.mean, views.std))
-    digest = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
-        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
 
     @torch.no_grad()
     def embed(x: Tensor) -> Tensor:
@@ -193,7 +194,7 @@ def module_backbone(module: nn.Module, pool: Pool, size: int | None) -> Backbone
             raise ModelError(f"expected the backbone to give one feature vector per image, ({len(x)}, d), got {got}")
         return out.float().cpu()
 
-    return Backbone(embed, f"{type(module).__name__} {digest.hexdigest()} {size}")
+    return Backbone(embed, f"{digest.of_network(module)} {size}")
 
 
 def resized(x: Tensor, size: int | None) -> Tensor:
@@ -215,10 +216,8 @@ def as_bytes(x: Any, pool: Pool) -> Tensor:
     return plain.round().clamp(0, 255).to(torch.uint8)
 
 
-def image_maker(views: Any, pool: Pool, kind: str, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
+def image_maker(pool: Pool, kind: str, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
     """Positions -> images 0..255 in one kind of view."""
-    if not isinstance(views, ImageViews):
-        raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
     pixels = ImageViews(pool, mean=0.0, std=1 / 255)
     if kind == "plain":
         return pixels.plain
@@ -227,11 +226,16 @@ def image_maker(views: Any, pool: Pool, kind: str, generator: torch.Generator) -
 
 def content_key(pool: Pool) -> str:
     """A hash of the pool's items."""
-    digest = hashlib.sha256()
-    for start in range(0, len(pool), 1024):
-        x = pool.take(np.arange(start, min(start + 1024, len(pool))))
-        digest.update(str((x.dtype, tuple(x.shape))).encode() + x.contiguous().numpy().tobytes())
-    return digest.hexdigest()
+    tiles = (pool.take(np.arange(i, min(i + 1024, len(pool)))) for i in range(0, len(pool), 1024))
+    return digest.of_text([digest.of_tensors({"items": tile}) for tile in tiles])
+
+
+def is_whole(path: Path, rows: int) -> bool:
+    """Whether the file holds an array of so many rows; one that was damaged is made anew."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False).shape[:1] == (rows,)
+    except (OSError, ValueError, EOFError):
+        return False
 
 
 def save_array(path: Path, array: np.ndarray) -> None:

@@ -5,7 +5,6 @@ one whole state.
 """
 
 import dataclasses
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -17,7 +16,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_model, save_model
 from torch import nn
 
-from askless import acquire, learn
+from askless import acquire, digest, learn
 from askless.data import Pool
 from askless.errors import AsklessError, InputError
 from askless.files import write_whole
@@ -58,13 +57,13 @@ def save(
         state = {
             "version": VERSION,
             "pool": _save_pool(pool, folder),
-            "objects": {name: to_plain(value) for name, value in objects.items()},
+            "objects": {name: plain_or_none(value) for name, value in objects.items()},
             "networks": {name: None if net is None else _save_net(net, folder) for name, net in networks.items()},
             "plain": plain,
         }
         text = json.dumps(state, indent=1).encode()
         write_whole(folder / "learner.json", lambda file: file.write(text))
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise SaveError(
             f"the learner could not be saved in {folder} ({error}); what was saved before is untouched; make room, or save "
             "elsewhere"
@@ -83,6 +82,9 @@ class Saved:
         try:
             self.state = json.loads(path.read_text(encoding="utf-8"))
             version = self.state["version"]
+            if version == VERSION:
+                self.plain: dict[str, Any] = self.state["plain"]
+                _ = self.state["pool"], self.state["objects"], self.state["networks"]
         except (ValueError, KeyError, TypeError) as error:
             raise SaveError(f"{path} is not what ActiveLearner.save writes ({error!r})") from None
         if version != VERSION:
@@ -90,7 +92,6 @@ class Saved:
                 f"{path} is of version {version}, this askless reads {VERSION}; use the askless that wrote it"
             )
         self.folder = folder
-        self.plain: dict[str, Any] = self.state["plain"]
 
     def pool(self) -> Pool:
         return _load_pool(self.folder, self._written("pool", self.state["pool"]))
@@ -99,7 +100,7 @@ class Saved:
         return from_plain(self._written(name, self.state["objects"][name]))
 
     def load_into(self, net: nn.Module, name: str) -> nn.Module:
-        return _load_net(net, self.folder / self.state["networks"][name])
+        return _load_net(net, part_of(self.folder, self.state["networks"][name]))
 
     def has_network(self, name: str) -> bool:
         return self.state["networks"][name] is not None
@@ -112,16 +113,18 @@ class Saved:
         return value
 
 
+class NotData(Exception):
+    """Something that only its maker can make again: a module, a strategy of one's own."""
+
+
 def to_plain(value: Any) -> Any:
-    """An option object as plain data, or None for what only its maker can make again (a module, a custom strategy)."""
+    """An option object as plain data; NotData where that is not possible."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str | int | float | bool) or value is None:
         return value
-    if isinstance(value, nn.Module):
-        return None
     if dataclasses.is_dataclass(value) and KINDS.get(type(value).__name__) is type(value):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-        if any(isinstance(v, nn.Module) for v in fields.values()):
-            return None
         return {"kind": type(value).__name__, "options": {k: to_plain(v) for k, v in fields.items()}}
     if isinstance(value, dict):
         return {"dict": value}
@@ -131,7 +134,14 @@ def to_plain(value: Any) -> Any:
         return {"tuple": value.tolist()}
     if isinstance(value, Path):
         return str(value)
-    return None
+    raise NotData(type(value).__name__)
+
+
+def plain_or_none(value: Any) -> Any:
+    try:
+        return to_plain(value)
+    except NotData:
+        return None
 
 
 def from_plain(value: Any) -> Any:
@@ -155,32 +165,38 @@ def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:
         arrays |= {"test_x": np.asarray(pool.test[0]), "test_y": pool.test[1]}
     files = {}
     for name, array in arrays.items():
-        digest = hashlib.sha256(str((array.dtype, array.shape)).encode() + np.ascontiguousarray(array).tobytes())
-        files[name] = f"pool-{digest.hexdigest()[:16]}.npy"
+        key = digest.of_tensors({name: torch.from_numpy(np.ascontiguousarray(array).copy())})
+        files[name] = f"pool-{key[:16]}.npy"
         if not (folder / files[name]).exists():
             content = np.ascontiguousarray(array)
             write_whole(folder / files[name], lambda file, content=content: np.save(file, content, allow_pickle=False))  # type: ignore[misc]
-    about = {"name": pool.name, "kind": pool.kind, "flip": pool.flip, "ids": pool.ids, "classes": pool.classes}
+    about = {
+        **{"name": pool.name, "kind": pool.kind, "flip": pool.flip, "ids": pool.ids, "classes": pool.classes},
+        **{"skipped": pool.skipped, "columns": dict(pool.columns)},
+    }
     return {"files": files, "tensor": isinstance(pool.x, torch.Tensor), **about}
 
 
 def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
     arrays = {}
     for name, file in about["files"].items():
-        if Path(file).name != file or not (folder / file).exists():
-            raise SaveError(f"{folder} misses {file}, a part of the pool; pass load(..., pool=...)")
-        arrays[name] = np.load(folder / file, allow_pickle=False)
+        try:
+            arrays[name] = np.load(part_of(folder, file), allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise SaveError(
+                f"{folder}/{file} is damaged ({str(error).splitlines()[0]}); pass load(..., pool=...)"
+            ) from None
     x: Any = torch.from_numpy(arrays["x"]) if about["tensor"] else arrays["x"]
     test = (torch.from_numpy(arrays["test_x"]), arrays["test_y"]) if "test_x" in arrays else None
     ids, classes = (None if about[k] is None else tuple(about[k]) for k in ("ids", "classes"))
-    return Pool(x, arrays["labels"], ids, classes, test, about["name"], about["kind"], about["flip"])
+    skipped = tuple((file, reason) for file, reason in about["skipped"])
+    columns = {name: tuple(values) for name, values in about["columns"].items()}
+    known = (about["name"], about["kind"], about["flip"], skipped, columns)
+    return Pool(x, arrays["labels"], ids, classes, test, *known)
 
 
 def _save_net(net: nn.Module, folder: Path) -> str:
-    digest = hashlib.sha256()
-    for name, tensor in net.state_dict().items():
-        digest.update(name.encode() + tensor.detach().cpu().contiguous().numpy().tobytes())
-    file = f"net-{digest.hexdigest()[:16]}.safetensors"
+    file = f"net-{digest.of_network(net)[:16]}.safetensors"
     if not (folder / file).exists():
         beside = folder / f".{file}.part"
         save_model(net, str(beside))
@@ -188,6 +204,13 @@ def _save_net(net: nn.Module, folder: Path) -> str:
             os.fsync(written.fileno())
         beside.replace(folder / file)
     return file
+
+
+def part_of(folder: Path, file: str) -> Path:
+    """A file of the saved state: inside its folder, whatever the state says."""
+    if Path(file).name != file or not (folder / file).exists():
+        raise SaveError(f"{folder} misses {file}, a part of what was saved")
+    return folder / file
 
 
 def _load_net(net: nn.Module, path: Path) -> nn.Module:

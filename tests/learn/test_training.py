@@ -83,13 +83,91 @@ def test_the_global_generator_is_left_alone(views, labelled, make_net):
 
 def test_a_checkpoint_of_other_settings_is_refused_by_name(views, labelled, make_net, tmp_path):
     path = tmp_path / "fit.pt"
-    train(Supervised(steps=5, batch=8), views, labelled, make_net(), checkpoint=path)
+    learner = Supervised(steps=9, batch=8, checkpoint_every=2)
+
+    def kill(done, total, numbers):
+        if done == 5:
+            raise Killed
+
+    with pytest.raises(Killed):
+        train(learner, views, labelled, make_net(), checkpoint=path, watch=kill)
     with pytest.raises(CheckpointError, match="of another training: options was"):
-        train(Supervised(steps=5, batch=9), views, labelled, make_net(), checkpoint=path)
+        train(Supervised(steps=9, batch=9, checkpoint_every=2), views, labelled, make_net(), checkpoint=path)
     with pytest.raises(CheckpointError, match="first weights was"):
-        train(Supervised(steps=5, batch=8), views, labelled, make_net(seed=3), checkpoint=path)
+        train(learner, views, labelled, make_net(seed=3), checkpoint=path)
     with pytest.raises(CheckpointError, match="labelled was"):
-        train(Supervised(steps=5, batch=8), views, (labelled[0][:3], labelled[1][:3]), make_net(), checkpoint=path)
+        train(learner, views, (labelled[0][:3], labelled[1][:3]), make_net(), checkpoint=path)
+    views.x = -views.x
+    with pytest.raises(CheckpointError, match="pool was"):
+        train(learner, views, labelled, make_net(), checkpoint=path)
+
+
+def test_a_finished_checkpoint_makes_room_for_the_next_round(views, labelled, make_net, tmp_path):
+    path = tmp_path / "fit.pt"
+    train(Supervised(steps=5, batch=8), views, (labelled[0][:3], labelled[1][:3]), make_net(), checkpoint=path)
+    plain = train(Supervised(steps=5, batch=8), views, labelled, make_net())
+    over = train(Supervised(steps=5, batch=8), views, labelled, make_net(), checkpoint=path)
+    assert torch.equal(weights(plain.model), weights(over.model))
+
+
+def test_weights_that_are_not_numbers_are_never_returned_nor_saved(views, labelled, make_net, tmp_path):
+    path = tmp_path / "fit.pt"
+    learner = Supervised(steps=12, batch=8, checkpoint_every=1)
+    net = make_net()
+
+    def poison(done, total, numbers):
+        if done == 10:
+            with torch.no_grad():
+                net[4].bias[0] = math.nan
+
+    with pytest.raises(TrainingError, match=r"at step 10|after step 1") as stopped:
+        train(learner, views, labelled, net, checkpoint=path, watch=poison)
+    assert all(p.isfinite().all() for p in net.parameters())
+    assert all(p.isfinite().all() for p in stopped.value.model.parameters())
+    saved = torch.load(path, weights_only=True)
+    assert all(t.isfinite().all() for t in saved["net"].values())
+
+
+def test_patience_needs_something_to_measure_by(views, labelled, make_net):
+    with pytest.raises(InputError, match="patience=3 needs validation"):
+        train(Supervised(steps=5, batch=8, patience=3), views, labelled, make_net())
+
+
+def test_a_target_of_the_wrong_length_is_refused_at_once(views, labelled, make_net):
+    with pytest.raises(InputError, match="2 counts or shares"):
+        train(FixMatch(steps=50, batch=8, darp=DARP(target=[1, 2, 3])), views, labelled, make_net())
+
+
+def test_a_log_is_not_repeated_by_a_training_that_goes_on(views, labelled, make_net, tmp_path):
+    learner = Supervised(steps=30, batch=8, checkpoint_every=7, evaluate_every=5)
+
+    def kill(done, total, numbers):
+        if done == 17:
+            raise Killed
+
+    options = {"checkpoint": tmp_path / "fit.pt", "log": tmp_path / "log.jsonl"}
+    with pytest.raises(Killed):
+        train(learner, views, labelled, make_net(), watch=kill, **options)
+    train(learner, views, labelled, make_net(), **options)
+    steps = [json.loads(line)["step"] for line in options["log"].read_text().splitlines()]
+    assert steps == [5, 10, 15, 20, 25, 30]
+
+
+def test_the_admissible_rate_is_stable_for_nesterov_and_little_more_is_not(views):
+    from askless.learn import admissible_rate
+
+    phi = torch.ones(8, 3, dtype=torch.float64)
+    for momentum in (0.0, 0.9):
+        H = 0.5 * float(torch.linalg.matrix_norm(phi, ord=2) ** 2) / 8
+        lr = admissible_rate(phi, momentum, bias=False).lr
+        for factor, stable in ((1.0, True), (1.25, False)):
+            w = torch.ones(1, dtype=torch.float64, requires_grad=True)
+            optimiser = torch.optim.SGD([w], lr=factor * lr, momentum=momentum, nesterov=momentum > 0)
+            for _ in range(400):
+                optimiser.zero_grad()
+                (0.5 * H * w.square()).sum().backward()
+                optimiser.step()
+            assert (abs(w.item()) < 1e-3) == stable
 
 
 def test_a_file_that_is_no_checkpoint_is_named(views, labelled, make_net, tmp_path):

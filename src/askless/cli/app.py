@@ -115,7 +115,7 @@ def demo(
     to: Annotated[Path, typer.Option("--out", help="Folder for report.html.")] = Path("demo"),
     seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,
     workers: Annotated[int, typer.Option(help="Processes, of one thread each.", min=1)] = 2,
-    steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 400,
+    steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
 ) -> None:
     """NPC against random on the digits that ship with scikit-learn; about two minutes."""
     from askless import demo as digits

@@ -103,6 +103,7 @@ class ImageViews:
             raise InputError(f"images: expected shape {self.pool.shape} as in the pool, got {tuple(images.shape[1:])}")
         if images.dtype != torch.uint8 and not images.is_floating_point():
             raise InputError(f"images: expected uint8, or float in [0, 1], got {images.dtype}; use x.astype('uint8')")
+        check_range(images)
         return self._normalised(images.to(self.device) if self.device is not None else images)
 
     def _take(self, indices: Any) -> Tensor:
@@ -257,11 +258,7 @@ def pixel_statistics(pool: Pool) -> tuple[Tensor, Tensor]:
     total = torch.zeros(2, pool.shape[0], dtype=torch.float64)
     for start in range(0, len(at), TILE):
         x = pool.take(at[start : start + TILE])
-        if x.dtype != torch.uint8 and (x.min() < 0 or x.max() > 1):
-            raise InputError(
-                f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
-                "scale them, or pass kind='other' for images that are normalised already"
-            )
+        check_range(x)
         scale = 255.0 if x.dtype == torch.uint8 else 1.0
         pixels = x.transpose(0, 1).flatten(1).float().div_(scale)  # (C, n H W)
         total += torch.stack([pixels.sum(dim=1), pixels.square().sum(dim=1)]).double().cpu()
@@ -270,6 +267,15 @@ def pixel_statistics(pool: Pool) -> tuple[Tensor, Tensor]:
     return mean.float(), torch.where(
         std > 1e-4, std, torch.ones_like(std)
     ).float()  # a constant channel is only centred
+
+
+def check_range(x: Tensor) -> None:
+    """Floats outside [0, 1] would be taken for other pixels than they are."""
+    if x.dtype != torch.uint8 and x.numel() and (x.min() < 0 or x.max() > 1):
+        raise InputError(
+            f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
+            "scale them, or pass kind='other' for images that are normalised already"
+        )
 
 
 def per_channel(name: str, given: Sequence[float] | float | None, C: int) -> Tensor:

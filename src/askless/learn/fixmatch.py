@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from askless.errors import InputError
 from askless.learn.darp import solve
 from askless.learn.material import Material
 from askless.learn.training import Method, Training
@@ -108,7 +109,10 @@ class Refinement:
 
     def __call__(self, q: Tensor, items: Tensor, step: int, tau: float) -> tuple[Tensor, Tensor]:
         """Target distributions (n, K) and mask (n,) for the items whose fresh predictions are q (n, K)."""
-        self.P[items] = q.double().cpu()
+        # Where an item comes twice in a batch, the last prediction counts; index_put leaves that open with several threads.
+        _, last = np.unique(items.numpy()[::-1], return_index=True)
+        rows = torch.from_numpy(len(items) - 1 - last)
+        self.P[items[rows]] = q.double().cpu()[rows]
         original = q.amax(dim=1) >= tau
         if step < self.first:
             return q, original
@@ -133,4 +137,10 @@ def target_counts(target: Any, material: Material, classes: int) -> np.ndarray |
     """The counts that DARP aims at, or None for uniform ones."""
     if isinstance(target, str):
         return None if target == "uniform" else np.maximum(material.class_counts(classes), 1e-12)
-    return np.asarray(target, dtype=np.float64)
+    counts = np.asarray(target, dtype=np.float64)
+    if counts.shape != (classes,) or not np.isfinite(counts).all() or (counts < 0).any() or counts.sum() <= 0:
+        raise InputError(
+            f"DARP: expected target to be 'uniform', 'labelled', or {classes} counts or shares >= 0, one per class, got "
+            f"{target!r}"
+        )
+    return counts

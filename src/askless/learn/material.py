@@ -6,6 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless import digest
 from askless.learn.sampler import Shuffled
 from askless.rng import Seed, torch_stream
 
@@ -41,6 +42,14 @@ class Material:
     def plain_labelled(self) -> Tensor:
         """Every labelled item as it is, in the order given."""
         return self.views.plain(self._labelled.items).to(self.device)
+
+    def fingerprint(self, most: int = 256) -> str:
+        """A hash of items spread evenly over the pool and of labelled ones, which tells one pool from another; of a Dataset
+        whose items are never the same twice, only their shape."""
+        spread = torch.linspace(0, self.size - 1, min(most, self.size)).long()
+        items = torch.cat([spread, self._labelled.items[:most]])
+        first, again = (digest.of_tensors({"items": self.views.plain(items)}) for _ in range(2))
+        return first if first == again else digest.of_text(self.views.plain(items[:1]).shape)
 
     def class_counts(self, classes: int) -> np.ndarray:
         """How many labelled items each class has, (classes,)."""

@@ -7,12 +7,13 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from askless import digest
 from askless.errors import AsklessError, InputError
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
@@ -27,7 +28,9 @@ KEEP_EVERY = 50  # steps between copies of the last good weights
 
 
 class TrainingError(AsklessError):
-    """Training had to stop; the network holds the last good weights."""
+    """Training had to stop; the network holds the last good weights, and so does `model`, the one that would be used."""
+
+    model: nn.Module | None = None
 
 
 class Method:
@@ -137,13 +140,20 @@ def fit(
     net.to(device)
     material = Material(views, size, labelled, labels, seed, device)
     run = _Run(net, learner, material, classes, seed)
-    settings = describe(net, learner, size, labelled, labels, classes, seed)
+    if learner.patience is not None and validation is None:
+        raise InputError(
+            f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
+        )
+    settings = describe(net, learner, material, labelled, labels, classes, seed)
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         saved = checkpoints.read(path)
-        checkpoints.check_settings(path, saved["settings"], settings)
-        run.load_state_dict(saved)
-    written = Log(log, tensorboard)
+        if (
+            saved["settings"] == settings or saved["step"] < saved["steps"]
+        ):  # a finished training may be followed by another
+            checkpoints.check_settings(path, saved["settings"], settings)
+            run.load_state_dict(saved)
+    written = Log(log, tensorboard, after=run.step)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
     with torch.random.fork_rng(devices=[]):
         torch.random.set_rng_state(run.global_state)
@@ -159,7 +169,9 @@ def fit(
                 watch(run.step, learner.steps, numbers)
             if path is not None and (run.step % learner.checkpoint_every == 0 or last):
                 run.global_state = torch.random.get_rng_state()
-                checkpoints.write(path, run.state_dict() | {"settings": settings})
+                run.stop_unless_finite()
+                checkpoints.write(path, run.state_dict() | {"settings": settings, "steps": learner.steps})
+    run.stop_unless_finite()
     return Fitted(run.result(), run.metrics)
 
 
@@ -202,7 +214,7 @@ class _Run:
             loss, numbers = self.method.loss(self.step)
         value = loss.item()
         if not math.isfinite(value):
-            self._stop_at_last_good(value)
+            self._stop_at_last_good(f"the loss became {value} at step {self.step}")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
@@ -229,7 +241,9 @@ class _Run:
         model = copy.deepcopy(self.used)
         if self.best_state is not None:
             model.load_state_dict(self.best_state)
-        return model.requires_grad_(True).eval()
+        for mine, theirs in zip(model.parameters(), self.net.parameters(), strict=True):
+            mine.requires_grad_(theirs.requires_grad)  # the averaged copy has none
+        return model.eval()
 
     def state_dict(self) -> dict[str, Any]:
         return {
@@ -274,19 +288,29 @@ class _Run:
         average = None if getattr(self, "average", None) is None else copy.deepcopy(self.average.model.state_dict())  # type: ignore[union-attr]
         return getattr(self, "step", 0), copy.deepcopy(self.net.state_dict()), average
 
+    def is_finite(self) -> bool:
+        """Whether every number of the live and of the averaged network is one."""
+        nets = [self.net] if self.average is None else [self.net, self.average.model]
+        return all(bool(t.isfinite().all()) for net in nets for t in net.state_dict().values() if t.is_floating_point())
+
+    def stop_unless_finite(self) -> None:
+        if not self.is_finite():
+            self._stop_at_last_good(f"the weights were no longer finite after step {self.step}")
+
     def _keep_if_good(self) -> None:
-        if all(bool(p.isfinite().all()) for p in self.net.parameters()):
+        if self.is_finite():
             self.good = self._copy()
 
-    def _stop_at_last_good(self, value: float) -> None:
+    def _stop_at_last_good(self, what: str) -> NoReturn:
         step, net, average = self.good
         self.net.load_state_dict(net)
         if self.average is not None and average is not None:
             self.average.model.load_state_dict(average)
-        raise TrainingError(
-            f"the loss became {value} at step {self.step}; the network holds its weights of step {step}; lower lr "
-            f"(now {self.lr:g}), or set kernel_rate=True"
+        stop = TrainingError(
+            f"{what}; the network holds its weights of step {step}; lower lr (now {self.lr:g}), or set kernel_rate=True"
         )
+        stop.model = copy.deepcopy(self.used).eval()
+        raise stop
 
 
 def make_optimiser(net: nn.Module, learner: Training) -> torch.optim.Optimizer:
@@ -333,20 +357,23 @@ def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[n
 
 
 def describe(
-    net: nn.Module, learner: Training, size: int, labelled: np.ndarray, labels: np.ndarray, classes: int, seed: Seed
+    net: nn.Module,
+    learner: Training,
+    material: Material,
+    labelled: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    seed: Seed,
 ) -> dict[str, Any]:
-    """What makes a training this training and no other, as plain values."""
-    weights = hashlib.sha256()
-    for name, tensor in net.state_dict().items():
-        weights.update(name.encode())
-        weights.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    """What makes a training this training and no other, as plain values; of the pool, the labelled items and a sample."""
     return {
         "learner": type(learner).__name__,
         "options": json.dumps(dataclasses.asdict(learner), default=_plain, sort_keys=True),
-        "pool size": size,
+        "pool size": material.size,
+        "pool": material.fingerprint(),
         "classes": classes,
         "labelled": hashlib.sha256(labelled.tobytes() + labels.tobytes()).hexdigest(),
-        "first weights": weights.hexdigest(),
+        "first weights": digest.of_network(net),
         "seed": seed if isinstance(seed, int) else repr(seed),
     }
 
