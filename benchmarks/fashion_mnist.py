@@ -13,11 +13,11 @@ from pathlib import Path
 
 from rich.console import Console
 
-from askless.cli.progress import progress_bar
 from askless.curves import Curve, Plan, compare, gain, mean_and_spread
 from askless.data import Pool, load, subset
 from askless.files import write_whole
 from askless.learn import DARP, FixMatch
+from askless.progress import progress_bar
 
 STRATEGIES = {"random": "random", "margin": "margin", "badge": "badge", "npc": "npc"}
 COUNTS = (10, 30, 50, 70)

@@ -7,7 +7,7 @@ import askless
 
 ROOT = Path(askless.__file__).parent
 FLOORS = [
-    {"errors", "files", "digest"},
+    {"errors", "files", "digest", "progress"},
     {"rng", "options"},
     {"linalg"},
     {"kernels", "acquire", "nets", "data"},

@@ -201,10 +201,12 @@ class ActiveLearner:
         tensorboard: str | Path | None = None,
         validation: tuple[Any, Any] | None = None,
         watch: Watch | None = None,
+        bar: bool = False,
     ) -> Fitted:
         """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
 
-        With `checkpoint` a training that was killed goes on where it was, bit for bit.
+        With `checkpoint` a training that was killed goes on where it was, bit for bit. `bar` shows a progress bar; the other
+        arguments are those of `askless.learn.fit`.
         """
         if isinstance(self.learner, LabelPropagation):
             return self._propagate()
@@ -215,7 +217,7 @@ class ActiveLearner:
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
         try:
-            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch)
+            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch, bar)
         except TrainingError as stopped:
             self.model = stopped.model  # the last good weights
             raise
@@ -231,6 +233,7 @@ class ActiveLearner:
         log: str | Path | None,
         tensorboard: str | Path | None,
         watch: Watch | None,
+        bar: bool,
     ) -> Fitted:
         assert isinstance(self.learner, Training)
         return fit(
@@ -248,6 +251,7 @@ class ActiveLearner:
             log=log,
             tensorboard=tensorboard,
             watch=watch,
+            bar=bar,
         )
 
     def start_balanced(self, per_class: int = 1) -> np.ndarray:

@@ -248,6 +248,22 @@ def test_weight_decay_spares_biases_and_norm_layers(make_net):
     assert groups[0]["nesterov"]
 
 
+def test_a_bar_shows_the_latest_numbers_on_a_terminal_only(views, labelled, make_net, capsys):
+    from rich.console import Console
+
+    from askless.progress import training_bar
+
+    train(Supervised(steps=5, batch=8), views, labelled, make_net(), bar=True)
+    assert capsys.readouterr().err == ""
+    console = Console(force_terminal=True, width=150, record=True)
+    with training_bar("training", console) as show:
+        show(3, 10, {"loss": 0.25, "kept": 0.5, "step": 3})
+        console.print("")
+    shown = capsys.readouterr().out
+    assert "loss 0.250" in shown
+    assert "3/10" in shown
+
+
 def test_metrics_are_logged_as_json_lines(views, labelled, make_net, tmp_path):
     log = tmp_path / "metrics.jsonl"
     fitted = train(FixMatch(steps=25, batch=8, mu=2, evaluate_every=10), views, labelled, make_net(), log=log)

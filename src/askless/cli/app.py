@@ -10,7 +10,7 @@ from rich.table import Table
 
 from askless import __version__
 from askless.cli import files
-from askless.cli.progress import progress_bar
+from askless.progress import progress_bar
 
 app = typer.Typer(
     name="askless",

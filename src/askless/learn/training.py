@@ -6,6 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -22,6 +23,7 @@ from askless.learn.material import Material, Views
 from askless.learn.rate import admissible_rate
 from askless.learn.schedule import rate_at
 from askless.options import check_choice, check_count, check_number, options
+from askless.progress import training_bar
 from askless.rng import Seed, stream
 
 KEEP_EVERY = 50  # steps between copies of the last good weights
@@ -127,13 +129,14 @@ def fit(
     log: str | Path | None = None,
     tensorboard: str | Path | None = None,
     watch: Watch | None = None,
+    bar: bool = False,
 ) -> Fitted:
     """Trains `net` in place on a pool of `size` items of which those at `labelled` (L,) have `labels` (L,).
 
     `views` shows the items; `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is
     saved every `checkpoint_every` steps, and a training that finds its own checkpoint goes on exactly where it was. `log`
     appends JSON lines, `tensorboard` names a folder for TensorBoard (the extra `tensorboard`); `watch(done, total, numbers)`
-    is called as training goes.
+    is called as training goes; `bar` shows a progress bar with the latest numbers.
     """
     labelled, labels = check_labels(labelled, labels, size, classes)
     device = torch.device(device)
@@ -155,7 +158,8 @@ def fit(
             run.load_state_dict(saved)
     written = Log(log, tensorboard, after=run.step)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
-    with torch.random.fork_rng(devices=[]):
+    shown = training_bar("training") if bar else nullcontext(lambda done, total, numbers: None)
+    with torch.random.fork_rng(devices=[]), shown as show:
         torch.random.set_rng_state(run.global_state)
         while run.step < learner.steps and not run.stopped:
             numbers = run.one_step()
@@ -165,6 +169,7 @@ def fit(
             if run.step % learner.evaluate_every == 0 or last:
                 run.metrics.append(numbers)
                 written.add(numbers)
+            show(run.step, learner.steps, numbers)
             if watch is not None:
                 watch(run.step, learner.steps, numbers)
             if path is not None and (run.step % learner.checkpoint_every == 0 or last):
