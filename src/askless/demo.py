@@ -43,6 +43,7 @@ def table(curves: list[Curve]) -> Table:
             f"npc minus random, mean of the curve on the {on} images: {m:+.1f} ± {h:.1f} points (95 %, paired)"
             for on, (m, h) in (("test", gain(curves, "npc")), ("pool", gain(curves, "npc", on="pool")))
         ),
+        padding=(0, 0, 0, 1),  # fits a terminal of 80 columns
     )
     out.add_column("images", no_wrap=True)
     out.add_column("strategy", no_wrap=True)
@@ -50,7 +51,7 @@ def table(curves: list[Curve]) -> Table:
         out.add_column(str(count), justify="right", no_wrap=True)
     for on in ("test", "pool"):
         for name in STRATEGIES:
-            out.add_row(on, name, *mean_and_spread(curves, name, on))
+            out.add_row(on, name, *(cell.replace(" ", "") for cell in mean_and_spread(curves, name, on)))
     return out
 
 
@@ -114,7 +115,8 @@ def _chosen_figure(curve: Curve) -> Any:
     from matplotlib.figure import Figure
 
     pool = digits()
-    strip = np.vstack([np.hstack([pool.take([i])[0, 0].numpy() for i in batch]) for batch in curve.asked])
+    tiles = [[np.pad(pool.take([i])[0, 0].numpy(), 2) for i in batch] for batch in curve.asked]
+    strip = np.vstack([np.hstack(row) for row in tiles])
     figure = Figure(figsize=(strip.shape[1] / 14, strip.shape[0] / 14))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(strip, cmap="gray_r", interpolation="nearest")
@@ -135,8 +137,8 @@ def _map_figure(shown: dict[str, Curve]) -> Any:
     chosen, drawn = (xy[[i for batch in shown[name].asked[1:] for i in batch]] for name in ("npc", "random"))
     axes.scatter(chosen[:, 0], chosen[:, 1], label="npc", linewidths=1.5, s=90, facecolors="none", edgecolors="black")
     axes.scatter(drawn[:, 0], drawn[:, 1], label="random", linewidths=1.5, marker="x", c="black")
-    axes.add_artist(axes.legend(*points.legend_elements(), title="digit", loc="upper left", fontsize=8))
-    axes.legend(loc="upper right")
+    axes.add_artist(axes.legend(*points.legend_elements(), title="digit", loc="upper left", bbox_to_anchor=(1, 1)))
+    axes.legend(loc="lower left", bbox_to_anchor=(1, 0))
     axes.set_axis_off()
     return figure
 

@@ -57,10 +57,12 @@ class GradientEmbeddings:
 
     def __init__(self, features: np.ndarray, probs: np.ndarray, max_memory: int) -> None:
         self.features, self.probs = features, probs
-        self.step = max(1, max_memory // (8 * 4 * (features.shape[1] + probs.shape[1])))
+        self.step = max(1, max_memory // 5 // (8 * 4 * (features.shape[1] + probs.shape[1])))
         self.sq_norm = np.empty(len(probs))
         self.kept: np.ndarray | None = (
-            np.empty(probs.shape, dtype=_working(probs)) if probs.size * 16 <= max_memory else None
+            np.empty(probs.shape, dtype=_working(probs))
+            if probs.size * np.dtype(_working(probs)).itemsize <= max_memory * 4 // 5
+            else None
         )
         for part in self._parts():
             u, phi = residual(probs[part]), features[part].astype(np.float64)
