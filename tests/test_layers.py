@@ -7,13 +7,13 @@ import askless
 
 ROOT = Path(askless.__file__).parent
 FLOORS = [
-    {"errors", "files", "digest", "progress"},
+    {"errors", "files", "digest", "progress", "worth"},
     {"rng", "options"},
     {"linalg"},
     {"kernels", "acquire", "nets", "data"},
     {"learn", "testing"},
     {"observe", "frozen"},
-    {"saving"},
+    {"saving", "prepare"},
     {"active"},
     {"curves"},
     {"demo"},

@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -11,19 +10,18 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless import nets
 from askless.acquire import Selection, Strategy, make, select
-from askless.data import Pool, as_pool, views_for
-from askless.errors import AsklessError, InputError, ModelError
-from askless.frozen import Frozen, frozen_views
+from askless.data import Pool, as_pool
+from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
 from askless.learn.training import TrainingError, Watch, check_labels
 from askless.observe import observe, probabilities
 from askless.options import check_choice
+from askless.prepare import Net, check_network, class_names, first_network, make_views
 from askless.rng import stream
 from askless.saving import Saved, SaveError, save
+from askless.worth import Surprise, compare, surprises
 
-Net = str | nn.Module | Frozen
 SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
 
 
@@ -67,7 +65,7 @@ class ActiveLearner:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self.pool: Pool = as_pool(pool)
-        self.class_names = _class_names(classes, self.pool)
+        self.class_names = class_names(classes, self.pool)
         stream(seed, "check")  # refuses what is not a seed
         self.seed = int(seed)
         self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
@@ -81,10 +79,10 @@ class ActiveLearner:
         self.random_share = random_share
         self.net = net
         self.own_views = views is not None
-        self.views = _views(self.pool, net, views, progress)
-        self.first_network = _first_network(self.pool, net, self.views, len(self.class_names), self.seed)
+        self.views = make_views(self.pool, net, views, progress)
+        self.first_network = first_network(self.pool, net, self.views, len(self.class_names), self.seed)
         if isinstance(self.learner, Training):
-            _try(self.first_network, self.views, self.classes)
+            check_network(self.first_network, self.views, self.classes)
         self.model: nn.Module | None = None
         self.labels: dict[int, int] = {}
         self.rounds: list[dict[str, Any]] = []
@@ -92,7 +90,7 @@ class ActiveLearner:
         self._propagated_from = 0  # the number of labels at that time
         self._next_state: dict[str, Any] | None = None  # of a strategy with a memory, from the last ask
         self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
-        self._surprises: list[dict[str, Any]] = []
+        self._surprises: list[Surprise] = []
 
     # --- what is known ---------------------------------------------------------------------------------------------
 
@@ -312,18 +310,7 @@ class ActiveLearner:
         """
         if self.random_share == 0:
             raise InputError("nothing was drawn at random; make the learner with random_share=0.2, say")
-        out: dict[str, Any] = {}
-        for how in ("chosen", "random"):
-            wrong = [float(s["wrong"]) for s in self._surprises if s["how"] == how]
-            loss = [s["loss"] for s in self._surprises if s["how"] == how]
-            out[how] = {"n": len(wrong), "wrong": _mean(wrong), "loss": _mean(loss)}
-        a, b = (np.array([s["loss"] for s in self._surprises if s["how"] == how]) for how in ("chosen", "random"))
-        if len(a) > 1 and len(b) > 1:
-            half = 1.96 * math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
-            gain = float(a.mean() - b.mean())
-            out["loss_difference"] = {"mean": gain, "low": gain - half, "high": gain + half}
-            out["worth_more"] = None if abs(gain) <= half else gain > 0
-        return out
+        return compare(self._surprises)
 
     # --- inside ----------------------------------------------------------------------------------------------------
 
@@ -373,15 +360,7 @@ class ActiveLearner:
             p = self._propagation().pool_probs[fresh]
         else:
             p = probabilities(self._trained(), self.views.plain(torch.tensor(fresh)))
-        for i, row in zip(fresh, p, strict=True):
-            self._surprises.append(
-                {
-                    "item": i,
-                    "how": self._asked[i],
-                    "wrong": bool(row.argmax() != new[i]),
-                    "loss": float(-math.log(max(row[new[i]], 1e-12))),
-                }
-            )
+        self._surprises += surprises(fresh, [new[i] for i in fresh], [self._asked[i] for i in fresh], p)
 
     def _propagate(self) -> Fitted:
         assert isinstance(self.learner, LabelPropagation)
@@ -446,7 +425,7 @@ class ActiveLearner:
                 "labels": [[i, y] for i, y in self.labels.items()],
                 "rounds": self.rounds,
                 "asked": [[i, how] for i, how in self._asked.items()],
-                "surprises": self._surprises,
+                "surprises": [list(s) for s in self._surprises],
                 "next_state": self._next_state,
                 "fitted": None if self._propagated is None else self._propagated_from,
                 "own_views": self.own_views,
@@ -481,62 +460,7 @@ class ActiveLearner:
             learner._propagate()
         learner.labels = dict(labels)
         learner._asked = {int(i): how for i, how in plain["asked"]}
-        learner._surprises, learner._next_state = plain["surprises"], plain["next_state"]
+        learner._surprises = [Surprise(*s) for s in plain["surprises"]]
+        learner._next_state = plain["next_state"]
         learner.rounds = plain["rounds"]
         return learner
-
-
-def _mean(values: list[float]) -> float | None:
-    return float(np.mean(values)) if values else None
-
-
-def _class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, ...]:
-    """The classes' names; numbers stand for themselves."""
-    if classes is None:
-        classes = pool.classes if pool.classes is not None else pool.n_classes
-    if classes is None:
-        raise InputError("the pool does not know its classes; pass classes=10, or classes=['cat', 'dog']")
-    if isinstance(classes, int | np.integer):
-        names = pool.classes if pool.classes is not None and len(pool.classes) == classes else map(str, range(classes))
-        classes = tuple(names)
-    names_ = tuple(str(name) for name in classes)
-    if len(names_) < 2 or len(set(names_)) < len(names_):
-        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names_) or 'none'}")
-    return names_
-
-
-def _views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:
-    if views is not None:
-        return views
-    if isinstance(net, str) and net.startswith("frozen:"):
-        net = Frozen(backbone=net.removeprefix("frozen:"))
-    return frozen_views(pool, net, progress) if isinstance(net, Frozen) else views_for(pool)
-
-
-def _first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> nn.Module:
-    """The network before any training."""
-    if isinstance(net, nn.Module):
-        return copy.deepcopy(net)
-    if isinstance(net, Frozen) or net.startswith("frozen:"):
-        width = views.plain(torch.arange(1)).shape[1]
-        if isinstance(net, Frozen) and net.hidden:
-            return nets.make("mlp", classes=classes, shape=(width,), hidden=(net.hidden,), seed=seed)
-        return nets.make("linear", classes=classes, shape=(width,), seed=seed)
-    return nets.make(net, classes=classes, shape=pool.shape, seed=seed)
-
-
-def _try(net: nn.Module, views: Any, classes: int) -> None:
-    """One item through the network, so that what does not fit is said before any label is asked for."""
-    if not any(True for _ in net.parameters()):
-        raise ModelError("expected a network with parameters to train, got one without")
-    try:
-        logits = probabilities(net, views.plain(torch.arange(1)))
-    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
-        shape = tuple(views.plain(torch.arange(1)).shape[1:])
-        raise ModelError(
-            f"the network cannot take items of shape {shape}: {str(error).splitlines()[0]}; use a network for such items"
-        ) from error
-    if logits.shape != (1, classes):
-        raise ModelError(
-            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item"
-        )

@@ -1,0 +1,69 @@
+"""What a loop starts from: class names, views, the first network."""
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from askless import nets
+from askless.data import Pool, views_for
+from askless.errors import InputError, ModelError
+from askless.frozen import Frozen, frozen_views
+from askless.observe import probabilities
+
+Net = str | nn.Module | Frozen
+
+
+def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, ...]:
+    """The classes' names; numbers stand for themselves."""
+    if classes is None:
+        classes = pool.classes if pool.classes is not None else pool.n_classes
+    if classes is None:
+        raise InputError("the pool does not know its classes; pass classes=10, or classes=['cat', 'dog']")
+    if isinstance(classes, int | np.integer):
+        names = pool.classes if pool.classes is not None and len(pool.classes) == classes else map(str, range(classes))
+        classes = tuple(names)
+    names_ = tuple(str(name) for name in classes)
+    if len(names_) < 2 or len(set(names_)) < len(names_):
+        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names_) or 'none'}")
+    return names_
+
+
+def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:
+    if views is not None:
+        return views
+    if isinstance(net, str) and net.startswith("frozen:"):
+        net = Frozen(backbone=net.removeprefix("frozen:"))
+    return frozen_views(pool, net, progress) if isinstance(net, Frozen) else views_for(pool)
+
+
+def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> nn.Module:
+    """The network before any training."""
+    if isinstance(net, nn.Module):
+        return copy.deepcopy(net)
+    if isinstance(net, Frozen) or net.startswith("frozen:"):
+        width = views.plain(torch.arange(1)).shape[1]
+        if isinstance(net, Frozen) and net.hidden:
+            return nets.make("mlp", classes=classes, shape=(width,), hidden=(net.hidden,), seed=seed)
+        return nets.make("linear", classes=classes, shape=(width,), seed=seed)
+    return nets.make(net, classes=classes, shape=pool.shape, seed=seed)
+
+
+def check_network(net: nn.Module, views: Any, classes: int) -> None:
+    """One item through the network, so that what does not fit is said before any label is asked for."""
+    if not any(True for _ in net.parameters()):
+        raise ModelError("expected a network with parameters to train, got one without")
+    try:
+        logits = probabilities(net, views.plain(torch.arange(1)))
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+        shape = tuple(views.plain(torch.arange(1)).shape[1:])
+        raise ModelError(
+            f"the network cannot take items of shape {shape}: {str(error).splitlines()[0]}; use a network for such items"
+        ) from error
+    if logits.shape != (1, classes):
+        raise ModelError(
+            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item"
+        )

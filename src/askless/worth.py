@@ -1,0 +1,48 @@
+"""Were the chosen items worth more than random ones?"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Surprise(NamedTuple):
+    """How the model, before it was trained on an item, did on its label; `how` it was asked for: "chosen" or "random"."""
+
+    item: int
+    how: str
+    wrong: bool
+    loss: float  # -log probability of the label
+
+
+def surprises(items: list[int], labels: list[int], how: list[str], probs: np.ndarray) -> list[Surprise]:
+    """One per item, from the model's probabilities (n, C)."""
+    return [
+        Surprise(i, h, bool(row.argmax() != y), -math.log(max(float(row[y]), 1e-12)))
+        for i, y, h, row in zip(items, labels, how, probs, strict=True)
+    ]
+
+
+def compare(seen: list[Surprise]) -> dict[str, Any]:
+    """For chosen and random items: how many, the share the model had wrong, its mean loss; and the difference in loss with
+    its 95 % interval. `worth_more` is None while the interval holds 0.
+
+    >>> compare([Surprise(0, "chosen", True, 2.0), Surprise(1, "random", False, 0.5)])["chosen"]
+    {'n': 1, 'wrong': 1.0, 'loss': 2.0}
+    """
+    out: dict[str, Any] = {}
+    for how in ("chosen", "random"):
+        of_kind = [s for s in seen if s.how == how]
+        wrong, loss = ([float(v) for v in values] for values in ((s.wrong for s in of_kind), (s.loss for s in of_kind)))
+        out[how] = {"n": len(of_kind), "wrong": _mean(wrong), "loss": _mean(loss)}
+    a, b = (np.array([s.loss for s in seen if s.how == how]) for how in ("chosen", "random"))
+    if len(a) > 1 and len(b) > 1:
+        half = 1.96 * math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
+        gain = float(a.mean() - b.mean())
+        out["loss_difference"] = {"mean": gain, "low": gain - half, "high": gain + half}
+        out["worth_more"] = None if abs(gain) <= half else gain > 0
+    return out
+
+
+def _mean(values: list[float]) -> float | None:
+    return float(np.mean(values)) if values else None
