@@ -484,3 +484,16 @@ def test_killed_while_fitting_and_while_asking_it_ends_with_the_same_weights_and
     last = run("broken")
     assert last.returncode == 0, last.stderr
     assert last.stdout == whole.stdout
+
+
+def test_a_learner_saved_without_its_pool_wants_it_again(tmp_path):
+    pool = al.data.subset(al.data.digits(), 60)
+    learner = al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=3), strategy="margin", seed=1)
+    learner.start_balanced(1)
+    learner.fit()
+    learner.save(tmp_path, pool=False)
+    assert not list(tmp_path.glob("pool-*"))
+    with pytest.raises(al.AsklessError, match=r"left out; pass load\(..., pool=...\)"):
+        al.ActiveLearner.load(tmp_path)
+    again = al.ActiveLearner.load(tmp_path, pool=pool)
+    assert again.ask(5).indices.tolist() == learner.ask(5).indices.tolist()

@@ -1,6 +1,8 @@
 """Frozen backbones: embedded once, found again by content, and used by the same learners."""
 
 import importlib.util
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -45,6 +47,31 @@ def test_images_are_embedded_once_and_found_again_by_content(pool, tmp_path, mon
     assert torch.equal(first.plain(torch.arange(40)), again.plain(torch.arange(40)))
     frozen_views(al.data.subset(al.data.digits(), 41), Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path))
     assert sum(calls) == 4 * 40 + 41 + 3 * probe
+
+
+def test_another_process_finds_the_embeddings_again(tmp_path):
+    code = (
+        "import torch, askless as al; from askless.frozen import Frozen, frozen_views; "
+        "frozen_views(al.data.subset(al.data.digits(), 40), "
+        f"Frozen(backbone='raw', weak=1, strong=2, cache={str(tmp_path)!r}))"
+    )
+    made = []
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", code], check=True)
+        made.append(sorted(path.name for path in tmp_path.glob("*.npy")))
+    assert len(made[0]) == 4
+    assert made[0] == made[1]
+
+
+def test_the_pools_test_images_are_embedded_once(pool, tmp_path):
+    frozen = Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path)
+    views = frozen_views(pool, frozen)
+    again = frozen_views(pool, frozen)
+    assert torch.equal(views.test(), views.of(pool.test[0]))
+    stored = {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")}
+    assert torch.equal(again.test(), views.test())
+    assert {path.name: path.stat().st_mtime_ns for path in tmp_path.glob("*.npy")} == stored
+    assert len(stored) == 2
 
 
 def test_the_cache_tells_flips_and_modules_without_weights_apart_and_mends_a_damaged_file(pool, tmp_path):

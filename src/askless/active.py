@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from askless.acquire import Selection, Strategy, make, select
-from askless.data import Pool, as_pool
+from askless.data import CachedViews, Pool, as_pool
 from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
-from askless.learn.training import TrainingError, Watch, check_labels
+from askless.learn.training import Look, TrainingError, Watch, check_labels
 from askless.observe import observe, probabilities
 from askless.options import check_choice
 from askless.prepare import Net, check_network, class_names, first_network, make_views
@@ -199,6 +199,7 @@ class ActiveLearner:
         tensorboard: str | Path | None = None,
         validation: tuple[Any, Any] | None = None,
         watch: Watch | None = None,
+        look: Look | None = None,
         bar: bool = False,
     ) -> Fitted:
         """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
@@ -215,7 +216,7 @@ class ActiveLearner:
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
         try:
-            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch, bar)
+            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch, look, bar)
         except TrainingError as stopped:
             self.model = stopped.model  # the last good weights
             raise
@@ -231,6 +232,7 @@ class ActiveLearner:
         log: str | Path | None,
         tensorboard: str | Path | None,
         watch: Watch | None,
+        look: Look | None,
         bar: bool,
     ) -> Fitted:
         assert isinstance(self.learner, Training)
@@ -249,6 +251,7 @@ class ActiveLearner:
             log=log,
             tensorboard=tensorboard,
             watch=watch,
+            look=look,
             bar=bar,
         )
 
@@ -273,11 +276,7 @@ class ActiveLearner:
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """Class probabilities (n, C) of items from outside the pool."""
-        if isinstance(self.learner, LabelPropagation):
-            propagation = self._propagation()
-            return np.concatenate([propagation.predict_proba(part.numpy()) for part in self._outside(x)])
-        model = self._trained()
-        return np.concatenate([probabilities(model, part) for part in self._outside(x)])
+        return self._proba(self._outside(x))
 
     def predict(self, x: Any) -> np.ndarray:
         """The most probable class (n,), as a number."""
@@ -291,12 +290,21 @@ class ActiveLearner:
         parts = [probabilities(model, self.views.plain(torch.arange(i, min(i + 512, N)))) for i in range(0, N, 512)]
         return np.concatenate(parts)
 
+    def predict_test(self) -> np.ndarray:
+        """Class probabilities (n, C) of the pool's held-out test items."""
+        return self._proba(self.test_items())
+
+    def test_items(self) -> Iterator[Tensor]:
+        """The pool's held-out test items as the network takes them, some hundreds at a time."""
+        if self.pool.test is None:
+            raise InputError("this needs items with known labels: the pool has no held-out test; pass x and y to score")
+        ready = self.views.test() if isinstance(self.views, CachedViews) else None
+        yield from self._outside(self.pool.test[0]) if ready is None else ready.split(512)
+
     def score(self, x: Any = None, y: Any = None) -> float:
         """Accuracy on (x, y), by default on the pool's held-out test items."""
         if x is None:
-            if self.pool.test is None:
-                raise InputError("score needs items with known labels: the pool has no held-out test; pass x and y")
-            x, y = self.pool.test
+            return float((self.predict_test().argmax(axis=1) == self.pool.test[1]).mean())  # type: ignore[index]
         if y is None:
             raise InputError("score needs the labels y of the items x")
         predicted = self.predict(x)
@@ -313,6 +321,13 @@ class ActiveLearner:
         return compare(self._surprises)
 
     # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _proba(self, parts: Iterator[Tensor]) -> np.ndarray:
+        if isinstance(self.learner, LabelPropagation):
+            propagation = self._propagation()
+            return np.concatenate([propagation.predict_proba(part.numpy()) for part in parts])
+        model = self._trained()
+        return np.concatenate([probabilities(model, part) for part in parts])
 
     def _trained(self) -> nn.Module:
         if self.model is None:
@@ -412,11 +427,12 @@ class ActiveLearner:
     def is_fitted(self) -> bool:
         return self.model is not None or self._propagated is not None
 
-    def save(self, folder: str | Path) -> Path:
-        """Writes everything into `folder`; a save that is interrupted leaves the one before it whole."""
+    def save(self, folder: str | Path, *, pool: bool = True) -> Path:
+        """Writes everything into `folder`; a save that is interrupted leaves the one before it whole. Without `pool` its
+        items are left out, and `load` wants them passed again."""
         return save(
             Path(folder),
-            self.pool,
+            self.pool if pool else None,
             {"net": self.net, "learner": self.learner, "strategy": self.strategy},
             {"first": self.first_network, "model": self.model},
             {

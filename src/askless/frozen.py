@@ -5,6 +5,7 @@ A pool of images becomes cached views of feature vectors, which the same learner
 
 from collections.abc import Callable
 from contextlib import redirect_stdout
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,9 +84,11 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
     folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
     content = content_key(pool)
     # What the views and the backbone do, not only how they are called: options that change and code that does.
-    looks = (pool.flip, views.padding, views.border, repr(views.policy))
-    probe = image_maker(pool, "plain", torch.Generator())(torch.arange(min(4, len(pool))))
-    backbone = backbone._replace(name=f"{backbone.name} {digest.of_tensors({'probe': backbone.embed(probe)})}")
+    few = torch.arange(min(4, len(pool)))
+    drawn = [image_maker(pool, kind, torch.Generator().manual_seed(0))(few) for kind in ("weak", "strong")]
+    looks = digest.of_tensors({"drawn": torch.stack(drawn).round().to(torch.uint8)})
+    probe = image_maker(pool, "plain", torch.Generator())(few)
+    backbone = backbone._replace(name=f"{backbone.name} {coarsely(backbone.embed(probe))}")
     stored: dict[str, list[np.ndarray]] = {"plain": [], "weak": [], "strong": []}
     done = 0
     for kind, count in kinds:
@@ -121,7 +124,20 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
         parts = [backbone.embed(images[i : i + batch]) for i in range(0, len(images), batch)]
         return (torch.cat(parts).half().float() - mean) / scale
 
-    return CachedViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside)
+    def embed_test() -> Tensor:
+        # The same images are measured in every round of every run: they are embedded once, as the pool's own are.
+        assert pool.test is not None
+        images = as_bytes(pool.test[0], pool)
+        path = (
+            folder / f"{digest.of_text(FORMAT, digest.of_tensors({'items': images}), backbone.name, 'test')[:32]}.npy"
+        )
+        if not is_whole(path, len(images)):
+            parts = [backbone.embed(images[i : i + batch]).half().numpy() for i in range(0, len(images), batch)]
+            save_array(path, np.concatenate(parts))
+        return ready(np.load(path, mmap_mode="r", allow_pickle=False))
+
+    test = None if pool.test is None else cache(embed_test)
+    return CachedViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside, test=test)
 
 
 def make_backbone(frozen: Frozen, pool: Pool) -> Backbone:
@@ -222,6 +238,12 @@ def image_maker(pool: Pool, kind: str, generator: torch.Generator) -> Callable[[
     if kind == "plain":
         return pixels.plain
     return lambda at: getattr(pixels, kind)(at, generator)
+
+
+def coarsely(x: Tensor) -> str:
+    """A text of some of these numbers, the same on machines that differ in the last digits."""
+    some = x.flatten()[:: max(1, x.numel() // 16)]
+    return f"{tuple(x.shape)} {[round(float(v), 1) + 0.0 for v in some / x.abs().max().clamp(min=1e-12)]}"
 
 
 def content_key(pool: Pool) -> str:

@@ -46,17 +46,17 @@ class SaveError(AsklessError):
 
 def save(
     folder: Path,
-    pool: Pool,
+    pool: Pool | None,
     objects: dict[str, Any],
     networks: dict[str, nn.Module | None],
     plain: dict[str, Any],
 ) -> Path:
-    """Writes a state: the pool, option objects by name, networks by name, and plain data."""
+    """Writes a state: the pool (None leaves it out), option objects by name, networks by name, and plain data."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         state = {
             "version": VERSION,
-            "pool": _save_pool(pool, folder),
+            "pool": None if pool is None else _save_pool(pool, folder),
             "objects": {name: plain_or_none(value) for name, value in objects.items()},
             "networks": {name: None if net is None else _save_net(net, folder) for name, net in networks.items()},
             "plain": plain,
@@ -108,7 +108,8 @@ class Saved:
     def _written(self, name: str, value: Any) -> Any:
         if value is None:
             raise SaveError(
-                f"{self.folder}: the {name} was your own object, which is not saved; pass load(..., {name}=...)"
+                f"{self.folder}: the {name} was your own object, which is not saved, or was left out; "
+                f"pass load(..., {name}=...)"
             )
         return value
 

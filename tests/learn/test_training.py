@@ -1,5 +1,7 @@
 """The loop: reproducible, resumable bit for bit, and clear about what goes wrong."""
 
+import copy
+import dataclasses
 import json
 import math
 
@@ -336,3 +338,35 @@ def test_the_kernel_caps_the_rate_and_reports_it(views, labelled, make_net):
 def test_bad_options_are_named(make, message):
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_training_stops_once_enough_epochs_were_above_the_mark(views, labelled, tmp_path, monkeypatch):
+    monkeypatch.setattr(views, "weak", lambda indices, generator: views.plain(indices))
+    net, n = torch.nn.Linear(4, 2), len(labelled[0])
+    with torch.no_grad():
+        net.weight.copy_(torch.tensor([[0.3] * 4, [-0.3] * 4]))  # wrong for every item at first
+    learner = Supervised(steps=500, batch=n, lr=0.01, stop_accuracy=0.9, stop_epochs=3, evaluate_every=1)
+    right = []  # of the coming step's batch, which is the whole labelled set: one step is one epoch
+
+    def look(step, model):
+        right.append(accuracy_of(model, views.x[labelled[0]], torch.from_numpy(labelled[1])))
+
+    steps = train(learner, views, labelled, copy.deepcopy(net), look=look).metrics[-1]["step"]
+    assert 4 < steps < 500
+    assert sum(r > 0.9 for r in right[:-1]) == 4  # more than 3, and not one more
+    path = tmp_path / "training.pt"
+    done = train(learner, views, labelled, copy.deepcopy(net), checkpoint=path)
+    assert done.metrics[-1]["step"] == steps
+    again = train(learner, views, labelled, copy.deepcopy(net), checkpoint=path)  # finished: nothing more is trained
+    assert torch.equal(weights(done.model), weights(again.model))
+    never = train(dataclasses.replace(learner, steps=20, stop_accuracy=1.0), views, labelled, copy.deepcopy(net))
+    assert never.metrics[-1]["step"] == 20
+
+
+def test_a_look_comes_before_the_first_step_and_after_the_last(views, labelled, make_net):
+    seen = {}
+    learner = FixMatch(steps=25, batch=8, mu=2, evaluate_every=10)
+    fitted = train(learner, views, labelled, make_net(), look=lambda step, model: seen.update({step: weights(model)}))
+    assert list(seen) == [0, 10, 20, 25]
+    assert torch.equal(seen[0], weights(make_net()))
+    assert torch.equal(seen[25], weights(fitted.model))

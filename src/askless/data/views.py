@@ -186,7 +186,7 @@ class CachedViews:
     """Views computed once and looked up: `plain` (N, ...), `weak` (V, N, ...), `strong` (S, N, ...), floats.
 
     A draw picks one of the V (or S) cached views for each item by itself. `embed` makes the plain view of items from
-    outside; without it they must be embedded already.
+    outside; without it they must be embedded already. `test` gives the pool's test items, embedded once.
     """
 
     def __init__(
@@ -196,8 +196,10 @@ class CachedViews:
         strong: Any,
         *,
         embed: Callable[[Any], Tensor] | None = None,
+        test: Callable[[], Tensor] | None = None,
         device: torch.device | str | None = None,
     ) -> None:
+        self._test = test
         self._plain, self._weak, self._strong = (as_stored(t) for t in (plain, weak, strong))
         for name, views in (("weak", self._weak), ("strong", self._strong)):
             if views.shape[1:] != self._plain.shape or len(views) == 0:
@@ -226,6 +228,10 @@ class CachedViews:
                 f"items: expected shape {tuple(self._plain.shape[1:])} as the cached views have, got {tuple(rows.shape[1:])}"
             )
         return self._ready(rows)
+
+    def test(self) -> Tensor | None:
+        """The pool's test items as the network takes them; None where only `of` can make them."""
+        return None if self._test is None else self._ready(self._test())
 
     def _draw(self, views: Tensor | np.ndarray, indices: Any, generator: torch.Generator) -> Tensor:
         at = positions(indices, len(self))

@@ -43,6 +43,10 @@ class Material:
         """Every labelled item as it is, in the order given."""
         return self.views.plain(self._labelled.items).to(self.device)
 
+    def plain_labels(self) -> Tensor:
+        """Their labels, in that order."""
+        return self._label_of[self._labelled.items]
+
     def fingerprint(self, most: int = 256) -> str:
         """A hash of items spread evenly over the pool and of labelled ones, which tells one pool from another; of a Dataset
         whose items are never the same twice, only their shape."""

@@ -1,16 +1,31 @@
 """Training on the labelled items only: the yardstick."""
 
+from typing import Any
+
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.learn.material import Material
 from askless.learn.training import Method, Training
-from askless.options import options
+from askless.options import check_count, check_number, options
 
 
 @options
 class Supervised(Training):
-    """Cross entropy on weak views of the labelled items."""
+    """Cross entropy on weak views of the labelled items.
+
+    `stop_accuracy`: training ends before its last step once the items were right more often than this, as they came in
+    training, in more than `stop_epochs` epochs (dynamicAL queries after 10 epochs above .97).
+    """
+
+    stop_accuracy: float | None = None
+    stop_epochs: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_count("Supervised", "stop_epochs", self.stop_epochs, least=0)
+        if self.stop_accuracy is not None:
+            check_number("Supervised", "stop_accuracy", self.stop_accuracy, 0, 1)
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "SupervisedLoss":
         return SupervisedLoss(self, net, material)
@@ -19,8 +34,28 @@ class Supervised(Training):
 class SupervisedLoss(Method):
     def __init__(self, options: Supervised, net: nn.Module, material: Material) -> None:
         self.options, self.net, self.material = options, net, material
+        self.epoch = -(-len(material.plain_labels()) // options.batch)  # steps
+        self.right = self.seen = 0  # in this epoch
+        self.above = 0  # epochs whose accuracy was above the mark
 
     def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
         x, y = self.material.labelled(self.options.batch)
-        loss = F.cross_entropy(self.net(x), y)
-        return loss, {}
+        logits = self.net(x)
+        if self.options.stop_accuracy is not None:
+            self.right += int((logits.detach().argmax(dim=1) == y).sum())
+            self.seen += len(y)
+        return F.cross_entropy(logits, y), {}
+
+    def finished(self, step: int) -> bool:
+        mark = self.options.stop_accuracy
+        if mark is None or step % self.epoch:
+            return False
+        self.above += self.right > mark * self.seen
+        self.right = self.seen = 0
+        return self.above > self.options.stop_epochs
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"right": self.right, "seen": self.seen, "above": self.above}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.right, self.seen, self.above = state["right"], state["seen"], state["above"]

@@ -45,6 +45,10 @@ class Method:
     def after_step(self, step: int) -> None:
         """Called when the optimiser has moved."""
 
+    def finished(self, step: int) -> bool:
+        """Whether training may stop before its last step."""
+        return False
+
     def state_dict(self) -> dict[str, Any]:
         return {}
 
@@ -111,6 +115,7 @@ class Fitted(NamedTuple):
 
 
 Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
+Look = Callable[[int, nn.Module], None]  # steps done, the network that would be used
 
 
 def fit(
@@ -129,6 +134,7 @@ def fit(
     log: str | Path | None = None,
     tensorboard: str | Path | None = None,
     watch: Watch | None = None,
+    look: Look | None = None,
     bar: bool = False,
 ) -> Fitted:
     """Trains `net` in place on a pool of `size` items of which those at `labelled` (L,) have `labels` (L,).
@@ -136,7 +142,8 @@ def fit(
     `views` shows the items; `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is
     saved every `checkpoint_every` steps, and a training that finds its own checkpoint goes on exactly where it was. `log`
     appends JSON lines, `tensorboard` names a folder for TensorBoard (the extra `tensorboard`); `watch(done, total, numbers)`
-    is called as training goes; `bar` shows a progress bar with the latest numbers.
+    is called as training goes, and `look(step, network)` before the first step, every `evaluate_every` steps and after the
+    last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
     """
     labelled, labels = check_labels(labelled, labels, size, classes)
     device = torch.device(device)
@@ -151,8 +158,8 @@ def fit(
     path = None if checkpoint is None else Path(checkpoint)
     if path is not None and path.exists():
         saved = checkpoints.read(path)
-        if (
-            saved["settings"] == settings or saved["step"] < saved["steps"]
+        if saved["settings"] == settings or (
+            saved["step"] < saved["steps"] and not saved["finished"]
         ):  # a finished training may be followed by another
             checkpoints.check_settings(path, saved["settings"], settings)
             run.load_state_dict(saved)
@@ -161,14 +168,19 @@ def fit(
     shown = training_bar("training") if bar else nullcontext(lambda done, total, numbers: None)
     with torch.random.fork_rng(devices=[]), shown as show:
         torch.random.set_rng_state(run.global_state)
+        if look is not None and run.step == 0:
+            look(0, run.used)
         while run.step < learner.steps and not run.stopped:
             numbers = run.one_step()
-            last = run.step == learner.steps
+            run.finished = run.method.finished(run.step)
+            last = run.step == learner.steps or run.finished
             if validation is not None and (run.step % learner.evaluate_every == 0 or last):
                 numbers["validation"] = run.validate(*validation)
             if run.step % learner.evaluate_every == 0 or last:
                 run.metrics.append(numbers)
                 written.add(numbers)
+            if look is not None and (run.step % learner.evaluate_every == 0 or last):
+                look(run.step, run.used)
             show(run.step, learner.steps, numbers)
             if watch is not None:
                 watch(run.step, learner.steps, numbers)
@@ -193,7 +205,7 @@ class _Run:
         forward: Any = torch.compile(net) if learner.compile else net
         self.method = learner.method(forward, material, classes)
         self.optimiser = make_optimiser(net, learner)
-        self.step = 0
+        self.step, self.finished = 0, False
         self.metrics: list[dict[str, float]] = []
         self.best, self.since_best = -math.inf, 0
         self.best_state: dict[str, Tensor] | None = None
@@ -208,7 +220,7 @@ class _Run:
 
     @property
     def stopped(self) -> bool:
-        return self.learner.patience is not None and self.since_best >= self.learner.patience
+        return self.finished or (self.learner.patience is not None and self.since_best >= self.learner.patience)
 
     def one_step(self) -> dict[str, float]:
         rate = rate_at(self.step, schedule=self.learner.schedule, lr=self.lr, horizon=self.learner.horizon_steps)  # type: ignore[arg-type]
@@ -261,6 +273,7 @@ class _Run:
             "metrics": self.metrics,
             "best": self.best,
             "since_best": self.since_best,
+            "finished": self.finished,
             "best_state": self.best_state,
             "global_state": self.global_state,
             "lr": self.lr,
@@ -269,7 +282,7 @@ class _Run:
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         self.step, self.metrics, self.best = saved["step"], saved["metrics"], saved["best"]
-        self.since_best, self.best_state = saved["since_best"], saved["best_state"]
+        self.since_best, self.best_state, self.finished = saved["since_best"], saved["best_state"], saved["finished"]
         self.lr, self.numbers, self.global_state = saved["lr"], saved["numbers"], saved["global_state"]
         self.net.load_state_dict(saved["net"])
         if self.average is not None:
