@@ -1,7 +1,7 @@
 """askless: ask for fewer labels. Give it a pool of unlabelled examples; it says which ones a person should label next,
 and trains a classifier on the labelled and the unlabelled data."""
 
-from askless import acquire, data, kernels, learn, linalg, nets
+from askless import acquire, data, kernels, learn, linalg, nets, theory
 from askless.acquire import (
     ALBL,
     BADGE,
@@ -66,6 +66,7 @@ __all__ = [
     "learn",
     "linalg",
     "nets",
+    "theory",
     # errors
     "AsklessError",
     "InputError",
