@@ -7,7 +7,8 @@ import numpy as np
 from askless.acquire.npc import smallest_positive, spectrum_info
 from askless.acquire.strategy import Selection, View
 from askless.linalg import Rows
-from askless.linalg.gram import spectra, spectrum_scores
+from askless.linalg.bordered import scores_beside
+from askless.linalg.gram import spectra
 from askless.options import check_choice, check_count, options
 
 
@@ -52,11 +53,12 @@ class CRC:
         """Rank and eigenvalue of each group (m, size) with the labelled items; rank 0 for all where it does not count."""
         n, p = len(view.labelled) + groups.shape[1], rows.width
         rank, value = np.zeros(len(groups), dtype=np.int64), np.empty(len(groups))
-        for where, eigenvalues in spectra(rows, view.labelled, groups, view.max_memory):
-            if self.score == "positive":
+        if self.score == "positive":
+            for where, eigenvalues in spectra(rows, view.labelled, groups, view.max_memory):
                 value[where] = smallest_positive(eigenvalues, n, p)
-            else:
-                scores = spectrum_scores(eigenvalues, n, p)
+                view.report(min(where.stop, len(groups)), len(groups))
+        else:
+            for where, scores in scores_beside(rows, view.labelled, groups, view.max_memory):
                 rank[where], value[where] = scores.rank, scores.value
-            view.report(min(where.stop, len(groups)), len(groups))
+                view.report(min(where.stop, len(groups)), len(groups))
         return rank, value
