@@ -30,6 +30,14 @@ def progress_bar(text: str, console: Console) -> Iterator[Callable[[int, int], N
 
 
 @contextmanager
+def text_bar(text: str, console: Console) -> Iterator[Callable[[int, int, str], None]]:
+    """A function (done, total, latest) that moves the bar and shows the latest news beside it."""
+    with _bar(console) as bar:
+        task = bar.add_task(text, total=None, latest="")
+        yield lambda done, total, latest: bar.update(task, completed=done, total=total, latest=latest)
+
+
+@contextmanager
 def training_bar(text: str, console: Console | None = None) -> Iterator[Callable[[int, int, dict[str, float]], None]]:
     """A function (done, total, numbers) that moves the bar and shows the latest numbers beside it."""
     with _bar(Console(stderr=True) if console is None else console) as bar:

@@ -85,3 +85,9 @@ def test_options_that_do_not_exist_are_refused():
         ntk(nn.Linear(2, 2), torch.zeros(1, 2), layers="all", max_memory=0)
     with pytest.raises(ModelError, match="expected a model with trainable parameters, got none"):
         ntk(nn.Linear(2, 2).requires_grad_(False), torch.zeros(1, 2), layers="all")
+
+
+def test_progress_counts_the_outputs():
+    told = []
+    ntk(nn.Linear(2, 3), torch.ones(4, 2), layers="all", progress=lambda done, total: told.append((done, total)))
+    assert told == [(1, 3), (2, 3), (3, 3)]

@@ -10,6 +10,8 @@ from rich.table import Table
 
 from askless import __version__
 from askless.cli import files
+from askless.cli.bench import bench_app, progress_of
+from askless.cli.theory import theory
 from askless.progress import progress_bar
 
 app = typer.Typer(
@@ -112,21 +114,25 @@ def select(
 
 @app.command()
 def demo(
-    to: Annotated[Path, typer.Option("--out", help="Folder for report.html.")] = Path("demo"),
+    to: Annotated[Path, typer.Option("--out", help="Folder for report.html and what is finished.")] = Path("demo"),
     seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,
-    workers: Annotated[int, typer.Option(help="Processes, of one thread each.", min=1)] = 2,
+    workers: Annotated[int, typer.Option(help="Processes, each with its share of the cores.", min=1)] = 2,
     steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
 ) -> None:
-    """NPC against random on the digits that ship with scikit-learn; about two minutes."""
+    """NPC against random on the digits that ship with scikit-learn; about two minutes. One that was stopped goes on."""
     from askless import demo as digits
 
-    with progress_bar("labelling and training", notes) as progress:
-        results = digits.curves(seeds, steps, workers, progress)
+    files.check_folder(to)
+    with progress_of("demo") as progress:
+        results = digits.run(to, seeds, steps, workers, progress)
     out.print(digits.table(results))
     report = digits.write_report(results, to)
+    notes.print(f"Kept: {results.folder}; remove it to compute everything again", highlight=False)
     out.print(f"Report: {report}", highlight=False)
 
 
+app.command()(theory)
+app.add_typer(bench_app, name="bench")
 data_app = typer.Typer(help="Data sets: what there is, and how to get it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 

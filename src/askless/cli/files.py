@@ -165,6 +165,16 @@ def check_writable(path: Path | None) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}; choose another place") from None
 
 
+def check_folder(path: Path) -> None:
+    """The same for a folder, which is made."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path):
+            pass
+    except OSError as error:
+        raise InputError(f"{path}: no folder to write in: {error.strerror}; choose another place") from None
+
+
 def is_ordinary(path: Path) -> bool:
     """Whether the path is free or a plain file, so that a rename may replace it; not a link, a pipe or a device."""
     return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)

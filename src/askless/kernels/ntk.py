@@ -28,12 +28,14 @@ def ntk(
     head: str | nn.Module | None = None,
     batch_size: int = 256,
     max_memory: int = 2**28,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Tensor:
     r"""Trace kernel $K(x, x') = \sum_c \nabla f_c(x) \cdot \nabla f_c(x')$, (n, n2) in float64; x2=None means x2=x.
 
     "last" takes the gradient over the head's weight and bias, where K = C (phi . phi' + 1), without the 1 if the head
     has no bias; `head` as in `find_head`. "all" takes it over every trainable parameter, exactly, from gradients of at
     most `max_memory` bytes at a time: with B bytes per gradient, about C n (1 + n B / (2 max_memory)) backward passes.
+    `progress(done, total)` is told how many of the C outputs are done.
 
     >>> net = nn.Linear(2, 3)
     >>> ntk(net, torch.tensor([[1.0, 2.0], [0.0, 1.0]]))
@@ -43,7 +45,7 @@ def ntk(
     if layers == "last":
         return last_layer_ntk(model, x, x2, head=head, batch_size=batch_size)
     if layers == "all":
-        return all_layer_ntk(model, x, x2, max_memory=max_memory)
+        return all_layer_ntk(model, x, x2, max_memory=max_memory, progress=progress)
     raise InputError(f'layers must be "last" or "all", got {layers!r}')
 
 
@@ -58,7 +60,14 @@ def last_layer_ntk(
     return (K + K.T) / 2 if x2 is None else K
 
 
-def all_layer_ntk(model: nn.Module, x: Examples, x2: Examples | None, *, max_memory: int) -> Tensor:
+def all_layer_ntk(
+    model: nn.Module,
+    x: Examples,
+    x2: Examples | None,
+    *,
+    max_memory: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> Tensor:
     """sum_c G_c(x) G_c(x2)^T, G_c (n, P) the gradients of logit c.
 
     One logit at a time makes the tiles C times taller than whole Jacobians would, and gradients are computed again
@@ -78,6 +87,8 @@ def all_layer_ntk(model: nn.Module, x: Examples, x2: Examples | None, *, max_mem
         K = torch.zeros(len(X), len(X if X2 is None else X2), dtype=torch.float64)
         for c in range(C):
             K += gram(partial(_logit_gradients, compute, c), X, X2, tall, step)
+            if progress is not None:
+                progress(c + 1, C)
     return K
 
 

@@ -1,0 +1,551 @@
+"""The pictures of a benchmark: each kind a function of the results and of options with names, listed in `FIGURES`.
+
+A kind returns None where the results hold too little for it. Methods keep their colour, marker and line style from one
+picture to the next; the styles tell them apart in grey too.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from askless.bench.panels import (
+    counts_asked,
+    groups_of,
+    iou_matrix,
+    learners_of,
+    main_metric,
+    methods_of,
+    more_is_better,
+    panel,
+    records_of,
+    scores,
+    unit,
+    win_loss,
+    words,
+)
+from askless.bench.results import Record, Results
+from askless.bench.statistics import average_ranks, cliques, critical_difference, friedman, interval, kendall
+from askless.errors import InputError
+
+# Okabe and Ito's colours, which the colour-blind tell apart; the lengths of the three lists share no factor.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4A00", "#4B0082")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
+DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+BASELINE: dict[str, Any] = {"color": "#555555", "marker": "o", "linestyle": ":"}
+
+
+def draw(results: Results, spec: dict[str, Any]) -> Any:
+    """The figure of `{"kind": a name of FIGURES, ...its options}`, or None."""
+    options = {k: v for k, v in spec.items() if k != "kind"}
+    kind = spec.get("kind")
+    if kind not in FIGURES:
+        raise InputError(f"expected a kind of figure ({', '.join(FIGURES)}), got {kind!r}")
+    known = list(inspect.signature(FIGURES[kind]).parameters)[1:]
+    if unknown := sorted(set(options) - set(known)):
+        raise InputError(
+            f"the figure {kind!r} has no option {', '.join(unknown)}; expected some of: {', '.join(known) or 'none'}"
+        )
+    return FIGURES[kind](results, **options)
+
+
+def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:
+    """The main metric against the number of labels: the mean over seeds with its 95 % interval; axes by group x learner."""
+    metric = metric or main_metric(results)
+    learners = learners_of(results, metric)
+    views = {(g, l): panel(results, metric, g, l) for g in groups_of(results) for l in learners}
+    views = {key: v for key, v in views.items() if not np.isnan(v.values).all()}
+    if not views:
+        return None
+    wide = len(learners) if len(learners) > 1 and len(views) > len(learners) else 3
+    figure, places = _grid(len(views), wide)
+    for axes, ((group, learner), v) in zip(places, views.items(), strict=True):
+        for method in v.methods:
+            _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
+        axes.set(xlabel="labels", ylabel=unit(metric))
+        _title(axes, _join(group, learner))
+        _label_ticks(axes, v.labels, log_x)
+    return _legend(figure, results, {m for v in views.values() for m in v.methods})
+
+
+def pool_curves(results: Results, log_x: bool = False) -> Any:
+    """The same for the pool: what the trained network knows of the items that nobody labelled, and of those labelled."""
+    return curves(results, "pool_accuracy", log_x)
+
+
+def critical_difference_diagram(results: Results, learner: str | None = None) -> Any:
+    """Average ranks by AUBC over the groups; bars join methods closer than Nemenyi's critical difference (5 %)."""
+    metric = main_metric(results)
+    groups, methods, S = scores(results, metric, learner)
+    if len(groups) < 2 or len(methods) < 3 or not more_is_better(metric):
+        return None
+    k = len(methods)
+    ranks, cd = average_ranks(S), critical_difference(k, len(groups))
+    bars = cliques(ranks, cd)
+    order = np.argsort(ranks, kind="stable")
+    left, right = order[: (k + 1) // 2], order[(k + 1) // 2 :][::-1]
+    step, floor = 0.5, 0.35 + 0.22 * len(bars)
+    depth = floor + step * (len(left) - 1) + 0.2
+    figure, axes = _figure(5.5 + 0.16 * max(map(len, methods)), 1.4 + 0.55 * (depth + 0.9))
+    axes.plot([1, k], [0, 0], color="black", lw=1.2)
+    for r in range(1, k + 1):
+        axes.plot([r, r], [0, 0.12], color="black", lw=1.2)
+        axes.text(r, 0.2, str(r), ha="center", va="bottom")
+    margin = 0.08 * (k - 1)
+    for side, members in ((-1, left), (1, right)):
+        edge = 1 - margin if side < 0 else k + margin
+        for row, i in enumerate(members):
+            y = -(floor + step * row)
+            axes.plot([ranks[i], ranks[i], edge], [0, y, y], color="black", lw=0.9)
+            text = f"{_text(methods[i])}  {ranks[i]:.2f} " if side < 0 else f" {ranks[i]:.2f}  {_text(methods[i])}"
+            axes.text(edge, y, text, ha="right" if side < 0 else "left", va="center")
+    for row, (low, high) in enumerate(bars):
+        y = -(0.22 + 0.22 * row)
+        axes.plot(
+            [low - 0.02 * (k - 1) / 3, high + 0.02 * (k - 1) / 3], [y, y], color="black", lw=4, solid_capstyle="butt"
+        )
+    shown = min(cd, k - 1)
+    axes.plot([1, 1 + shown], [0.85, 0.85], color="black", lw=1.2)
+    for x in (1, 1 + shown):
+        axes.plot([x, x], [0.78, 0.92], color="black", lw=1.2)
+    wider = "" if cd <= k - 1 else " (wider than the scale)"
+    axes.text(1 + shown / 2, 0.95, f"critical difference {cd:.2f}{wider}", ha="center", va="bottom")
+    axes.set(xlim=(1 - margin, k + margin), ylim=(-depth - 0.1, 1.35))
+    axes.set_title(
+        f"average rank by AUBC over {len(groups)} groups (1 is best); Friedman p = {friedman(S):.2g}", fontsize=10
+    )
+    axes.set_axis_off()
+    return figure
+
+
+def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
+    """In how many settings the method of the row is clearly better than that of the column."""
+    metric = main_metric(results)
+    methods, W, settings = win_loss(results, metric, learner)
+    if len(methods) < 2 or not more_is_better(metric):
+        return None
+    k = len(methods)
+    figure, axes = _figure(2.6 + 0.55 * k, 2.2 + 0.5 * k)
+    shares = W / max(settings, 1)
+    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    for i in range(k):
+        for j in range(k):
+            axes.text(j, i, "–" if i == j else str(W[i, j]), ha="center", va="center", color=_ink(shares[i, j]))
+    _names(axes, methods)
+    axes.set(xlabel="loses to the row", ylabel="beats the column")
+    axes.set_title(f"wins out of {settings} settings", fontsize=10)
+    figure.colorbar(image, ax=axes, label="share of the settings", shrink=0.8)
+    return figure
+
+
+def iou(results: Results, group: str | None = None) -> Any:
+    """Intersection over union of the methods' label sets, a small matrix for each number of labels."""
+    groups = groups_of(results) if group is None else [group]
+    found = [(g, n, *iou_matrix(results, g, n)) for g in groups for n in counts_asked(results, g)]
+    found = [f for f in found if not np.isnan(f[3]).all()]
+    if not found:
+        return None
+    k = max(len(methods) for _, _, methods, _ in found)
+    side = max(1.8, 0.6 + 0.36 * k)
+    name = 0.06 * max(len(m) for _, _, methods, _ in found for m in methods)
+    wide = max(1, min(4, int(12 / (side + name))))
+    figure, places = _grid(len(found), wide, width=side + name, height=side + 0.7 * name)
+    image: Any = None
+    for axes, (g, n, methods, M) in zip(places, found, strict=True):
+        image = axes.imshow(M, cmap="Greens", vmin=0, vmax=100)
+        for i in range(len(methods)):
+            for j in range(len(methods)):
+                text = "–" if np.isnan(M[i, j]) else f"{M[i, j]:.0f}"
+                axes.text(j, i, text, ha="center", va="center", fontsize=8, color=_ink(M[i, j] / 100))
+        _names(axes, methods, fontsize=8)
+        axes.set_title("\n".join([*textwrap.wrap(_text(g), int(12 * side)), f"{n} labels"]), fontsize=9)
+    figure.colorbar(image, ax=list(places), label="overlap (IoU), %", shrink=0.6)
+    return figure
+
+
+def lines(
+    results: Results,
+    metric: str,
+    x_name: str = "step",
+    labels: int | None = None,
+    reference: float | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> Any:
+    """A metric against the `x` of a round: the mean over seeds with its 95 % interval; axes by group and number of labels
+    (with `labels`, of that one). `reference` draws a level line."""
+    rows = [r for r in records_of(results, metric) if r.x is not None and labels in (None, r.labels)]
+    keys = [(g, n) for g in groups_of(results) for n in sorted({r.labels for r in rows if r.group == g})]
+    if not keys:
+        return None
+    counts = len(keys) // len({g for g, _ in keys})
+    figure, places = _grid(len(keys), counts if 1 < counts <= 4 and len(keys) > counts else 3)
+    for axes, (group, n) in zip(places, keys, strict=True):
+        here = [r for r in rows if (r.group, r.labels) == (group, n)]
+        for method in _present(results, here):
+            xs, table = _by_x([r for r in here if r.method == method])
+            _band(axes, results, method, xs, _scaled(table, metric), markers=len(xs) <= 30)
+        if reference is not None:
+            axes.axhline(reference, color="black", lw=1, ls="--", zorder=1)
+        axes.set(xlabel=x_name, ylabel=unit(metric))
+        _title(axes, _join(group, f"{n} labels"))
+        _logs(axes, log_x, log_y)
+    return _legend(figure, results, {r.method for r in rows})
+
+
+def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False, log_y: bool = False) -> Any:
+    """One metric against another, of the same method, seed, number of labels and x; axes by group. The title gives Kendall's
+    tau and the slope of least squares (of the logarithms where an axis is logarithmic)."""
+    a, b = (
+        {(r.group, r.method, r.seed, r.labels, r.x): r.value for r in records_of(results, m)}
+        for m in (x_metric, y_metric)
+    )
+    pairs: dict[str, list[tuple[str, float, float]]] = {}
+    for key in a:
+        if key in b and _drawable(a[key], log_x) and _drawable(b[key], log_y):
+            pairs.setdefault(key[0], []).append((key[1], a[key], b[key]))
+    if not pairs:
+        return None
+    figure, places = _grid(len(pairs), 3)
+    for axes, (group, found) in zip(places, pairs.items(), strict=True):
+        for method in dict.fromkeys(m for m, _, _ in found):
+            style = _style(results, method)
+            xy = _scaled_pair([p[1:] for p in found if p[0] == method], x_metric, y_metric)
+            axes.scatter(
+                xy[:, 0], xy[:, 1], color=style["color"], marker=style["marker"], s=18, alpha=0.6, linewidths=0
+            )
+        xy = _scaled_pair([p[1:] for p in found], x_metric, y_metric)
+        x, y = np.log10(xy[:, 0]) if log_x else xy[:, 0], np.log10(xy[:, 1]) if log_y else xy[:, 1]
+        tau = f"Kendall τ {_or_dash(kendall(x, y), '.2f')}"
+        slope = f"slope{' in logarithms' if log_x or log_y else ''} {_or_dash(_slope(x, y), '.3g')}"
+        axes.set(xlabel=unit(x_metric), ylabel=unit(y_metric))
+        _title(axes, _text(group), f"{tau}, {slope}")
+        _logs(axes, log_x, log_y)
+    return _legend(figure, results, {m for found in pairs.values() for m, _, _ in found}, line=False)
+
+
+def spread_boxes(results: Results, metric: str, log: bool = False, reference: float | None = None) -> Any:
+    """Boxes of all the values of a metric at each number of labels; axes by group. Whiskers: 1.5 quartile ranges."""
+    from matplotlib.patches import Patch
+
+    rows = [r for r in records_of(results, metric) if _drawable(r.value, log)]
+    groups = [g for g in groups_of(results) if any(r.group == g for r in rows)]
+    if not groups:
+        return None
+    figure, places = _grid(len(groups), 3)
+    for axes, group in zip(places, groups, strict=True):
+        here = [r for r in rows if r.group == group]
+        counts, methods = sorted({r.labels for r in here}), _present(results, here)
+        width = 0.8 / len(methods)
+        for i, method in enumerate(methods):
+            values = [[r.value for r in here if (r.method, r.labels) == (method, n)] for n in counts]
+            at = np.arange(len(counts)) + (i - (len(methods) - 1) / 2) * width
+            box = axes.boxplot(
+                [_scaled(np.array(v), metric) for v in values],
+                positions=at,
+                widths=0.85 * width,
+                patch_artist=True,
+                manage_ticks=False,
+                flierprops={"marker": ".", "markersize": 4, "markeredgecolor": "#555555"},
+                medianprops={"color": "black"},
+            )
+            for patch in box["boxes"]:
+                patch.set(facecolor=_style(results, method)["color"], hatch=_hatch(results, method), alpha=0.75)
+        if reference is not None:
+            axes.axhline(reference, color="black", lw=1, ls="--", zorder=1)
+        axes.set_xticks(np.arange(len(counts)), [str(n) for n in counts])
+        axes.set_xlim(*_room(len(counts)))
+        axes.set(xlabel="labels", ylabel=unit(metric))
+        _title(axes, _text(group))
+        _logs(axes, False, log)
+    methods = _present(results, rows)
+    faces = [{"facecolor": _style(results, m)["color"], "hatch": _hatch(results, m)} for m in methods]
+    return _below(figure, [Patch(alpha=0.75, **face) for face in faces], methods) if len(methods) > 1 else figure
+
+
+def bars(results: Results, metrics: Sequence[str], labels: int | None = None, log: bool = False) -> Any:
+    """Several metrics by method, as bars with 95 % intervals over seeds, at `labels` labels (else the last). Axes by
+    group."""
+    if isinstance(metrics, str) or not metrics:
+        raise InputError(f"expected metrics as a list of names, got {metrics!r}")
+    views = {g: [panel(results, m, g) for m in metrics] for g in groups_of(results)}
+    views = {g: vs for g, vs in views.items() if any(v.methods for v in vs)}
+    if not views:
+        return None
+    many = max(len(v.methods) for vs in views.values() for v in vs)
+    figure, places = _grid(len(views), 3, width=max(4.2, 0.6 * many * len(metrics) ** 0.5 + 1.6))
+    for axes, (group, vs) in zip(places, views.items(), strict=True):
+        methods = [m for m in methods_of(results) if any(m in v.methods for v in vs)]
+        at = {n for v in vs for n in v.labels if labels in (None, n)}
+        width = 0.8 / len(metrics)
+        for i, v in enumerate(vs):
+            k = [j for j, n in enumerate(v.labels) if labels in (None, n)][-1:]
+            found = [interval(_scaled(v.of(m)[:, k], v.metric)) for m in methods]
+            heights = np.array([d.mean for d in found])
+            halves = np.nan_to_num(np.array([d.half for d in found]))
+            low = np.minimum(halves, 0.999 * heights) if log else halves  # a bar may not reach 0 on a log scale
+            axes.bar(
+                np.arange(len(methods)) + (i - (len(metrics) - 1) / 2) * width,
+                np.where(heights > 0, heights, np.nan) if log else heights,
+                0.92 * width,
+                yerr=np.stack([np.nan_to_num(low), halves]),
+                capsize=3,
+                color=COLOURS[i % len(COLOURS)],
+                hatch=HATCHES[i % len(HATCHES)],
+                edgecolor="white",
+                error_kw={"lw": 1},
+                label=words(v.metric),
+            )
+        axes.set_xticks(
+            np.arange(len(methods)), methods, rotation=30 if many > 3 else 0, ha="right" if many > 3 else "center"
+        )
+        units = {unit(m).removeprefix(words(m)).removeprefix(", ") for m in metrics}
+        axes.set(ylabel=_join(" and ".join(words(m) for m in metrics), *sorted(units)))
+        _title(axes, _join(group, f"{max(at)} labels" if at else ""))
+        axes.set_xlim(*_room(len(methods)))
+        _logs(axes, False, log)
+    handles, names = places[0].get_legend_handles_labels()
+    return _below(figure, handles, names) if len(metrics) > 1 else figure
+
+
+def moons(results: Results, methods: Sequence[str] | None = None, classes: Sequence[str] = ("0", "1")) -> Any:
+    """A plane with its items, what was labelled, and the network's probability of class 1, at each number of labels of the
+    first seed, from the arrays x, y, labelled, newest, grid, probability and side that a measure kept."""
+    cells = sorted({(r.group, r.method, r.seed) for r in results.records}, key=lambda c: c[2])
+    rows = []
+    for group in groups_of(results):
+        for method in methods_of(results) if methods is None else methods:
+            seed = next((s for g, m, s in cells if (g, m) == (group, method)), None)
+            counts = sorted({r.labels for r in results.records if (r.group, r.method, r.seed) == (group, method, seed)})
+            kept = [(n, results.arrays(group, method, seed, n)) for n in counts] if seed is not None else []
+            rows.append([(_join(group, method), n, a) for n, a in kept if "probability" in a and "grid" in a])
+    rows = [row for row in rows if row]
+    if not rows:
+        return None
+    longest = max(len(row) for row in rows)
+    wide = -(-longest // -(-longest // 6))  # rows of at most six, and as even as they can be
+    chunks = [row[i : i + wide] for row in rows for i in range(0, len(row), wide)]
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.6 * wide + 1, 2.5 * len(chunks) + 0.7), layout="constrained")
+    places = figure.subplots(len(chunks), wide, squeeze=False, sharex=True, sharey=True)
+    filled: Any = None
+    for line, chunk in zip(places, chunks, strict=True):
+        for axes in line[len(chunk) :]:
+            axes.set_visible(False)
+        for axes, (name, n, a) in zip(line, chunk, strict=False):
+            filled = _plane(axes, a)
+            axes.set_title(f"{name}\n{n} labels", fontsize=9)
+            axes.set_xlabel("first coordinate", fontsize=8)
+        line[0].set_ylabel("second coordinate", fontsize=8)
+    handles, names = places[0][0].get_legend_handles_labels()
+    names = [name.format(*classes) for name in names]
+    legend: Any = figure.legend(handles, names, loc="outside lower center", ncols=min(4, wide), frameon=False)
+    for handle in legend.legend_handles[:2]:
+        handle.set_sizes([30])
+    figure.colorbar(filled, ax=places, label=f"probability of class {classes[1]}", shrink=0.8, ticks=[0, 0.5, 1])
+    return figure
+
+
+def _plane(axes: Any, a: dict[str, np.ndarray]) -> Any:
+    shape = tuple(int(s) for s in a["side"])
+    gx, gy, p = (v.reshape(shape) for v in (a["grid"][:, 0], a["grid"][:, 1], a["probability"]))
+    filled = axes.contourf(gx, gy, p, levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.55, vmin=0, vmax=1)
+    if p.min() < 0.5 < p.max():
+        axes.contour(gx, gy, p, levels=[0.5], colors="black", linewidths=1.2)
+    x, y, newest = a["x"], a["y"], a["newest"].astype(int)
+    old = np.setdiff1d(a["labelled"].astype(int), newest)
+    for c, colour, marker in ((0, "#08519c", "o"), (1, "#a50f15", "^")):
+        axes.scatter(*x[y == c].T, s=5, color=colour, marker=marker, alpha=0.6, linewidths=0, label=f"class {{{c}}}")
+    axes.scatter(*x[old].T, s=42, facecolors="none", edgecolors="black", linewidths=1.1, label="labelled before")
+    axes.scatter(
+        *x[newest].T, s=90, marker="*", color="#ffd92f", edgecolors="black", linewidths=0.8, label="newest labels"
+    )
+    axes.set(xticks=[], yticks=[], xlim=(gx.min(), gx.max()), ylim=(gy.min(), gy.max()))
+    return filled
+
+
+# Shared parts
+
+HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
+
+
+def _figure(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _grid(n: int, wide: int, width: float = 4.2, height: float = 3.3) -> tuple[Any, list[Any]]:
+    """A figure with n axes, `wide` beside each other."""
+    from matplotlib.figure import Figure
+
+    columns = min(n, wide)
+    rows = -(-n // columns)
+    figure = Figure(figsize=(max(5.0, width * columns), height * rows + 0.5), layout="constrained")
+    places = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in places[n:]:
+        axes.set_visible(False)
+    return figure, places[:n]
+
+
+def _style(results: Results, method: str) -> dict[str, Any]:
+    """Colour, marker and line style, by the method's place among all of the benchmark."""
+    if method == results.about.get("baseline"):
+        return BASELINE
+    i = [m for m in methods_of(results) if m != results.about.get("baseline")].index(method)
+    return {
+        "color": COLOURS[i % len(COLOURS)],
+        "marker": MARKERS[(i + 1) % len(MARKERS)],
+        "linestyle": DASHES[i % len(DASHES)],
+    }
+
+
+def _hatch(results: Results, method: str) -> str:
+    return HATCHES[methods_of(results).index(method) % len(HATCHES)]
+
+
+def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.ndarray, markers: bool = True) -> None:
+    """Mean line of table (seeds, x) with its 95 % band, where there is anything."""
+    found = [interval(column) for column in table.T]
+    mean, half = np.array([d.mean for d in found]), np.array([d.half for d in found])
+    there = ~np.isnan(mean)
+    style = {**_style(results, method), **({} if markers else {"marker": ""})}
+    axes.plot(x[there], mean[there], lw=1.8, markersize=5, **style)
+    if (~np.isnan(half)).any():
+        axes.fill_between(x, mean - half, mean + half, color=style["color"], alpha=0.15, lw=0)
+
+
+def _legend(figure: Any, results: Results, methods: Iterable[str], line: bool = True) -> Any:
+    from matplotlib.lines import Line2D
+
+    names = [m for m in methods_of(results) if m in set(methods)]
+    styles = [_style(results, m) if line else {**_style(results, m), "linestyle": ""} for m in names]
+    return _below(figure, [Line2D([], [], lw=1.8, markersize=5, **s) for s in styles], names)
+
+
+def _below(figure: Any, handles: list[Any], names: Sequence[str]) -> Any:
+    """One legend below all axes, for which the figure grows; about 0.09 inch a letter and 0.21 a line."""
+    wide, high = figure.get_size_inches()
+    columns = max(1, min(len(names), int(wide / (0.75 + 0.09 * max(map(len, names), default=1)))))
+    figure.set_size_inches(wide, high + 0.21 * (-(-len(names) // columns) - 1))
+    figure.legend(handles, [_text(n) for n in names], loc="outside lower center", ncols=columns, frameon=False)
+    return figure
+
+
+def _label_ticks(axes: Any, labels: Sequence[int], log: bool) -> None:
+    """A tick at every number of labels where they have room."""
+    from matplotlib.ticker import NullFormatter
+
+    if log:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    if len(labels) <= 7:
+        x = np.log(labels) if log else np.array(labels, dtype=float)
+        gaps = np.diff(x) / (x[-1] - x[0]) if len(labels) > 1 else np.array([1.0])
+        if gaps.min() > 0.025 * max(len(str(n)) for n in labels):
+            axes.set_xticks(list(labels), [str(n) for n in labels])
+
+
+def _room(n: int) -> tuple[float, float]:
+    """Limits around n places; a single one does not fill the axes."""
+    return (-0.55, n - 0.45) if n > 1 else (-1.2, 1.2)
+
+
+def _names(axes: Any, methods: list[str], fontsize: float = 9) -> None:
+    axes.set_xticks(
+        range(len(methods)),
+        [_text(m) for m in methods],
+        rotation=45,
+        ha="right",
+        rotation_mode="anchor",
+        fontsize=fontsize,
+    )
+    axes.set_yticks(range(len(methods)), [_text(m) for m in methods], fontsize=fontsize)
+
+
+def _logs(axes: Any, x: bool, y: bool) -> None:
+    """Logarithmic scales with plain numbers that have room."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    for chosen, name, axis in ((x, "x", axes.xaxis), (y, "y", axes.yaxis)):
+        if not chosen:
+            continue
+        axes.set(**{f"{name}scale": "log"})
+        low, high = sorted(axis.get_view_interval())
+        decades = np.log10(high / low)
+        subs = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
+        axis.set_major_locator(LogLocator(subs=subs, numticks=8) if decades > 0.5 else MaxNLocator(4))
+        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axis.set_minor_formatter(NullFormatter())
+
+
+def _title(axes: Any, *lines: str) -> None:
+    """Lines that stay above their own axes."""
+    width = int(11 * axes.get_figure().get_size_inches()[0] / axes.get_gridspec().ncols)
+    axes.set_title("\n".join(textwrap.fill(line, width) for line in lines if line), fontsize=10)
+
+
+def _ink(darkness: float) -> str:
+    return "white" if darkness > 0.55 else "black"
+
+
+def _scaled(values: np.ndarray, metric: str) -> np.ndarray:
+    return 100 * values if more_is_better(metric) else values
+
+
+def _scaled_pair(pairs: list[tuple[float, float]], x_metric: str, y_metric: str) -> np.ndarray:
+    xy = np.array(pairs, dtype=np.float64)
+    return np.stack([_scaled(xy[:, 0], x_metric), _scaled(xy[:, 1], y_metric)], axis=1)
+
+
+def _drawable(value: float, log: bool) -> bool:
+    return bool(np.isfinite(value)) and (value > 0 or not log)
+
+
+def _slope(x: np.ndarray, y: np.ndarray) -> float:
+    centred = x - x.mean()
+    return float(centred @ (y - y.mean()) / (centred @ centred)) if (x != x[0]).any() else float("nan")
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "–" if np.isnan(value) else f"{value:{form}}"
+
+
+def _text(name: str) -> str:
+    """A name as it is: no mathematics between dollars, and not left out of a legend for its first character."""
+    name = name.replace("$", r"\$")
+    return f" {name}" if name.startswith("_") else name
+
+
+def _join(*parts: str) -> str:
+    return ", ".join(_text(p) for p in parts if p)
+
+
+def _present(results: Results, rows: Sequence[Record]) -> list[str]:
+    there = {r.method for r in rows}
+    return [m for m in methods_of(results) if m in there]
+
+
+def _by_x(rows: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
+    """x, and values (seeds, x), NaN where a seed has none."""
+    found = {(r.seed, r.x): r.value for r in rows}
+    seeds, xs = sorted({r.seed for r in rows}), sorted({float(r.x) for r in rows if r.x is not None})
+    return np.array(xs), np.array([[found.get((s, x), np.nan) for x in xs] for s in seeds])
+
+
+FIGURES: dict[str, Callable[..., Any]] = {
+    "curves": curves,
+    "pool_curves": pool_curves,
+    "critical_difference": critical_difference_diagram,
+    "win_loss": win_loss_matrix,
+    "iou": iou,
+    "lines": lines,
+    "scatter": scatter,
+    "spread": spread_boxes,
+    "bars": bars,
+    "moons": moons,
+}

@@ -1,0 +1,190 @@
+"""What the papers' figures measure beside accuracy: looks at a learner after a round, or at a network along its training."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from askless import kernels, theory
+from askless.acquire import CRC
+from askless.active import ActiveLearner
+from askless.bench.plan import Moment, Sample
+from askless.linalg import Rows
+from askless.linalg.gram import score_batches
+from askless.observe import PlainItems
+from askless.rng import stream
+
+
+def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:
+    return PlainItems(learner.views, np.asarray(positions, dtype=np.int64))
+
+
+def network(learner: ActiveLearner) -> nn.Module:
+    return learner.first_network if learner.model is None else learner.model
+
+
+def kernel(learner: ActiveLearner, model: nn.Module, positions: np.ndarray) -> np.ndarray:
+    """The tangent kernel over all layers, averaged over the outputs, (n, n)."""
+    return kernels.ntk(model, items(learner, positions), layers="all").numpy() / learner.classes
+
+
+@dataclass(frozen=True)
+class MMDAndBound:
+    """dynamicAL's figures 1 and 7 and table 10: how far the labelled items have drifted from the first `start` of them (MMD
+    under the tangent kernel) against the generalisation bound B."""
+
+    start: int
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        if len(learner.labels) <= self.start:
+            return []
+        K = kernel(learner, network(learner), learner.labelled)
+        Y = theory.one_hot(learner.known_labels, learner.classes)
+        mmd, bound = theory.mmd(K, self.start), theory.generalisation_bound(K, Y)
+        return [Sample("mmd", mmd), Sample("bound", bound), Sample("mmd_over_bound", mmd / bound)]
+
+
+@dataclass(frozen=True)
+class DynamicsAndAlignment:
+    """dynamicAL's figure 2: over `draws` random queries of `size`, the training dynamics G_MSE(S u Q) against the alignment.
+
+    The queries come from `among` items drawn from the unlabelled pool, so that one kernel serves all of them. `trained`:
+    residuals and kernel of the trained network, else of the first one, where the outputs are near 0.
+    """
+
+    draws: int = 150
+    size: int = 250
+    among: int = 750
+    trained: bool = True
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        model = network(learner) if self.trained else learner.first_network
+        rng = stream(moment.seed, "dynamics and alignment")
+        free = np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+        others = rng.choice(free, min(self.among, len(free)), replace=False)
+        all_items = np.concatenate([learner.labelled, others])
+        K = kernel(learner, model, all_items)
+        Y = theory.one_hot(learner.pool.labels[all_items], learner.classes)
+        f = kernels.look(model, items(learner, all_items)).logits.double().numpy()
+        S = np.arange(len(learner.labelled))
+        agreement = theory.dynamics_alignment_tau(K, f - Y, Y, S, self.size, self.draws, moment.seed)
+        numbers = zip(agreement.dynamics, agreement.alignment, strict=True)
+        pairs = [s for i, (g, a) in enumerate(numbers) for s in (Sample("dynamics", g, i), Sample("alignment", a, i))]
+        return [Sample("kendall_tau", agreement.tau), *pairs]
+
+
+@dataclass(frozen=True)
+class ApproximationRatio:
+    """dynamicAL's figure 4, along the training: the mean over `draws` random queries of `size` of
+    R(Q|S) = sum_u Delta(u|S) / Delta(Q|S), and their median, which a denominator near 0 does not upset. `x` is the
+    epoch."""
+
+    size: int
+    draws: int = 10
+    seed: int = 0
+
+    def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
+        rng = stream(self.seed, "approximation ratio")  # the same queries at every look
+        free = np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+        against = (items(learner, learner.labelled), learner.known_labels)
+        ratios = []
+        for _ in range(self.draws):
+            query = items(learner, rng.choice(free, self.size, replace=False))
+            to_labelled = kernels.gradient_stats(model, query, against=against)
+            to_itself = kernels.gradient_stats(model, query, against=(query, None))
+            sums = (float(a.sum()) for a in (to_labelled.sq, to_labelled.dot, to_itself.dot) if a is not None)
+            ratios.append(theory.approximation_ratio_from_sums(*sums))
+        x = epoch(learner, step)
+        middle = Sample("median_approximation_ratio", float(np.median(ratios)), x)
+        return [Sample("approximation_ratio", float(np.mean(ratios)), x), middle]
+
+
+def epoch(learner: ActiveLearner, step: int) -> float:
+    """Passes over the labelled items after so many steps."""
+    return step * learner.learner.batch / len(learner.labels)  # type: ignore[union-attr]
+
+
+@dataclass(frozen=True)
+class TestNumbers:
+    """Loss and accuracy on the test items along the training; `x` is the number of looks so far, the papers' "epoch" of
+    semi-supervised training (steps between two measures)."""
+
+    def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
+        logits = torch.cat([logits_of(model, part) for part in learner.test_items()])
+        labels = torch.from_numpy(learner.pool.test[1])  # type: ignore[index]
+        x = step / learner.learner.evaluate_every  # type: ignore[union-attr]
+        right = float((logits.argmax(dim=1) == labels).double().mean())
+        return [Sample("test_loss", float(F.cross_entropy(logits, labels)), x), Sample("accuracy_now", right, x)]
+
+
+@torch.no_grad()
+def logits_of(model: nn.Module, x: Tensor) -> Tensor:
+    was = model.training
+    model.eval()
+    out = model(x).double()
+    model.train(was)
+    return out
+
+
+@dataclass(frozen=True)
+class EpochsToMinimum:
+    """CRC's figure 3 (a): the epoch at which the test loss is smallest, after which it never falls below."""
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        losses = [(s.value, s.x) for s in moment.along if s.metric == "test_loss" and s.x]
+        return [Sample("epochs_to_minimum", float(min(losses)[1]))] if losses else []
+
+
+@dataclass(frozen=True)
+class MaxInRound:
+    """The best test accuracy seen within the round, which dynamicAL's authors report; looks at the test items, so it is not
+    for anything but replication."""
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        seen = [s.value for s in moment.along if s.metric == "accuracy_now"]
+        return [Sample("max_in_round", max(seen))] if seen else []
+
+
+@dataclass(frozen=True)
+class GroupEigenvalues:
+    """CRC's figure 3 (b): the smallest non-zero eigenvalues of the labelled items with each of `groups` random groups."""
+
+    group: int
+    groups: int = 200
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        phi = kernels.features(network(learner), items(learner, np.arange(len(learner.pool))))
+        rng = stream(moment.seed, "group eigenvalues")
+        free = np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+        drawn = rng.permutation(free)[: self.groups * self.group]
+        drawn = drawn[: len(drawn) // self.group * self.group].reshape(-1, self.group)
+        scores = score_batches(Rows(phi.numpy(), CRC().bias, False), learner.labelled, drawn)
+        return [Sample("group_lambda_min", float(v), i) for i, v in enumerate(scores.value)]
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """CRC's figure 1: the predictions on a grid over the plane, for a pool of points (N, 2)."""
+
+    side: int = 120
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        x = learner.pool.take(np.arange(len(learner.pool))).numpy()
+        low, high = x.min(axis=0) - 0.3, x.max(axis=0) + 0.3
+        axes = [np.linspace(a, b, self.side, dtype=np.float32) for a, b in zip(low, high, strict=True)]
+        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+        moment.keep(
+            {
+                **{"x": x, "y": learner.pool.labels, "labelled": learner.labelled, "newest": moment.asked},
+                **{"grid": grid, "probability": learner.predict_proba(grid)[:, 1]},
+                "side": np.array([self.side, self.side]),
+            }
+        )
+        return []

@@ -1,0 +1,177 @@
+"""The numbers of a benchmark as arrays, one panel (group, learner, metric) at a time; a missing cell is NaN."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from askless.bench.results import Record, Results
+from askless.bench.statistics import aubc, wins
+
+
+class Panel(NamedTuple):
+    """`values[i, j, k]`: the metric of `methods[i]` with `seeds[j]` at `labels[k]`; NaN where there is none."""
+
+    metric: str
+    group: str
+    learner: str
+    methods: tuple[str, ...]
+    seeds: tuple[int, ...]
+    labels: tuple[int, ...]
+    values: np.ndarray
+
+    def of(self, method: str) -> np.ndarray:
+        """(seeds, labels) of one method, all NaN if it is not here."""
+        if method in self.methods:
+            return np.asarray(self.values[self.methods.index(method)])
+        return np.full(self.values.shape[1:], np.nan)
+
+    @property
+    def shared(self) -> list[int]:
+        """The positions of the numbers of labels that every method has reached with some seed."""
+        return [int(k) for k in np.flatnonzero((~np.isnan(self.values)).any(axis=1).all(axis=0))]
+
+    def areas(self) -> np.ndarray:
+        """AUBC (methods, seeds) over the shared numbers of labels."""
+        if not self.shared:
+            return np.full(self.values.shape[:2], np.nan)
+        return aubc(np.array(self.labels)[self.shared], self.values[:, :, self.shared])
+
+
+def panel(
+    results: Results, metric: str, group: str, learner: str | None = None, times: bool = False, missing: bool = False
+) -> Panel:
+    """The metric of every method that has it in `group` (with `missing`, of every method of the benchmark).
+
+    Without a learner: of the first that has the metric. Where a round was measured many times (records with an `x`) and not
+    as a whole, the value is their mean.
+    """
+    rows = [r for r in (results.times if times else results.records) if r.metric == metric and r.group == group]
+    if learner is None:
+        learner = next(iter(_ordered(results.about.get("learners"), [r.learner for r in rows])), "")
+    found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    whole = {(r.method, r.seed, r.labels) for r in rows if r.learner == learner and r.x is None}
+    for r in rows:
+        key = (r.method, r.seed, r.labels)
+        if r.learner == learner and (r.x is None or key not in whole):
+            found[key].append(r.value)
+    methods = methods_of(results) if missing else _ordered(results.about.get("methods"), [m for m, _, _ in found])
+    seeds, labels = sorted({s for _, s, _ in found}), sorted({n for _, _, n in found})
+    values = np.array(
+        [[[_mean(found.get((m, s, n), [])) for n in labels] for s in seeds] for m in methods], dtype=np.float64
+    )
+    shape = (len(methods), len(seeds), len(labels))
+    return Panel(metric, group, learner, tuple(methods), tuple(seeds), tuple(labels), values.reshape(shape))
+
+
+def panels(results: Results, metric: str) -> list[Panel]:
+    """The panels of a metric that hold anything: by group, then by learner."""
+    all_ = [panel(results, metric, g, l) for g in groups_of(results) for l in learners_of(results, metric)]
+    return [p for p in all_ if not np.isnan(p.values).all()]
+
+
+def records_of(results: Results, metric: str) -> list[Record]:
+    """The records of a metric; in each group of the first learner that has it."""
+    rows = [r for r in results.records if r.metric == metric]
+    plan = results.about.get("learners")
+    first = {g: _ordered(plan, [r.learner for r in rows if r.group == g])[0] for g in {r.group for r in rows}}
+    return [r for r in rows if r.learner == first[r.group]]
+
+
+def groups_of(results: Results) -> list[str]:
+    """The groups that have records, in the order of the plan."""
+    return _ordered(results.about.get("groups"), [r.group for r in results.records])
+
+
+def methods_of(results: Results) -> list[str]:
+    """The methods that have records, in the order of the plan."""
+    return _ordered(results.about.get("methods"), [r.method for r in results.records])
+
+
+def learners_of(results: Results, metric: str) -> list[str]:
+    """The learners that have records of the metric, in the order of the plan."""
+    return _ordered(results.about.get("learners"), [r.learner for r in results.records if r.metric == metric])
+
+
+def main_metric(results: Results) -> str:
+    """The metric the benchmark is about: the first of the plan, else the first recorded."""
+    named = [*results.about.get("metrics", []), *(r.metric for r in results.records)]
+    return str(named[0]) if named else "test_accuracy"
+
+
+def more_is_better(metric: str) -> bool:
+    """Whether methods can be ranked by the metric; only of accuracies do we know the direction."""
+    return metric.endswith("accuracy")
+
+
+def unit(metric: str) -> str:
+    """The metric in words, with its unit."""
+    return words(metric) + (", %" if more_is_better(metric) else "")
+
+
+def words(metric: str) -> str:
+    return metric.replace("_", " ")
+
+
+def win_loss(results: Results, metric: str, learner: str | None = None) -> tuple[list[str], np.ndarray, int]:
+    """Methods, W (see `statistics.wins`) summed over the groups, and the number of (group, labels) settings."""
+    methods = methods_of(results)
+    W, settings = np.zeros((len(methods), len(methods)), dtype=int), 0
+    for group in groups_of(results):
+        p = panel(results, metric, group, learner, missing=True)
+        W, settings = W + wins(p.values), settings + len(p.labels)
+    return methods, W, settings
+
+
+def scores(results: Results, metric: str, learner: str | None = None) -> tuple[list[str], list[str], np.ndarray]:
+    """Groups, methods and mean AUBC (groups, methods), of the groups in which every method has one."""
+    methods = methods_of(results)
+    rows = {}
+    for group in groups_of(results):
+        areas = panel(results, metric, group, learner, missing=True).areas()
+        means = np.array([_mean(a[~np.isnan(a)].tolist()) for a in areas])
+        if not np.isnan(means).any():
+            rows[group] = means
+    return list(rows), methods, np.array(list(rows.values())).reshape(len(rows), len(methods))
+
+
+def iou_matrix(results: Results, group: str, labels: int) -> tuple[list[str], np.ndarray]:
+    """Methods, and the intersection over union of their label sets in %, once `labels` labels were asked for.
+
+    The set of a method is the union over its seeds; the start, which every method shares, is left out. NaN where both sets
+    are empty.
+    """
+    sets: dict[str, set[int]] = defaultdict(set)
+    for (g, method, _), asked in results.asked.items():
+        if g == group:
+            ends = np.cumsum([len(batch) for batch in asked])
+            sets[method] |= {i for end, batch in zip(ends[1:], asked[1:], strict=True) if end <= labels for i in batch}
+    methods = _ordered(results.about.get("methods"), list(sets))
+    iou = [[_iou(sets[a], sets[b]) for b in methods] for a in methods]
+    return methods, np.array(iou, dtype=np.float64).reshape(len(methods), len(methods))
+
+
+def counts_asked(results: Results, group: str) -> list[int]:
+    """The numbers of labels after each question of the group, without the start."""
+    ends = {
+        int(end)
+        for (g, _, _), asked in results.asked.items()
+        if g == group
+        for end in np.cumsum([len(batch) for batch in asked])[1:]
+    }
+    return sorted(ends)
+
+
+def _ordered(plan: Sequence[str] | None, seen: Sequence[str]) -> list[str]:
+    """What was seen: first in the order of the plan, then in the order of appearance."""
+    there = dict.fromkeys(seen)
+    return [*(p for p in dict.fromkeys(plan or []) if p in there), *(s for s in there if s not in (plan or []))]
+
+
+def _mean(values: list[float]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _iou(a: set[int], b: set[int]) -> float:
+    return 100 * len(a & b) / len(a | b) if a | b else float("nan")

@@ -1,0 +1,259 @@
+"""What a benchmark is: rows x seeds, in plain Python."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Protocol
+
+import numpy as np
+import torch
+
+from askless import digest
+from askless.acquire import STRATEGIES, Strategy, make
+from askless.active import ActiveLearner
+from askless.bench.papers import PaperRow
+from askless.data import SOURCES, Pool, load, long_tailed, subset
+from askless.errors import InputError, OptionError
+from askless.frozen import Frozen
+from askless.learn import LabelPropagation, Training
+from askless.options import check_choice, check_count
+from askless.prepare import Net
+from askless.rng import stream
+
+SCALES = ("full", "small", "smoke")
+Start = Literal["balanced", "random", "first"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Data:
+    """A pool by its name: `items` of it drawn at random and the first `test` test items (None: all of them); `tail` makes
+    it long-tailed by this ratio. The draw is the same for every seed, so that the seeds differ in nothing else."""
+
+    name: str
+    items: int | None = None
+    test: int | None = None
+    tail: float | None = None
+    options: dict[str, Any] = field(default_factory=dict)  # of `askless.data.load`
+
+    def __post_init__(self) -> None:
+        if self.name not in SOURCES and not Path(self.name).exists():
+            raise OptionError(f"unknown data {self.name!r}; the known ones are {', '.join(SOURCES)}, or a path")
+
+    def __call__(self) -> Pool:
+        pool = load(self.name, **self.options)
+        if self.tail is not None:
+            pool = long_tailed(pool, self.tail)
+        if self.items is not None:
+            pool = subset(pool, self.items)
+        if self.test is not None and pool.test is not None:
+            pool = dataclasses.replace(pool, test=(pool.test[0][: self.test], pool.test[1][: self.test]))
+        return pool
+
+
+class Sample(NamedTuple):
+    """A number that a measure found; `x` places it within the round."""
+
+    metric: str
+    value: float
+    x: float | None = None
+
+
+class Moment(NamedTuple):
+    """What a measure may look at: the learner after a round's training, what that round asked for, the seed of the cell, and
+    what was seen along the training. `keep` stores arrays beside the numbers."""
+
+    learner: ActiveLearner
+    asked: np.ndarray
+    info: dict[str, Any]
+    seed: int
+    along: list[Sample]
+    keep: Callable[[dict[str, np.ndarray]], None]
+
+
+class Measure(Protocol):
+    """Looks at a trained network after each round."""
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]: ...
+
+
+class Along(Protocol):
+    """Looks at a network while it is trained: before the first step, every `evaluate_every` steps, and after the last."""
+
+    def __call__(self, learner: ActiveLearner, step: int, model: torch.nn.Module) -> Sequence[Sample]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of a table: a strategy on data with a network, a training and a query plan.
+
+    `start` labels are told first (`start_by`: balanced over the classes, drawn at random, or the pool's first); then the
+    strategy is asked up to each of `counts`, and the network is trained and measured at each of them. Where `start` is
+    below counts[0] the first query is made by the untrained network; with `other_init`, by one of other first weights
+    than those that are then trained.
+
+    `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
+    by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
+    papers do; without it every seed has its own start, the same for all methods. `fresh`, `layers`: as in ActiveLearner.
+    Without `augment` the weak views are the images themselves. `validation`: so many items of the pool are held out for
+    early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at each trained network,
+    `along` at networks while they are trained.
+    """
+
+    method: str
+    strategy: str | Strategy
+    data: Callable[[], Pool]
+    net: Net
+    learner: Training | LabelPropagation
+    counts: tuple[int, ...]
+    group: str = ""
+    start: int = 0
+    start_by: Start = "balanced"
+    trials: tuple[int, Literal["median", "best"]] | None = None
+    other_init: bool = False
+    fresh: bool = True
+    layers: Literal["last", "all"] = "last"
+    augment: bool = True
+    learner_name: str = ""
+    value: tuple[tuple[str, Training | LabelPropagation], ...] = ()
+    validation: int = 0
+    net_options: tuple[tuple[str, Any], ...] = ()
+    measures: tuple[Measure, ...] = ()
+    along: tuple[Along, ...] = ()
+
+    def __post_init__(self) -> None:
+        strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+        if isinstance(strategy, type) or not callable(getattr(strategy, "select", None)):
+            raise OptionError(f"unknown strategy {self.strategy!r}; the known ones are {', '.join(STRATEGIES)}")
+        object.__setattr__(self, "strategy", strategy)
+        if not self.counts or list(self.counts) != sorted(set(self.counts)) or self.counts[0] < max(1, self.start):
+            raise InputError(
+                f"{self.method}: expected rising numbers of labels from the {self.start} at the start, got {self.counts}"
+            )
+        if not callable(self.data):
+            raise InputError(
+                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {self.data!r}"
+            )
+        check_choice(self.method, "start_by", self.start_by, ("balanced", "random", "first"))
+        check_choice(self.method, "layers", self.layers, ("last", "all"))
+        if self.trials is not None:
+            check_count(self.method, "trials", self.trials[0])
+            check_choice(self.method, "trials", self.trials[1], ("median", "best"))
+            if self.start < 1:
+                raise InputError(
+                    f"{self.method}: expected a start of some labels for the trials to settle, got start=0"
+                )
+        if not self.augment and (isinstance(self.net, Frozen) or str(self.net).startswith("frozen:")):
+            raise InputError(
+                f"{self.method}: augment=False is for networks that see images; use Frozen(weak=0, strong=0)"
+            )
+        stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
+        if stopped and not self.validation:
+            raise InputError(f"{self.method}: a learner with patience needs validation=N items to hold out, got 0")
+        if not self.learner_name:
+            object.__setattr__(self, "learner_name", learner_name(self.learner))
+        names = [self.learner_name, *(name for name, _ in self.value)]
+        if len(set(names)) < len(names):
+            raise InputError(f"{self.method}: expected learners of different names, got {', '.join(names)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """Rows x seeds, what they are for, and how they are shown.
+
+    `figures`: pictures of the report, each {"kind": a name of `bench.figures.FIGURES`, ...its options}. `metrics`: those of
+    the tables, the main one first. `comparable`: whether the protocol is the paper's own, so that the numbers may be set
+    against `paper`.
+    """
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    seeds: tuple[int, ...]
+    scale: str = "small"
+    protocol: str = ""
+    open_points: tuple[str, ...] = ()
+    baseline: str | None = "random"
+    metrics: tuple[str, ...] = ("test_accuracy", "pool_accuracy")
+    figures: tuple[dict[str, Any], ...] = ({"kind": "curves"}, {"kind": "pool_curves"})
+    comparable: bool = False
+    claims: str = ""
+    paper: tuple[PaperRow, ...] = ()
+    paper_source: str = ""
+
+    def __post_init__(self) -> None:
+        keys = [(r.group, r.method) for r in self.rows]
+        if len(set(keys)) < len(keys) or not keys:
+            raise InputError(f"{self.name}: expected rows with distinct (group, method), got {keys}")
+        for a in self.rows:
+            b = next(r for r in self.rows if r.trials and (r.group, r.start) == (a.group, a.start)) if a.trials else a
+            if a.trials != b.trials:
+                raise InputError(
+                    f"{self.name}: expected one choice of trials for a start of {a.start} in {a.group or 'the one group'}, "
+                    f"got {b.trials} and {a.trials}"
+                )
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise InputError(f"{self.name}: expected distinct seeds, got {self.seeds}")
+
+
+def learner_name(learner: Training | LabelPropagation) -> str:
+    """FixMatch with DARP is "fixmatch+darp", and so on."""
+    darp = "+darp" if getattr(learner, "darp", None) is not None else ""
+    return type(learner).__name__.lower() + darp
+
+
+def default_settings() -> dict[str, str]:
+    """What a row has where nothing was said; a cell of an older askless, which lacks an option, had it so."""
+    fields = [f for f in dataclasses.fields(Row) if f.default is not dataclasses.MISSING]
+    return {f.name: text_of(f.default) for f in fields}
+
+
+def settings(row: Row) -> dict[str, str]:
+    """A row as text, which tells it from any other: what a finished cell was made with."""
+    return {f.name: text_of(getattr(row, f.name)) for f in dataclasses.fields(row)}
+
+
+def text_of(value: Any) -> str:
+    """A text that is the same in every process: options as they print, functions by their names, modules by their weights,
+    other objects by what they hold."""
+    if isinstance(value, torch.nn.Module):
+        return f"{type(value).__qualname__} {digest.of_network(value)[:16]}"
+    if isinstance(value, np.ndarray | torch.Tensor):  # long ones print with dots in the middle
+        return f"array {digest.of_text(str(value.dtype), value.tolist())[:16]}"
+    if isinstance(value, set | frozenset):
+        return f"{{{', '.join(sorted(text_of(v) for v in value))}}}"
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(text_of(v) for v in value)}]"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{k}: {text_of(v)}' for k, v in value.items())}}}"
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        shown = {f.name: text_of(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr}
+        return f"{type(value).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
+    if isinstance(value, functools.partial):
+        return f"partial({text_of((value.func, *value.args, value.keywords))})"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return value.__qualname__
+    if type(value).__repr__ is object.__repr__:  # which says where in memory it is
+        return f"{type(value).__qualname__}({text_of(getattr(value, '__dict__', {}))})"
+    return repr(value)
+
+
+def start_positions(pool: Pool, n: int, by: Start, seed: int) -> np.ndarray:
+    """Positions (n,) of the items that are labelled before any question: as evenly over the classes as n allows, which
+    class gets one more being drawn too; uniformly at random; or the first items of the pool."""
+    rng = stream(seed, f"start {by}")
+    known = np.flatnonzero(pool.labels >= 0)
+    if n > len(known):
+        raise InputError(f"a start of {n} labels needs as many items whose label the pool knows, got {len(known)}")
+    if by == "first":
+        return known[:n]
+    if by == "random":
+        return rng.choice(known, n, replace=False)
+    classes = rng.permutation(np.unique(pool.labels[known]))
+    shuffled = {c: rng.permutation(known[pool.labels[known] == c]) for c in classes}
+    order = [shuffled[c][i] for i in range(math.ceil(n / len(classes))) for c in classes if i < len(shuffled[c])]
+    if len(order) < n:
+        raise InputError(f"a balanced start of {n} labels needs {math.ceil(n / len(classes))} items of every class")
+    return np.array(order[:n], dtype=np.int64)

@@ -1,0 +1,19 @@
+"""Every table and figure of the three papers, as a benchmark that can be run at three scales."""
+
+from askless.bench.plan import Benchmark
+from askless.bench.presets import crc, dynamical, npc
+from askless.bench.presets.common import Preset
+from askless.errors import OptionError
+
+PRESETS: dict[str, Preset] = {p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS)}
+
+
+def preset(name: str, scale: str = "small") -> Benchmark:
+    """The benchmark of a table or figure, such as "npc.table1", at a scale: "full" (the paper's own protocol), "small"
+    (about an hour on 2 cores at most) or "smoke" (seconds)."""
+    if name not in PRESETS:
+        raise OptionError(f"unknown preset {name!r}; the known ones are {', '.join(PRESETS)}")
+    return PRESETS[name].make(scale)
+
+
+__all__ = ["PRESETS", "Preset", "preset"]

@@ -1,0 +1,141 @@
+"""The results of a benchmark: tidy records of numbers, in memory and on disk."""
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from askless.errors import InputError
+from askless.files import write_whole
+
+ABOUT = "benchmark.json"
+CELLS = "cells"
+COLUMNS = ("group", "method", "seed", "learner", "labels", "x", "metric", "value")
+
+
+class Record(NamedTuple):
+    """One number: `metric` has `value`, for `method` in `group` (a panel of the table) with `seed`, when `labels` items had
+    a label and `learner` was the training that valued them. `x` is the place within the round where there is one (an epoch,
+    the number of a draw), else None."""
+
+    group: str
+    method: str
+    seed: int
+    learner: str
+    labels: int
+    x: float | None
+    metric: str
+    value: float
+
+
+class Failure(NamedTuple):
+    """A cell that could not be finished, and why."""
+
+    group: str
+    method: str
+    seed: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything a report is made of.
+
+    `about`: what was run, as plain data (see `describe` in `askless.bench.runner`). `records`: what was measured; `times`:
+    seconds and memory, which differ from run to run. `asked`: for each (group, method, seed), the positions asked for in
+    each round, the start first.
+    """
+
+    about: dict[str, Any]
+    records: list[Record]
+    times: list[Record] = field(default_factory=list)
+    asked: dict[tuple[str, str, int], list[list[int]]] = field(default_factory=dict)
+    failures: list[Failure] = field(default_factory=list)
+    folder: Path | None = None
+
+    def values(
+        self, metric: str, group: str, method: str, learner: str | None = None, times: bool = False
+    ) -> dict[tuple[int, int, float | None], float]:
+        """(seed, labels, x) -> value."""
+        return {
+            (r.seed, r.labels, r.x): r.value
+            for r in (self.times if times else self.records)
+            if r.metric == metric and r.group == group and r.method == method and learner in (None, r.learner)
+        }
+
+    def curve(self, metric: str, group: str, method: str, learner: str | None = None) -> "Curve":
+        """The metric by seed and number of labels, of the seeds that have every number of labels."""
+        values = self.values(metric, group, method, learner)
+        counts = sorted({labels for _, labels, _ in values})
+        seeds = sorted({s for s, _, _ in values if all((s, n, None) in values for n in counts)})
+        table = np.array([[values[s, n, None] for n in counts] for s in seeds], dtype=np.float64)
+        return Curve(tuple(seeds), tuple(counts), table.reshape(len(seeds), len(counts)))
+
+    def arrays(self, group: str, method: str, seed: int, labels: int) -> dict[str, np.ndarray]:
+        """What a measure kept beside its numbers in that round; empty where there is nothing."""
+        if self.folder is None:
+            return {}
+        path = self.folder / CELLS / cell_name(group, method, seed) / f"arrays-{labels}.npz"
+        if not path.exists():
+            return {}
+        with np.load(path, allow_pickle=False) as file:
+            return dict(file)
+
+
+class Curve(NamedTuple):
+    """`table[i, j]`: the value of `seeds[i]` at `labels[j]`."""
+
+    seeds: tuple[int, ...]
+    labels: tuple[int, ...]
+    table: np.ndarray
+
+
+def cell_name(group: str, method: str, seed: int) -> str:
+    """The folder of a cell: readable, and free of characters that file systems mind."""
+
+    def plain(text: str) -> str:
+        return "".join(c if c.isalnum() or c in "-_.=" else "_" for c in text)
+
+    return f"{plain(group) or 'all'}--{plain(method)}--{seed}"
+
+
+def read(folder: str | Path) -> Results:
+    """What a benchmark has finished so far in `folder`."""
+    folder = Path(folder)
+    if not (folder / ABOUT).exists():
+        raise InputError(f"expected a folder written by `askless bench run`, got {folder}, which has no {ABOUT}")
+    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    records: list[Record] = []
+    times: list[Record] = []
+    asked = {}
+    failures = []
+    for cell in about["cells"]:
+        key = (str(cell["group"]), str(cell["method"]), int(cell["seed"]))
+        place = folder / CELLS / cell_name(*key)
+        if (place / "result.json").exists():
+            result = json.loads((place / "result.json").read_text(encoding="utf-8"))
+            records += [Record(*key, *r) for r in result["records"]]
+            asked[key] = result["asked"]
+            if (place / "times.json").exists():
+                times += [Record(*key, *r) for r in json.loads((place / "times.json").read_text(encoding="utf-8"))]
+        elif (place / "failure.json").exists():
+            failures.append(Failure(*key, json.loads((place / "failure.json").read_text(encoding="utf-8"))["reason"]))
+    return Results(about, records, times, asked, failures, folder)
+
+
+def csv_text(records: Iterable[Record]) -> str:
+    """Records as CSV with a header; numbers so that they read back exactly."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(["" if v is None else repr(v) if isinstance(v, float) else v for v in r] for r in records)
+    return out.getvalue()
+
+
+def write_csv(path: Path, records: Sequence[Record]) -> None:
+    write_whole(path, lambda file: file.write(csv_text(records).encode()))

@@ -1,0 +1,154 @@
+"""`askless bench`: list, run, report, compare."""
+
+import runpy
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from askless.cli.files import check_folder
+from askless.errors import InputError, OptionError
+from askless.progress import text_bar
+
+if TYPE_CHECKING:
+    from askless.bench import Benchmark, Progress, Results
+
+bench_app = typer.Typer(help="Benchmarks: every table and figure of the papers, and your own.", no_args_is_help=True)
+out = Console(soft_wrap=True)
+notes = Console(stderr=True, soft_wrap=True)
+
+
+@bench_app.command("list")
+def list_presets() -> None:
+    """List the tables and figures that can be run."""
+    from askless.bench import PRESETS
+
+    table = Table(caption="askless bench run NAME --scale full | small | smoke")
+    for column in ("name", "what"):
+        table.add_column(column, overflow="fold")
+    for name, preset in PRESETS.items():
+        table.add_row(name, preset.what)
+    out.print(table)
+
+
+@bench_app.command("run")
+def run_benchmark(
+    what: Annotated[
+        str, typer.Argument(help="A name of `askless bench list`, or a file FILE.py that has a `benchmark`.")
+    ],
+    scale: Annotated[
+        str, typer.Option(help="full (the paper's protocol), small (up to an hour on 2 cores) or smoke.")
+    ] = "small",
+    seeds: Annotated[
+        int | None, typer.Option(help="So many seeds, from 0 on; default: the benchmark's.", min=1)
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Processes, each with its share of the cores.", min=1)] = 2,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder; default: bench/NAME-SCALE.")] = None,
+) -> None:
+    """Run a benchmark; one that was stopped goes on where it was. Writes report.html, tables and results.csv."""
+    from askless.bench import run
+    from askless.bench.report import write
+
+    source = partial(find, what, scale, seeds)
+    benchmark = source()
+    folder = to or Path("bench") / f"{benchmark.name}-{benchmark.scale}"
+    check_folder(folder)
+    given = ["askless", "bench", "run", what]
+    given += ["--scale", scale] if scale == benchmark.scale else []  # a file that has one benchmark only takes no scale
+    given += [] if seeds is None else ["--seeds", str(seeds)]
+    given += ["--workers", str(workers)]
+    with progress_of(benchmark.name) as progress, stoppable():
+        results = run(benchmark, folder, workers=workers, command=given, what=what, source=source, progress=progress)
+    report = write(results, folder)
+    show(report, results)
+
+
+def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
+    """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file; with so many seeds."""
+    import dataclasses
+
+    from askless.bench import Benchmark, preset
+
+    if what.endswith(".py"):
+        if not Path(what).is_file():
+            raise OptionError(f"{what}: expected a Python file that has a `benchmark`, got no such file")
+        beside = str(Path(what).resolve().parent)
+        if beside not in sys.path:  # it may import what lies beside it, as any script may
+            sys.path.append(beside)
+        made = runpy.run_path(what).get("benchmark")
+        benchmark = made(scale) if callable(made) else made
+        if not isinstance(benchmark, Benchmark):
+            raise InputError(
+                f"{what}: expected a variable `benchmark`, an askless.bench.Benchmark or a function of the scale that makes "
+                f"one, got {'none' if benchmark is None else type(benchmark).__name__}"
+            )
+    else:
+        benchmark = preset(what, scale)
+    return benchmark if seeds is None else dataclasses.replace(benchmark, seeds=tuple(range(seeds)))
+
+
+@bench_app.command("report")
+def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a run, finished or not.")]) -> None:
+    """Write the report of what is finished so far."""
+    from askless.bench import read
+    from askless.bench.report import write
+
+    results = read(folder)
+    show(write(results, folder), results)
+
+
+@bench_app.command("compare")
+def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of runs.")]) -> None:
+    """Set several runs side by side; paired where they share seeds."""
+    from askless.bench import read
+    from askless.bench.tables import compare
+
+    typer.echo(compare([read(folder) for folder in folders]))
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Ctrl-C is an ordinary way to stop a benchmark."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        notes.print("stopped; what is finished is kept, and the same command goes on where it was", highlight=False)
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
+    """A bar with rounds done and the latest number; where nobody looks at a terminal, a line for each finished cell."""
+    began = time.monotonic()
+    with text_bar(name, notes) as bar:
+
+        def move(p: "Progress") -> None:
+            failed = f", {p.failed} failed" if p.failed else ""
+            bar(p.rounds, p.all_rounds, f"{p.cells} of {p.all_cells} cells{failed}; {p.latest}")
+            if p.cell_done and not notes.is_terminal:
+                minutes = (time.monotonic() - began) / 60
+                done = f"{p.cells} of {p.all_cells} cells{failed}, {minutes:.1f} minutes"
+                notes.print(f"{name}: {done}; {p.latest}", highlight=False)
+
+        yield move
+
+
+def show(report: Path, results: "Results") -> None:
+    """The main table on the screen, and where the rest is."""
+    from askless.bench.tables import accuracy_tables
+    from askless.bench.typeset import markdown
+
+    metric = results.about["metrics"][0]
+    typer.echo(markdown(accuracy_tables(results, metric)))
+    for failure in results.failures:
+        notes.print(f"FAILED: {failure.group} {failure.method}, seed {failure.seed}: {failure.reason}", highlight=False)
+    out.print(f"Report: {report}", highlight=False)
+    if results.failures:
+        raise typer.Exit(3)

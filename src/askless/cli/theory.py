@@ -1,0 +1,182 @@
+"""`askless theory`: what the theory says about a finished run."""
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from askless.cli import files
+from askless.cli.bench import find
+from askless.errors import InputError, OptionError
+from askless.progress import progress_bar, text_bar
+
+if TYPE_CHECKING:
+    from askless.active import ActiveLearner
+    from askless.bench import Benchmark, Row
+    from askless.examine import Findings
+
+out = Console(soft_wrap=True)
+notes = Console(stderr=True, soft_wrap=True)
+
+EXPECTED = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
+DATA = ("data", "net", "augment", "validation")  # settings of a row that decide what its network sees
+
+
+def theory(
+    run: Annotated[Path, typer.Argument(help="A saved learner, a folder of `askless bench run`, or one of its cells.")],
+    cell: Annotated[
+        str | None, typer.Option(help="Of a benchmark: a name under cells/; default: the first finished one.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Folder; default: RUN/theory, of a benchmark RUN/theory/CELL.")
+    ] = None,
+    items: Annotated[int, typer.Option(help="Labelled items to look at, at most.", min=4)] = 200,
+    queries: Annotated[int, typer.Option(help="Random queries for the approximation ratio.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)] = 0,
+) -> None:
+    """Kernel, bounds, dynamics: the theory's quantities for a finished run. Writes theory.html and theory.json."""
+    from askless.examine import examine, write
+
+    place, name, default = locate(run, cell)
+    folder = to or default
+    files.check_folder(folder)
+    learner = load_learner(place)
+    with text_bar(name, notes) as progress:
+        found = examine(learner, items=items, queries=queries, seed=seed, progress=progress)
+    out.print(table(found, name))
+    for note in found.notes:
+        out.print(f"Note: {note}", highlight=False)
+    out.print(f"Page: {write(found, folder, name)}", highlight=False)
+
+
+def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
+    """The folder of a learner or of a finished cell, its name, and where its page goes by default."""
+    from askless.bench.results import ABOUT, CELLS
+
+    if not run.is_dir():
+        raise InputError(f"{run}: no such folder; {EXPECTED}")
+    run_name = run.resolve().name
+    if (run / ABOUT).exists():
+        chosen = run / CELLS / (cell if cell is not None else first_finished(run))
+        if not (chosen / "result.json").exists():
+            raise InputError(f"{chosen}: expected a finished cell, got none; the finished ones are {listed(run)}")
+        return chosen, f"{run_name}, {chosen.name}", run / "theory" / chosen.name
+    if cell is not None:
+        raise OptionError(
+            f"--cell is for a folder of `askless bench run`, got {run}, which has no {ABOUT}; leave it out"
+        )
+    if run_name == "learner" and (run.parent / "result.json").exists():
+        run, run_name = run.parent, run.resolve().parent.name  # what a cell saved, without its data
+    if (run / "learner.json").exists() or (run / "result.json").exists():
+        return run, run_name, run / "theory"
+    if (run / "progress.json").exists():
+        raise InputError(f"{run}: expected a finished cell, got one with rounds left; run the benchmark to its end")
+    raise InputError(f"{run}: {EXPECTED}; got a folder with none of {ABOUT}, learner.json and result.json")
+
+
+def finished_cells(run: Path) -> list[str]:
+    """In the order of the plan, then those that only trials have."""
+    from askless.bench.results import ABOUT, CELLS, cell_name
+
+    planned = [cell_name(c["group"], c["method"], c["seed"]) for c in read_json(run / ABOUT)["cells"]]
+    there = sorted(path.parent.name for path in (run / CELLS).glob("*/result.json"))
+    return [*(name for name in planned if name in there), *(name for name in there if name not in planned)]
+
+
+def first_finished(run: Path) -> str:
+    names = finished_cells(run)
+    if not names:
+        raise InputError(f"{run}: expected a benchmark with a finished cell, got none; run it on")
+    return names[0]
+
+
+def listed(run: Path) -> str:
+    names = finished_cells(run)
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return ", ".join(names[:12]) + more or "none"
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected what askless wrote, which cannot be read ({error})") from None
+
+
+def load_learner(place: Path) -> "ActiveLearner":
+    """A saved learner; that of a cell with the data that its benchmark names."""
+    from askless.active import ActiveLearner
+    from askless.bench.cell import prepare
+    from askless.saving import Saved, SaveError
+
+    if (place / "learner.json").exists():
+        try:
+            return ActiveLearner.load(place)
+        except SaveError as error:
+            raise SaveError(f"{error}; in Python, askless.examine.examine takes it") from None
+    row = row_of(place)
+    saved = Saved(place / "learner").state["objects"]
+    given = {name: getattr(row, name) for name in ("learner", "strategy") if saved[name] is None}
+    with progress_bar("embedding", notes) as progress:
+        pool, views, _ = prepare(row, progress)
+    return ActiveLearner.load(place / "learner", pool=pool, net=row.net, views=views, **given)
+
+
+def row_of(place: Path) -> "Row":
+    """The row that made a cell."""
+    from askless.bench.plan import settings
+    from askless.bench.results import ABOUT, cell_name
+    from askless.bench.runner import trial_rows
+
+    run = place.resolve().parent.parent
+    if not (run / ABOUT).exists():
+        raise InputError(f"{place}: expected a cell inside its benchmark's folder, got no {run / ABOUT}")
+    then = read_json(place / "result.json")["settings"]
+    benchmark = benchmark_of(run)
+    for row in (*benchmark.rows, *trial_rows(benchmark)):
+        if cell_name(row.group, row.method, int(then["seed"])) == place.resolve().name:
+            break
+    else:
+        raise InputError(f"{place}: expected a row of {benchmark.name}, which has none of that name now")
+    now = settings(row)
+    for name in DATA:
+        if then[name] != now[name]:
+            raise InputError(f"{place} was made with {name} = {then[name]}, now it is {now[name]}; run the cell again")
+    return row
+
+
+def benchmark_of(run: Path) -> "Benchmark":
+    """The benchmark that a folder was made by: a preset or a file, by what the run has noted."""
+    from askless import demo
+    from askless.bench.results import ABOUT
+
+    about = read_json(run / ABOUT)
+    what, scale = about.get("what") or about["name"], about["scale"]
+    if what == "demo":
+        return demo.benchmark()
+    try:
+        return find(what, scale, None)
+    except OptionError as error:
+        raise InputError(
+            f"{run}: expected a run of a preset, or of a file that is still where it was, seen from here; {error}"
+        ) from None
+
+
+def table(found: "Findings", name: str) -> Table:
+    from askless.examine import lines
+
+    made = Table(title=f"What the theory says about {name}", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
+    made.add_column("quantity", overflow="fold")
+    made.add_column("value", justify="right", overflow="fold")
+    made.add_column("meaning", overflow="fold")
+    for part, group in groupby(lines(found), key=lambda line: line.part):
+        made.add_section()
+        made.add_row(f"[bold]{part}[/bold]")
+        for line in group:
+            made.add_row(line.name, line.value, line.meaning)
+    return made

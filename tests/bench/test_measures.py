@@ -1,0 +1,191 @@
+"""What is measured beside accuracy, each against a direct computation on a tiny network."""
+
+import numpy as np
+import pytest
+import torch
+from scipy.stats import kendalltau
+from torch.nn import functional as F
+
+from askless import ActiveLearner, Supervised, kernels, theory
+from askless.bench import Moment, Sample, measures
+from askless.data import digits, subset, two_moons
+from askless.rng import stream
+
+
+@pytest.fixture(scope="module")
+def learner():
+    """A small network trained on 14 of 60 digits."""
+    made = ActiveLearner(
+        subset(digits(test=30), 60),
+        net="small-cnn",
+        learner=Supervised(steps=8, batch=7, lr=0.05, evaluate_every=4),
+        strategy="random",
+        seed=1,
+    )
+    told = np.arange(3, 45, 3)
+    made.tell(told, made.pool.labels[told])
+    made.fit()
+    return made
+
+
+def moment(learner, asked=(), along=(), seed=5, keep=None):
+    return Moment(learner, np.array(asked, dtype=np.int64), {}, seed, list(along), keep)
+
+
+def plain(learner, positions):
+    return learner.views.plain(torch.from_numpy(np.asarray(positions)))
+
+
+def kernel(model, x):
+    """One output's tangent kernel: the mean over outputs of J_c J_c^T, from every gradient written out."""
+    J = kernels.jacobian(model, x).double()  # (n, C, P)
+    return (torch.einsum("icp,jcp->ij", J, J) / J.shape[1]).numpy()
+
+
+def test_drift_and_bound_are_those_of_the_theory(learner):
+    found = {s.metric: s.value for s in measures.MMDAndBound(start=5)(moment(learner))}
+    K = kernel(learner.model, plain(learner, learner.labelled))
+    n, m = len(K), 5
+    a, b = (K[:k, :k].sum() - K[:k, :k].trace() for k in (m, n))
+    c = K[:m].sum() - K[:m, :m].trace()
+    squared = a / (m * m - m) + b / (n * n - n) - 2 * c / (m * (n - 1))
+    Y = np.eye(10)[learner.known_labels]
+    bound = np.sqrt(2 * np.trace(Y.T @ np.linalg.solve(K, Y)) / n)
+    assert found["mmd"] == pytest.approx(np.sqrt(max(squared, 0)), rel=1e-3, abs=1e-6)
+    assert found["bound"] == pytest.approx(bound, rel=1e-2)
+    assert found["mmd_over_bound"] == pytest.approx(found["mmd"] / found["bound"])
+    assert squared > 0, "else this says little"
+
+
+def test_before_any_query_there_is_no_drift(learner):
+    assert measures.MMDAndBound(start=14)(moment(learner)) == []
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_dynamics_and_alignment_over_random_queries(learner, trained):
+    measure = measures.DynamicsAndAlignment(draws=12, size=4, among=20, trained=trained)
+    tau, *pairs = measure(moment(learner))
+    model = learner.model if trained else learner.first_network
+    free = np.setdiff1d(np.arange(60), learner.labelled)
+    others = stream(5, "dynamics and alignment").choice(free, 20, replace=False)
+    at = np.concatenate([learner.labelled, others])
+    K, Y = kernel(model, plain(learner, at)), np.eye(10)[learner.pool.labels[at]]
+    with torch.no_grad():
+        R = model.eval()(plain(learner, at)).double().numpy() - Y
+    queries, G, A = stream(5, "queries"), [], []
+    for _ in range(12):
+        both = np.concatenate([np.arange(14), queries.choice(np.arange(14, 34), 4, replace=False)])
+        part = K[np.ix_(both, both)]
+        G.append(np.trace(R[both].T @ part @ R[both]))
+        A.append(np.trace(Y[both].T @ part @ Y[both]))
+    assert [s.metric for s in pairs] == ["dynamics", "alignment"] * 12
+    assert [s.x for s in pairs] == [i for i in range(12) for _ in range(2)]
+    np.testing.assert_allclose([s.value for s in pairs[::2]], G, rtol=1e-4)
+    np.testing.assert_allclose([s.value for s in pairs[1::2]], A, rtol=1e-4)
+    assert tau.metric == "kendall_tau"
+    assert tau.value == pytest.approx(kendalltau(G, A).statistic)
+    assert tau.x is None
+
+
+def test_fewer_unlabelled_items_than_wanted_are_all_taken(learner):
+    found = measures.DynamicsAndAlignment(draws=3, size=4, among=10_000)(moment(learner))
+    assert len(found) == 7
+
+
+def test_the_approximation_ratio_is_that_of_whole_gradients(learner):
+    measure = measures.ApproximationRatio(size=5, draws=3, seed=2)
+    found, median = measure(learner, 6, learner.model)
+    free = np.setdiff1d(np.arange(60), learner.labelled)
+    rng = stream(2, "approximation ratio")
+    g_S = kernels.loss_gradients(learner.model, plain(learner, learner.labelled), learner.known_labels).sum(dim=0)
+    ratios = []
+    for _ in range(3):
+        query = plain(learner, rng.choice(free, 5, replace=False))
+        ratios.append(theory.approximation_ratio(kernels.loss_gradients(learner.model, query), g_S))
+    assert found.metric == "approximation_ratio"
+    assert found.value == pytest.approx(np.mean(ratios), rel=1e-4)
+    assert found.x == pytest.approx(6 * 7 / 14), "epochs: steps x batch / labels"
+    assert (median.metric, median.x) == ("median_approximation_ratio", found.x)
+    assert median.value == pytest.approx(np.median(ratios), rel=1e-4)
+    again, _ = measure(learner, 8, learner.model)
+    assert again.value == found.value, "the same queries at every look"
+
+
+def test_numbers_on_the_test_items_along_a_training(learner):
+    loss, accuracy = measures.TestNumbers()(learner, 8, learner.model)
+    x, y = learner.pool.test
+    with torch.no_grad():
+        logits = learner.model.eval()(learner.views.of(x)).double()
+    assert loss == Sample("test_loss", pytest.approx(float(F.cross_entropy(logits, torch.from_numpy(y)))), 2.0)
+    assert accuracy == Sample("accuracy_now", pytest.approx(learner.score()), 2.0)
+
+
+def test_looking_at_a_network_leaves_it_in_training(learner):
+    learner.model.train()
+    measures.TestNumbers()(learner, 0, learner.model)
+    assert learner.model.training
+    learner.model.eval()
+
+
+def test_the_looks_of_a_training_are_counted(learner):
+    seen = []
+    learner.fit(look=lambda step, model: seen.extend(measures.TestNumbers()(learner, step, model)))
+    assert [s.x for s in seen if s.metric == "test_loss"] == [0, 1, 2]
+    assert seen[-1].value == pytest.approx(learner.score())
+
+
+def along(*losses, metric="test_loss"):
+    return [Sample(metric, value, float(x)) for x, value in enumerate(losses)]
+
+
+def test_epochs_to_the_minimum_of_the_test_loss(learner):
+    def epochs(samples):
+        return [(s.metric, s.value) for s in measures.EpochsToMinimum()(moment(learner, along=samples))]
+
+    assert epochs(along(3.0, 2.0, 1.0, 1.5, 1.0)) == [("epochs_to_minimum", 2.0)], "the first of equals"
+    assert epochs(along(0.5, 2.0, 1.0)) == [("epochs_to_minimum", 2.0)], "before the first step does not count"
+    assert epochs(along(1.0, 2.0, metric="accuracy_now")) == []
+    assert epochs([]) == []
+
+
+def test_the_best_accuracy_within_a_round(learner):
+    found = measures.MaxInRound()(moment(learner, along=along(0.3, 0.8, 0.7, metric="accuracy_now") + along(9.0)))
+    assert found == [Sample("max_in_round", 0.8)]
+    assert measures.MaxInRound()(moment(learner)) == []
+
+
+@pytest.mark.parametrize(("size", "groups", "expected"), [(3, 200, 15), (3, 4, 4), (40, 5, 1)])
+def test_eigenvalues_of_random_groups(learner, size, groups, expected):
+    found = measures.GroupEigenvalues(group=size, groups=groups)(moment(learner))
+    assert [s.x for s in found] == list(range(expected))
+    phi = np.asarray(kernels.features(learner.model, plain(learner, np.arange(60))), dtype=np.float64)
+    phi = np.concatenate([phi, np.ones((60, 1))], axis=1)
+    free = np.setdiff1d(np.arange(60), learner.labelled)
+    order = stream(5, "group eigenvalues").permutation(free)
+    for i, sample in enumerate(found):
+        both = phi[np.concatenate([learner.labelled, order[i * size : (i + 1) * size]])]
+        values = np.linalg.eigvalsh(both @ both.T)
+        counted = values[values > max(both.shape) * np.finfo(float).eps * values[-1]]
+        assert sample.metric == "group_lambda_min"
+        assert sample.value == pytest.approx(counted[0], rel=1e-6)
+
+
+def test_the_boundary_is_kept_as_a_grid():
+    pool = subset(two_moons(pivots=4), np.arange(80))
+    learner = ActiveLearner(pool, net="mlp", learner=Supervised(steps=3), strategy="random")
+    learner.tell([0, 1, 2, 3], pool.labels[:4])
+    learner.fit()
+    kept = {}
+    assert measures.Boundary(side=7)(moment(learner, asked=[2, 3], keep=kept.update)) == []
+    x = pool.x.numpy()
+    assert kept["grid"].shape == (49, 2)
+    np.testing.assert_allclose(kept["grid"].min(axis=0), x.min(axis=0) - 0.3, rtol=1e-6)
+    np.testing.assert_allclose(kept["grid"].max(axis=0), x.max(axis=0) + 0.3, rtol=1e-6)
+    assert len(np.unique(kept["grid"][:7, 1])) == 1, "row by row"
+    with torch.no_grad():
+        logits = learner.model.eval()(learner.views.of(torch.from_numpy(kept["grid"]))).double()
+    np.testing.assert_allclose(kept["probability"], logits.softmax(dim=1)[:, 1].numpy(), rtol=1e-5)
+    assert (kept["labelled"].tolist(), kept["newest"].tolist()) == ([0, 1, 2, 3], [2, 3])
+    np.testing.assert_array_equal(kept["x"], x)
+    np.testing.assert_array_equal(kept["y"], pool.labels)
+    assert kept["side"].tolist() == [7, 7]

@@ -1,0 +1,461 @@
+"""Every table and figure of the papers: that it is there, that full scale is the paper's protocol, and that it runs."""
+
+import csv
+import inspect
+import json
+import math
+import re
+
+import pytest
+
+from askless.acquire import ALBL, BADGE, CRC, EGL, NPC, Confidence, Coreset, DynamicAL, Entropy, Margin, Random
+from askless.bench import PRESETS, measures, papers, preset
+from askless.bench.figures import FIGURES
+from askless.bench.plan import SCALES
+from askless.cli import main
+from askless.data.fetch import DATA_SETS
+from askless.errors import OptionError
+from askless.frozen import Frozen
+from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised
+
+NAMES = [
+    *(f"npc.table{i}" for i in range(1, 4)),
+    "npc.fig1",
+    *(f"crc.table{i}" for i in range(1, 5)),
+    *(f"crc.fig{i}" for i in range(1, 4)),
+    *(f"dal.table{i}" for i in range(1, 13)),
+    *(f"dal.fig{i}" for i in range(1, 8)),
+]
+# What a panel of stand-in data may be called: the names of data, as panels write them.
+WRITTEN = {
+    "digits": "digits",
+    "two-moons": "two moons",
+    "mnist": "MNIST",
+    "fashion-mnist": "Fashion-MNIST",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "svhn": "SVHN",
+    "caltech101": "Caltech-101",
+}
+
+
+def run(*arguments):
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in arguments])
+    return done.value.code or 0
+
+
+def full(name):
+    return preset(name, "full")
+
+
+def one(values):
+    """The one value that all rows share."""
+    values = list(values)
+    assert all(v == values[0] for v in values)
+    return values[0]
+
+
+def methods(benchmark):
+    return {r.method: r.strategy for r in benchmark.rows}
+
+
+def by_group(benchmark):
+    groups: dict = {}
+    for r in benchmark.rows:
+        groups.setdefault(r.group, []).append(r)
+    return groups
+
+
+# --- all of them ----------------------------------------------------------------------------------------------------
+
+
+def test_every_table_and_figure_is_listed(capsys):
+    assert sorted(PRESETS) == sorted(NAMES)
+    assert run("bench", "list") == 0
+    shown = capsys.readouterr().out
+    listed = re.findall(r"\b(?:npc|crc|dal)\.(?:table|fig)\d+\b", shown)
+    assert sorted(listed) == sorted(NAMES)
+    assert all(scale in shown for scale in SCALES)
+
+
+def test_unknown_presets_and_scales_are_refused_with_the_known_ones():
+    with pytest.raises(OptionError, match=r"unknown preset 'npc\.table4'; the known ones are npc\.table1, ") as refused:
+        preset("npc.table4")
+    assert all(name in str(refused.value) for name in NAMES)
+    with pytest.raises(OptionError, match="unknown scale 'tiny'; the known ones are full, small, smoke"):
+        preset("npc.table1", "tiny")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_builds_at_every_scale(name):
+    for scale in SCALES:
+        made = preset(name, scale)
+        assert (made.name, made.scale) == (name, scale)
+        number = re.search(r"\d+$", name)[0]
+        assert re.search(rf"(table|figure) {number}\b", made.title)
+        assert made.protocol
+        assert made.open_points
+        assert made.claims
+        assert made.baseline is None or made.baseline in methods(made)
+        assert made.seeds == tuple(range(len(made.seeds)))
+        for figure in made.figures:
+            known = list(inspect.signature(FIGURES[figure["kind"]]).parameters)[1:]
+            assert set(figure) - {"kind", "caption"} <= set(known)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scaled_down_it_needs_only_data_by_package_name_and_says_what_it_used(name):
+    by_name = {"digits", "two-moons"} | {n for n, d in DATA_SETS.items() if d.from_package is not None}
+    for scale in ("small", "smoke"):
+        made = preset(name, scale)
+        assert not made.comparable
+        for r in made.rows:
+            assert r.data.name in (by_name if scale == "small" else {"digits", "two-moons"})
+            what_it_is, _, what_for = r.group.partition(", for ")
+            others = [WRITTEN[n] for n in WRITTEN if n != r.data.name and WRITTEN[n] not in WRITTEN[r.data.name]]
+            # "digits, for CIFAR-10 + CNN" are digits; nothing that was not used is named before the "for".
+            assert not [o for o in others if o in what_it_is and not (o == "MNIST" and r.data.name == "fashion-mnist")]
+            assert not what_for or WRITTEN[r.data.name] in what_it_is
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_printed_numbers_are_set_against_full_scale_only(name):
+    made = full(name)
+    printed = name in papers.SOURCES
+    assert bool(made.paper) == bool(made.paper_source) == printed
+    assert printed == ("table" in name)
+    if printed:
+        assert made.comparable
+        columns = {(p.group, p.method) for p in made.paper}
+        rows = {(r.group, r.method) for r in made.rows}
+        groups = {g for g, _ in rows}
+        assert {m for _, m in columns} <= {m for _, m in rows} | groups | {""}
+
+
+# --- full scale is the papers' protocol, written out by hand ---------------------------------------------------------
+
+
+def fixmatch_of_the_papers(learner, decay=5e-4):
+    assert isinstance(learner, FixMatch)
+    assert (learner.batch, learner.mu, learner.tau, learner.weight, learner.temperature) == (64, 7, 0.95, 1.0, 1.0)
+    assert (learner.optimiser, learner.lr, learner.momentum, learner.weight_decay) == ("sgd", 0.03, 0.9, decay)
+    assert (learner.schedule, learner.horizon_steps, learner.ema) == ("cosine", 2**20, 0.999)
+
+
+FIVE = {"random": Random(), "margin": Margin(), "albl": ALBL(mode="badge"), "badge": BADGE(), "npc": NPC(draws=50_000)}
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "start", "counts", "decay"),
+    [
+        ("npc.table1", "cifar10", 10, (10, 30, 50, 70), 5e-4),
+        ("npc.table2", "cifar100", 100, (100, 300, 500, 700, 900), 1e-3),
+        ("npc.fig1", "cifar100", 100, (100, 300, 500, 700, 900), 1e-3),
+    ],
+)
+def test_npc(name, data, start, counts, decay):
+    made = full(name)
+    assert made.seeds == (0, 1, 2)
+    assert methods(made) == FIVE
+    for r in made.rows:
+        assert (r.data.name, r.data.items, r.data.test, r.data.tail) == (data, None, None, None)
+        assert (r.net, r.layers, r.fresh, r.augment, r.validation) == ("wrn-28-2", "last", True, True, 0)
+        assert (r.start, r.start_by, r.counts, r.trials) == (start, "balanced", counts, (5, "median"))
+        fixmatch_of_the_papers(r.learner, decay)
+        assert (r.learner.steps, r.learner.patience) == (2**20, None)
+        assert (r.learner.darp.target, r.learner.darp.alpha, r.learner.darp.warm_up, r.learner.darp.every) == (
+            "uniform", 2.0, 0.4, 10,
+        )  # fmt: skip
+
+
+def test_npc_table_3_is_one_query_by_an_untrained_or_a_barely_trained_network():
+    made = full("npc.table3")
+    assert made.seeds == (0, 1, 2)
+    groups = by_group(made)
+    assert set(groups) == {f"{shot}, {n} labels" for shot in ("zero-shot", "single-shot") for n in (40, 60)}
+    for group, rows in groups.items():
+        n = int(re.search(r"\d+", group)[0])
+        counts = (n,) if group.startswith("zero") else (10, n)
+        assert {r.method for r in rows} == {"random", "badge", "npc"}
+        assert one((r.start, r.start_by, r.counts, r.trials, r.net) for r in rows) == (
+            10, "balanced", counts, (5, "median"), "wrn-28-2",
+        )  # fmt: skip
+        fixmatch_of_the_papers(one(r.learner for r in rows))
+        assert one(r.learner for r in rows).darp == DARP(every=10)
+
+
+CIFAR_OF_CRC = ("cifar10", "wrn-28-2", 5000, 50, 350 * 1024)
+
+
+def cifar_of_crc(r):
+    fixmatch_of_the_papers(r.learner)
+    assert r.learner.darp is None
+    assert r.learner.evaluate_every == 1024
+    assert dict(r.net_options) == {"slope": 0.0}, "plain ReLU on CIFAR"
+    assert (r.fresh, r.start_by, r.augment) == (True, "balanced", True)
+    return r.data.name, r.net, r.validation, r.learner.patience, r.learner.steps
+
+
+def test_crc_table_1():
+    made = full("crc.table1")
+    assert made.seeds == (0, 1, 2)
+    groups = by_group(made)
+    plans = {name: one((r.start, r.counts, r.trials) for r in rows) for name, rows in groups.items()}
+    assert plans == {
+        "random-init first query": (0, (50, 100, 150), None),
+        "random first query": (50, (50, 100, 150, 200), (5, "best")),
+    }
+    for rows in groups.values():
+        assert {r.method: r.layers for r in rows} == {"crc last layer": "last", "crc all layers": "all"}
+        assert one(r.strategy for r in rows) == CRC(group=5)
+        assert one(cifar_of_crc(r) for r in rows) == CIFAR_OF_CRC
+
+
+def test_crc_table_2():
+    made = full("crc.table2")
+    assert made.seeds == (0, 1, 2)
+    assert methods(made) == {f"G = {G}": CRC(group=G) for G in (2, 5, 10, 100)} | {"random": Random()}
+    assert one((r.start, r.counts, r.trials) for r in made.rows) == (100, (100, 200, 300, 400, 500, 600), (5, "best"))
+    assert one(cifar_of_crc(r) for r in made.rows) == CIFAR_OF_CRC
+
+
+def test_crc_table_3():
+    made = full("crc.table3")
+    assert made.seeds == (0, 1, 2)
+    groups = by_group(made)
+    assert list(groups) == ["Q = 50", "Q = 100"]
+    five = {"random": Random(), "entropy": Entropy(), "confidence": Confidence(), "egl": EGL(), "crc": CRC()}
+    assert CRC().group is None, "which is Q / 10"
+    for Q, rows in zip((50, 100), groups.values(), strict=True):
+        assert {r.method: r.strategy for r in rows} == five
+        assert one((r.start, r.counts, r.trials) for r in rows) == (Q, tuple(Q * i for i in range(1, 7)), (5, "best"))
+        assert one(cifar_of_crc(r) for r in rows) == CIFAR_OF_CRC
+
+
+def test_crc_table_4():
+    made = full("crc.table4")
+    assert made.seeds == (0, 1, 2)
+    groups = by_group(made)
+    assert list(groups) == ["SVHN", "CIFAR-100"]
+    assert all({r.method: r.strategy for r in rows} == {"random": Random(), "crc": CRC()} for rows in groups.values())
+    for r in groups["SVHN"]:
+        assert (r.data.name, r.net, r.start, r.counts) == ("svhn", "wrn-28-2", 120, (120, 140, 160, 180, 200, 220))
+        assert dict(r.net_options).get("slope", 0.1) == 0.1, "leaky"
+        assert (r.trials, r.validation) == ((5, "best"), 0)
+        learner = r.learner
+        assert isinstance(learner, MeanTeacher)
+        assert (learner.steps, learner.batch, learner.optimiser, learner.lr) == (512 * 1024, 50, "adam", 4e-4)
+        assert (learner.weight, learner.teacher, learner.schedule, learner.weight_decay) == (8.0, 0.95, "drop", 0.0)
+        assert learner.patience is None
+    for r in groups["CIFAR-100"]:
+        assert (r.data.name, r.net, r.start, r.counts) == ("cifar100", "wrn-28-8", 200, (200, 250, 300, 350, 400))
+        assert (r.trials, r.validation, r.learner.patience, r.learner.steps) == ((5, "best"), 5000, 100, 600 * 1024)
+        fixmatch_of_the_papers(r.learner, decay=1e-3)
+
+
+def test_crc_figure_1():
+    made = full("crc.fig1")
+    (r,) = made.rows
+    assert (r.data.name, r.data.options, r.net, r.strategy) == ("two-moons", {"pivots": 4}, "mlp", CRC(group=2))
+    assert (r.start, r.start_by, r.counts[0]) == (4, "first", 4)
+    assert isinstance(r.learner, PiModel)
+    assert isinstance(r.measures[0], measures.Boundary)
+    assert made.figures[0]["kind"] == "moons"
+
+
+def test_crc_figure_2():
+    made = full("crc.fig2")
+    assert made.seeds == (0, 1, 2)
+    assert list(methods(made)) == ["random", "entropy", "confidence", "egl", "crc"]
+    plan = one((r.start, r.counts, r.other_init, r.trials) for r in made.rows)
+    assert plan == (0, (50, 100, 150, 200, 250, 300), True, None)
+    assert one(cifar_of_crc(r) for r in made.rows) == CIFAR_OF_CRC
+
+
+def test_crc_figure_3():
+    (r,) = full("crc.fig3").rows
+    assert (r.strategy, r.start, r.counts) == (CRC(), 50, (50, 100, 150, 200, 250, 300))
+    assert cifar_of_crc(r) == CIFAR_OF_CRC
+    assert r.along == (measures.TestNumbers(),)
+    assert [type(m) for m in r.measures] == [measures.EpochsToMinimum, measures.GroupEigenvalues]
+    assert r.measures[1].group == 5
+
+
+EIGHT = {
+    "random": Random(),
+    "margin": Margin(),
+    "entropy": Entropy(),
+    "coreset": Coreset(),
+    "confidence": Confidence(),
+    "albl": ALBL(mode="badge"),
+    "badge": BADGE(),
+    "dynamical": DynamicAL(),
+}
+SEVEN = {name: s for name, s in EIGHT.items() if name != "badge"}
+
+
+def of_dynamical(r, fresh=False, stop=0.97):
+    """Data and network, of a row that is trained as the paper says."""
+    learner = r.learner
+    assert isinstance(learner, Supervised)
+    assert (learner.optimiser, learner.lr, learner.schedule, learner.weight_decay) == ("adam", 0.001, "constant", 0.0)
+    assert (learner.batch, learner.ema, learner.stop_accuracy, learner.stop_epochs) == (128, None, stop, 10)
+    assert (r.start, r.start_by, r.fresh, r.validation, r.trials) == (500, "random", fresh, 0, None)
+    assert r.augment == (r.data.name == "caltech101")
+    assert (r.data.items, r.data.test) == (None, None)
+    return r.data.name, r.net
+
+
+C10_CNN, C10_RESNET = ("cifar10", "tutorial-cnn"), ("cifar10", "resnet-18")
+SVHN_VGG, CALTECH = ("svhn", "vgg-11"), ("caltech101", "resnet-18-imagenet")
+
+
+@pytest.mark.parametrize(
+    ("number", "where", "b", "last", "strategies"),
+    [
+        (2, C10_CNN, 250, 9, EIGHT),
+        (3, C10_CNN, 500, 9, EIGHT),
+        (4, C10_RESNET, 500, 9, EIGHT),
+        (5, C10_RESNET, 1000, 9, EIGHT),
+        (6, SVHN_VGG, 500, 9, EIGHT),
+        (7, SVHN_VGG, 1000, 9, EIGHT),
+        (8, CALTECH, 500, 9, SEVEN),
+        (9, CALTECH, 1000, 4, SEVEN),
+    ],
+)
+def test_dynamical_tables_2_to_9(number, where, b, last, strategies):
+    made = full(f"dal.table{number}")
+    assert made.seeds == (0, 1, 2, 3, 4)
+    assert methods(made) == strategies
+    assert one(of_dynamical(r) for r in made.rows) == where
+    assert one(r.counts for r in made.rows) == tuple(500 + b * i for i in range(last + 1))
+    assert all(r.measures == (measures.MaxInRound(),) for r in made.rows)
+
+
+BUDGETS = {
+    f"R = {R}, b = {b}": tuple(500 + b * i for i in range(R + 1)) for R, b in ((10, 100), (4, 250), (2, 500), (1, 1000))
+}
+
+
+def test_dynamical_table_1():
+    made = full("dal.table1")
+    assert made.seeds == (0, 1, 2, 3, 4)
+    groups = by_group(made)
+    assert [one(of_dynamical(r) for r in rows) for rows in groups.values()] == [C10_CNN, C10_RESNET, SVHN_VGG, CALTECH]
+    for rows in groups.values():
+        assert {r.method: r.counts for r in rows} == BUDGETS
+        assert one(r.strategy for r in rows) == DynamicAL()
+    assert all(counts[-1] == 1500 for counts in BUDGETS.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "plans"),
+    [
+        ("dal.table10", BUDGETS),
+        ("dal.fig1", {f"b = {b}": (500, 500 + b) for b in (250, 500, 1000)}),
+        ("dal.fig7", {f"b = {b}": tuple(500 + b * i for i in range(6)) for b in (250, 500, 1000)}),
+    ],
+)
+def test_dynamical_drift(name, plans):
+    made = full(name)
+    assert {r.method: r.counts for r in made.rows} == plans
+    for r in made.rows:
+        assert of_dynamical(r) == ("cifar10", "cnn-gap")
+        assert r.strategy == DynamicAL()
+        assert measures.MMDAndBound(start=500) in r.measures
+    assert made.metrics[0] == "mmd_over_bound"
+
+
+@pytest.mark.parametrize(("number", "where"), [(11, C10_RESNET), (12, SVHN_VGG)])
+def test_dynamical_tables_11_and_12_begin_anew(number, where):
+    made = full(f"dal.table{number}")
+    assert methods(made) == {"random": Random(), "coreset": Coreset(), "dynamical": DynamicAL()}
+    assert one(of_dynamical(r, fresh=True, stop=0.99) for r in made.rows) == where
+    assert one(r.counts for r in made.rows) == tuple(500 * i for i in range(1, 11))
+
+
+def test_dynamical_figure_2():
+    made = full("dal.fig2")
+    for r in made.rows:
+        assert of_dynamical(r) == ("cifar10", "cnn-gap")
+        assert r.counts == (500,)
+        (measure,) = r.measures
+        assert (measure.draws, measure.size) == (150, 250)
+    assert {r.measures[0].trained for r in made.rows} == {True, False}
+
+
+@pytest.mark.parametrize(
+    ("name", "panels"),
+    [
+        ("dal.fig3", [(C10_CNN, 500, 9, EIGHT), (SVHN_VGG, 500, 9, EIGHT), (CALTECH, 500, 9, SEVEN)]),
+        (
+            "dal.fig6",
+            [
+                (C10_CNN, 250, 9, EIGHT),
+                (C10_RESNET, 500, 9, EIGHT),
+                (C10_RESNET, 1000, 9, EIGHT),
+                (SVHN_VGG, 1000, 9, EIGHT),
+                (CALTECH, 1000, 4, SEVEN),
+            ],
+        ),
+    ],
+)
+def test_dynamical_figures_3_and_6_are_the_tables(name, panels):
+    groups = by_group(full(name))
+    for rows, (where, b, last, strategies) in zip(groups.values(), panels, strict=True):
+        assert {r.method: r.strategy for r in rows} == strategies
+        assert one(of_dynamical(r) for r in rows) == where
+        assert one(r.counts for r in rows) == tuple(500 + b * i for i in range(last + 1))
+
+
+def test_dynamical_figure_4():
+    groups = by_group(full("dal.fig4"))
+    assert [one(of_dynamical(r, stop=None) for r in rows) for rows in groups.values()] == [C10_RESNET, SVHN_VGG]
+    for rows in groups.values():
+        assert {r.method: r.along[0].size for r in rows} == {"b = 250": 250, "b = 500": 500, "b = 1000": 1000}
+        assert one(r.counts for r in rows) == (500,)
+        assert all(isinstance(r.along[0], measures.ApproximationRatio) for r in rows)
+
+
+def test_dynamical_figure_5():
+    groups = by_group(full("dal.fig5"))
+    assert [one(of_dynamical(r) for r in rows) for rows in groups.values()] == [C10_CNN, SVHN_VGG, C10_RESNET]
+    for rows in groups.values():
+        assert [r.strategy.gamma for r in rows] == [0.0, 1.0, 2.0, math.inf]
+        assert one(r.counts for r in rows) == (500, 1000, 1500, 2000, 2500, 3000)
+
+
+# --- and it runs ----------------------------------------------------------------------------------------------------
+
+
+def test_small_networks_are_frozen_features_or_small():
+    nets = {r.net if isinstance(r.net, str) else "frozen" for name in NAMES for r in preset(name, "smoke").rows}
+    assert nets <= {"small-cnn", "mlp", "frozen"}
+    for name in NAMES:
+        assert {r.net.backbone for r in preset(name, "smoke").rows if isinstance(r.net, Frozen)} <= {"raw"}
+
+
+@pytest.mark.parametrize(
+    "name", [name if name == "npc.table1" else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+)
+def test_at_smoke_scale_it_runs(name, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ASKLESS_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("askless.bench.runner.cores", lambda: 1)
+    out = tmp_path / "out"
+    code = run("bench", "run", name, "--scale", "smoke", "--workers", 1, "--out", out)
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    made = preset(name, "smoke")
+    assert str(out / "report.html") in said.out
+    page = (out / "report.html").read_text()
+    assert "Scaled down: not comparable with the paper&#x27;s numbers" in page
+    with (out / "results.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert {(r["group"], r["method"], int(r["seed"])) for r in rows} == {
+        (r.group, r.method, seed) for r in made.rows for seed in made.seeds
+    }
+    assert set(made.metrics) <= {r["metric"] for r in rows}
+    about = json.loads((out / "benchmark.json").read_text())
+    assert (about["name"], about["scale"], about["comparable"]) == (name, "smoke", False)
+    assert page.count("<figure>") == len(made.figures), "every picture is drawn"

@@ -1,0 +1,447 @@
+"""Many cells: in this process or in others, killed and begun again, failing and dying."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from askless import Supervised
+from askless.acquire import Margin, Random, Selection
+from askless.bench import Benchmark, Data, Row, read, run, runner
+from askless.bench.cell import run_cell
+from askless.bench.plan import start_positions
+from askless.bench.report import write
+from askless.bench.results import cell_name
+from askless.cli import main
+from askless.cli.bench import find
+from askless.errors import InputError
+from askless.frozen import Frozen
+
+TINY = Data(name="digits", items=100, test=40)
+FEW = Supervised(steps=3, batch=16, lr=0.1)
+
+
+def row(method="random", strategy=None, **options):
+    given = {"data": TINY, "net": "small-cnn", "learner": FEW, "start": 10, "counts": (10, 12)}
+    return Row(method=method, strategy=strategy or method, **given | options)
+
+
+def benchmark(*rows, seeds=(0, 1), **options):
+    return Benchmark(name="tiny", title="Tiny", rows=rows or (row(), row("margin")), seeds=seeds, **options)
+
+
+def result_of(out, method, seed, group=""):
+    return json.loads((out / "cells" / cell_name(group, method, seed) / "result.json").read_text())
+
+
+@dataclasses.dataclass(frozen=True)
+class Failing:
+    """Fails while the file `trouble` is there, in the cell of one seed (which its start tells)."""
+
+    trouble: str
+    start: int
+    name = "failing"
+    needs = ()
+
+    def select(self, view, n, rng):
+        if Path(self.trouble).exists() and self.start in view.labelled:
+            raise ZeroDivisionError("no such luck")
+        return Selection(view.unlabelled[:n])
+
+
+def first_of_start(seed):
+    """An item that only this seed starts with."""
+    starts = {s: set(start_positions(TINY(), 10, "balanced", s).tolist()) for s in range(4)}
+    return max(starts[seed] - set().union(*(starts[s] for s in starts if s != seed)))
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setattr(runner, "cores", lambda: 1)
+
+
+# --- killed and begun again -----------------------------------------------------------------------------------------
+
+KILLED = """
+from askless import Supervised
+from askless.acquire import ALBL, Random
+from askless.bench import Benchmark, Data, Row
+
+common = {"data": Data(name="digits", items=100, test=40), "net": "small-cnn", "start": 10}
+short = {"learner": Supervised(steps=5, batch=16, lr=0.1), "counts": (10, 12)}
+long = {"learner": Supervised(steps=%d, batch=16, lr=0.1, checkpoint_every=10), "counts": (10, 12, 14)}
+benchmark = Benchmark(
+    name="killed",
+    title="Killed",
+    rows=(
+        Row(method="random", strategy=Random(), **common, **short),
+        Row(method="albl", strategy=ALBL(), **common, **long),
+    ),
+    seeds=(0, 1),
+    figures=(),
+)
+"""
+
+
+def snapshot(out):
+    """When and as which file each finished cell was written."""
+    found = {p.parent.name: p.stat() for p in out.glob("cells/*/result.json")}
+    return {name: (s.st_mtime_ns, s.st_ino) for name, s in found.items()}
+
+
+def children(pid):
+    """The processes that this one started, and theirs."""
+    text = Path(f"/proc/{pid}/task/{pid}/children")
+    mine = [int(p) for p in text.read_text().split()] if text.exists() else []
+    return mine + [p for child in mine for p in children(child)]
+
+
+def alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def wait_for(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.02)
+
+
+def start_and_kill(file, out, ready):
+    """Starts a run in a process of its own with two workers and kills that process, and no other, once it is ready."""
+    command = [sys.executable, "-c", "from askless.cli import main; main()", "bench", "run", file, "--out", out]
+    process = subprocess.Popen(
+        [*map(str, command), "--workers", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    try:
+        wait_for(lambda: process.poll() is not None or ready(), 120, "some cells")
+        assert process.poll() is None, f"it ended before it was killed: {process.stderr.read().decode()}"
+        workers = children(process.pid)
+    finally:
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        process.stderr.close()
+    assert len(workers) >= 2
+    wait_for(lambda: not any(map(alive, workers)), 10, "the workers to go away by themselves")
+    assert len(snapshot(out)) < 4
+    return snapshot(out)
+
+
+def in_the_middle_of_a_training(out):
+    """A cell is done, and another one is past its first round and has a checkpoint of the next."""
+    halves = [p.parent for p in out.glob("cells/*/progress.json")]
+    return bool(snapshot(out)) and any((half / "training.pt").exists() for half in halves)
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for child processes in /proc")
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_killed_run_ends_as_one_that_was_not(tmp_path, capsys, workers):
+    file = tmp_path / "killed.py"
+    file.write_text(KILLED % 60)
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
+    main_ok("bench", "run", file, "--workers", workers, "--out", whole)
+    killed.mkdir()
+    done = start_and_kill(file, killed, lambda: in_the_middle_of_a_training(killed))
+    assert done
+    assert list(killed.glob("cells/*/progress.json"))
+    set_threads(killed, 1)
+    main_ok("bench", "run", file, "--workers", workers, "--out", killed)
+    after = snapshot(killed)
+    assert {name: after[name] for name in done} == done, "finished cells are not touched"
+    assert set(after) == set(snapshot(whole))
+    for path in sorted(whole.glob("cells/*/result.json")):
+        assert (killed / path.relative_to(whole)).read_bytes() == path.read_bytes()
+    for name in ("results.csv", "tables.md", "tables.tex"):
+        assert (killed / name).read_bytes() == (whole / name).read_bytes()
+    assert not list(killed.glob("cells/*/progress.json")) + list(killed.glob("cells/*/training.pt"))
+
+
+def set_threads(out, threads):
+    """Where the machine has more than two cores the killed run had more threads: small networks do not care."""
+    about = json.loads((out / "benchmark.json").read_text())
+    (out / "benchmark.json").write_text(json.dumps(about | {"threads": threads}))
+
+
+def main_ok(*arguments):
+    with pytest.raises(SystemExit) as done:
+        main([str(a) for a in arguments])
+    assert not done.value.code
+
+
+def test_a_second_run_finds_everything_done(tmp_path, monkeypatch):
+    first = run(benchmark(), tmp_path)
+    before, told = snapshot(tmp_path), []
+    monkeypatch.setattr(runner, "run_cell", None)
+    second = run(benchmark(), tmp_path, progress=told.append)
+    assert snapshot(tmp_path) == before
+    assert second.records == first.records
+    assert (told[-1].rounds, told[-1].cells) == (8, 4)
+
+
+# --- failing --------------------------------------------------------------------------------------------------------
+
+
+def test_a_cell_that_fails_costs_itself_and_is_tried_again(tmp_path):
+    trouble, out = tmp_path / "trouble", tmp_path / "out"
+    trouble.touch()
+    plan = benchmark(row(), row("failing", Failing(str(trouble), first_of_start(1))))
+    results = run(plan, out)
+    assert [f[:3] for f in results.failures] == [("", "failing", 1)]
+    assert results.failures[0].reason == "ZeroDivisionError: no such luck"
+    assert set(results.asked) == {("", "random", 0), ("", "random", 1), ("", "failing", 0)}
+    noted = json.loads((out / "cells" / "all--failing--1" / "failure.json").read_text())
+    assert "in select" in noted["details"]
+    page = write(results, out).read_text()
+    assert "1 of 4 cell failed" in page
+    assert "failing, 1: ZeroDivisionError: no such luck" in page
+
+    before = snapshot(out)
+    assert len(run(plan, out).failures) == 1, "still so"
+    trouble.unlink()
+    results = run(plan, out)
+    assert not results.failures
+    assert {name: snapshot(out)[name] for name in before} == before
+    assert set(snapshot(out)) - set(before) == {"all--failing--1"}
+    assert not (out / "cells" / "all--failing--1" / "failure.json").exists()
+
+
+def nothing_there():
+    raise FileNotFoundError("no such file: pixels")
+
+
+@pytest.mark.parametrize("net", ["small-cnn", Frozen(backbone="raw", weak=1, strong=1)])
+def test_data_that_is_missing_is_said_and_the_others_finish(tmp_path, monkeypatch, net):
+    monkeypatch.setenv("ASKLESS_DATA", str(tmp_path / "data"))
+    missing, own = row(group="a", data=Data(name="svhn"), net=net), row(group="b", data=nothing_there, net=net)
+    results = run(benchmark(missing, own, row(group="c", net=net), seeds=(0,)), tmp_path / "out")
+    reasons = {f.group: f.reason for f in results.failures}
+    assert set(reasons) == {"a", "b"}
+    assert reasons["a"].startswith("svhn: expected ")
+    assert "askless data fetch svhn" in reasons["a"]
+    assert reasons["b"] == "FileNotFoundError: no such file: pixels"
+    assert set(results.asked) == {("c", "random", 0)}
+    assert "2 of 3 cells failed" in write(results, tmp_path / "out").read_text()
+
+
+def test_failures_are_exit_code_3(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("ASKLESS_DATA", str(tmp_path / "data"))
+    file = tmp_path / "failing.py"
+    file.write_text(KILLED.replace("digits", "svhn").replace(", items=100", "") % 3)
+    with pytest.raises(SystemExit) as done:
+        main(["bench", "run", str(file), "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "out")])
+    said = capsys.readouterr()
+    assert done.value.code == 3
+    assert "FAILED:  random, seed 0: svhn: expected" in said.err
+    assert "report.html" in said.out
+    assert "2 of 2 cells failed" in (tmp_path / "out" / "report.html").read_text()
+
+
+@dataclasses.dataclass(frozen=True)
+class Dying:
+    """Kills its process the first time, in the cell of one seed."""
+
+    been: str
+    start: int
+    name = "dying"
+    needs = ()
+
+    def select(self, view, n, rng):
+        if not Path(self.been).exists() and self.start in view.labelled:
+            Path(self.been).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return Selection(view.unlabelled[:n])
+
+
+MORTAL = """
+import sys
+sys.path.insert(0, {folder!r})
+from strategies_of_the_test import Dying
+from askless import Supervised
+from askless.bench import Benchmark, Data, Row
+
+common = {{"data": Data(name="digits", items=100, test=40), "net": "small-cnn", "start": 10, "counts": (10, 12)}}
+learner = Supervised(steps=3, batch=16, lr=0.1)
+rows = [Row(method="random", strategy="random", learner=learner, **common)]
+rows += [Row(method="dying", strategy=Dying({been!r}, {start}), learner=learner, **common)]
+benchmark = Benchmark(name="tiny", title="Tiny", rows=tuple(rows), seeds=(0, 1))
+"""
+
+
+@pytest.mark.parametrize(
+    "seed", [1, pytest.param(0, marks=pytest.mark.slow)]
+)  # the last cell, or one that others follow
+def test_a_worker_that_dies_costs_its_cell_and_processes_change_no_number(tmp_path, monkeypatch, seed):
+    """Two workers, one of which dies; then, without a death, the same numbers as by one."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    been, file = tmp_path / "been", tmp_path / "mortal.py"
+    this = Path(__file__).read_text()
+    head = "import dataclasses, os, signal\nfrom pathlib import Path\nfrom askless.acquire import Selection\n\n\n"
+    begin = this.index("@dataclasses.dataclass(frozen=True)\nclass Dying")
+    (tmp_path / "strategies_of_the_test.py").write_text(head + this[begin : this.index("MORTAL =")])
+    file.write_text(MORTAL.format(folder=str(tmp_path), been=str(been), start=first_of_start(seed)))
+    two, one, told = tmp_path / "two", tmp_path / "one", []
+    source = partial(find, str(file), "small", None)
+    plan = source()
+    results = run(plan, two, workers=2, source=source, progress=told.append)
+    assert [f[:3] for f in results.failures] == [("", "dying", seed)]
+    assert results.failures[0].reason == "its process ended with exit code -9 (killed, or out of memory?)"
+    assert len(results.asked) == 3
+    assert (told[-1].rounds, told[-1].cells, told[-1].failed) == (8, 3, 1)
+    assert been.exists()
+    again = run(plan, two, workers=2, source=source)
+    assert not again.failures
+    write(again, two)
+    write(run(plan, one, workers=1), one)
+    assert (two / "results.csv").read_bytes() == (one / "results.csv").read_bytes()
+
+
+# --- one folder -----------------------------------------------------------------------------------------------------
+
+
+def test_other_settings_in_the_same_folder_are_refused_by_name(tmp_path):
+    run(benchmark(), tmp_path)
+    about, before = (tmp_path / "benchmark.json").read_bytes(), snapshot(tmp_path)
+    for changed, words in (
+        (benchmark(row(counts=(10, 13)), row("margin")), r"counts = \[10, 12\], now it is \[10, 13\]"),
+        (benchmark(row(learner=Supervised(steps=4)), row("margin")), r"learner = Supervised\(steps=3, .*steps=4"),
+        (benchmark(row(), row("margin", Margin(on="logit"))), r"strategy = Margin\(on='prob'\), now it is"),
+        (benchmark(row(trials=(2, "best")), row("margin")), r"trials = None, now it is \[2, 'best'\]"),
+        (benchmark(row(counts=(10, 13)), row("margin"), seeds=(2,)), "counts"),  # seeds that ran before would be kept
+    ):
+        with pytest.raises(InputError, match=f"cells/all--.* was made with {words}"):
+            run(changed, tmp_path)
+    assert (tmp_path / "benchmark.json").read_bytes() == about
+    assert snapshot(tmp_path) == before
+    assert len(list((tmp_path / "cells").iterdir())) == 4
+
+
+def test_more_seeds_extend_a_run_and_fewer_keep_it(tmp_path):
+    few = run(benchmark(seeds=(0,)), tmp_path)
+    before = snapshot(tmp_path)
+    more = run(benchmark(seeds=(0, 1, 2)), tmp_path)
+    assert (few.about["seeds"], more.about["seeds"]) == ([0], [0, 1, 2])
+    assert {name: snapshot(tmp_path)[name] for name in before} == before
+    assert [r for r in more.records if r.seed == 0] == few.records
+    kept = run(benchmark(seeds=(1,)), tmp_path)
+    assert kept.about["seeds"] == [0, 1, 2]
+    assert sorted(kept.records) == sorted(more.records)
+    assert set(read(tmp_path).asked) == set(more.asked)
+
+
+def test_a_method_more_joins_and_one_that_is_left_out_is_not_shown(tmp_path):
+    run(benchmark(row()), tmp_path)
+    before = snapshot(tmp_path)
+    both = run(benchmark(row(), row("margin")), tmp_path)
+    assert both.about["methods"] == ["random", "margin"]
+    assert {name: snapshot(tmp_path)[name] for name in before} == before
+    assert {r.method for r in run(benchmark(row("margin")), tmp_path).records} == {"margin"}
+
+
+def test_two_runs_at_once_in_one_folder_are_refused(tmp_path):
+    with (
+        runner.one_at_a_time(tmp_path),
+        pytest.raises(InputError, match=r"another benchmark is running in .*; wait for it, or use another folder"),
+    ):
+        run(benchmark(), tmp_path)
+    assert not (tmp_path / "cells").exists()
+    assert run(benchmark(row(), seeds=(0,)), tmp_path).records
+
+
+def test_the_first_run_settles_the_number_of_threads(tmp_path, monkeypatch):
+    run(benchmark(row(), seeds=(0,)), tmp_path)
+    monkeypatch.setattr(runner, "cores", lambda: 8)
+    seen = []
+    monkeypatch.setattr(runner.torch, "set_num_threads", seen.append)
+    assert run(benchmark(row(), seeds=(0, 1)), tmp_path).about["threads"] == 1
+    assert seen[0] == 1
+
+
+def test_no_workers_are_refused(tmp_path):
+    with pytest.raises(InputError, match="workers: expected at least 1, got 0"):
+        run(benchmark(), tmp_path, workers=0)
+
+
+# --- trials ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("how", "place"), [("median", 1), ("best", 3)])
+def test_the_median_or_best_start_is_shared_by_all_seeds(tmp_path, how, place):
+    rows = (row(trials=(4, how)), row("margin", trials=(4, how)), row("own start", Random()))
+    told = []
+    results = run(benchmark(*rows), tmp_path / "out", progress=told.append)
+    accuracy = {}
+    for seed in range(4):  # what the trials are: the start alone, trained and measured
+        run_cell(row("start 10", Random(), trials=(4, how), counts=(10,)), seed, tmp_path / str(seed))
+        records = json.loads((tmp_path / str(seed) / "result.json").read_text())["records"]
+        accuracy[seed] = next(v for *_, m, v in records if m == "test_accuracy")
+    chosen = sorted(accuracy, key=lambda s: (accuracy[s], s))[place]
+    start = start_positions(TINY(), 10, "balanced", chosen).tolist()
+    assert {tuple(results.asked["", m, s][0]) for m in ("random", "margin") for s in (0, 1)} == {tuple(start)}
+    for seed in (0, 1):
+        assert results.asked["", "own start", seed][0] == start_positions(TINY(), 10, "balanced", seed).tolist()
+    assert result_of(tmp_path / "out", "margin", 1)["settings"]["start_seed"] == str(chosen)
+    assert "start_seed" not in result_of(tmp_path / "out", "own start", 1)["settings"]
+    values = results.values("test_accuracy", "", "random")
+    assert len({v for (_, labels, _), v in values.items() if labels == 10}) <= 2, "seeds differ in the training only"
+    assert {r.method for r in results.records} == {"random", "margin", "own start"}, "trials are no results"
+    assert (told[-1].rounds, told[-1].cells) == (4 + 12, 4 + 6)
+    assert run(benchmark(*rows), tmp_path / "out").records == results.records
+
+
+def test_a_trial_that_fails_costs_those_that_wait_for_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASKLESS_DATA", str(tmp_path / "data"))
+    lost = row(group="a", data=Data(name="svhn"), trials=(2, "best"))
+    testless = row(group="b", data=without_test, trials=(1, "best"))
+    told = []
+    results = run(benchmark(lost, testless, row(group="c"), seeds=(0,)), tmp_path, progress=told.append)
+    reasons = {f.group: f.reason for f in results.failures}
+    assert reasons["a"].startswith("the trial a--start_10--0, which settles the start, has failed: svhn: expected")
+    assert reasons["b"] == "the trial b--start_10--0, which settles the start, needs data with test items"
+    assert set(results.asked) == {("c", "random", 0)}
+    assert (told[-1].rounds, told[-1].all_rounds) == (9, 9)
+
+
+def without_test():
+    return dataclasses.replace(TINY(), test=None)
+
+
+# --- progress -------------------------------------------------------------------------------------------------------
+
+
+def test_progress_adds_up(tmp_path):
+    told = []
+    failing = row("failing", Failing(str(tmp_path), first_of_start(1)), counts=(10, 12, 14))
+    run(benchmark(row(), failing), tmp_path / "out", progress=told.append)
+    assert {(p.all_rounds, p.all_cells) for p in told} == {(10, 4)}
+    assert [p.rounds for p in told] == sorted(p.rounds for p in told)
+    assert (told[-1].rounds, told[-1].cells, told[-1].failed) == (10, 3, 1)
+    assert sum(p.cell_done for p in told) == 4
+    assert "random, seed 0: done" in [p.latest for p in told]
+    assert "failing, seed 1: FAILED: ZeroDivisionError: no such luck" in [p.latest for p in told]
+    rounds = [p.latest for p in told if "labels" in p.latest]
+    assert len(rounds) == 2 + 2 + 3 + 1
+    assert rounds[0].startswith("random, seed 0, 10 labels: ")
+    assert rounds[0].endswith(" %")
+
+
+def test_what_was_run_is_noted_in_full(tmp_path):
+    plan = benchmark(row(group="a"), row("margin", value=(("more", FEW),)), figures=(), metrics=("mmd",), scale="smoke")
+    about = run(plan, tmp_path, command=["askless", "bench", "run", "a b"]).about
+    assert json.loads((tmp_path / "benchmark.json").read_text()) == about
+    assert (about["groups"], about["methods"]) == (["a", ""], ["random", "margin"])
+    assert about["learners"] == ["supervised", "more"]
+    assert about["command"] == "askless bench run 'a b'"
+    assert about["paper"] is None
+    assert {"askless", "python", "torch", "numpy"} <= set(about["versions"])
+    assert len(about["cells"]) == 4
+    assert about["cells"][0]["settings"]["counts"] == "[10, 12]"

@@ -1,0 +1,202 @@
+import dataclasses
+import json
+import re
+import shutil
+
+import pytest
+
+import askless as al
+from askless import bench, demo
+from askless.cli import main
+
+FILE = """
+from askless import Supervised
+from askless.bench import Benchmark, Data, Row
+
+rows = tuple(
+    Row(method=name, strategy=name, data=Data(name="digits", items=80, test=30), net="linear",
+        learner=Supervised(steps=3, batch=8), start=10, counts=(10, 15))
+    for name in ("random", "margin")
+)
+benchmark = Benchmark(name="tiny", title="Tiny", rows=rows, seeds=(0,))
+"""
+FEW = ("--items", 12, "--queries", 2)
+
+
+def run(capsys, *arguments):
+    """Exit code, standard output and standard error of the command line."""
+    code = 0
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as exit_:
+        code = exit_.code or 0
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def benchmark_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "mine.py").write_text(FILE)
+    from askless.cli.bench import find
+
+    what = str(folder / "mine.py")
+    results = bench.run(find(what, "small", None), folder / "run", what=what)
+    assert not results.failures
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def learner_folder(tmp_path_factory):
+    pool = bench.Data(name="digits", items=80, test=30)()
+    learner = al.ActiveLearner(pool, net="mlp", learner=al.Supervised(steps=3, batch=8), strategy="random")
+    learner.start_balanced(1)
+    learner.fit()
+    return learner.save(tmp_path_factory.mktemp("saved") / "learner")
+
+
+@pytest.fixture(autouse=True)
+def _hundred_columns(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+def test_a_saved_learner(capsys, learner_folder):
+    code, out, err = run(capsys, "theory", learner_folder, *FEW)
+    assert code == 0, err
+    page = learner_folder / "theory" / "theory.html"
+    assert f"Page: {page}" in out
+    assert "base64" in page.read_text()
+    data = json.loads((learner_folder / "theory" / "theory.json").read_text())
+    assert data["run"] == "learner"
+    assert data["labelled"] == len(data["positions"]) == 10
+    assert data["drift"] is None
+    assert "Note: No discrepancy" in out
+
+
+def test_the_table_fits_a_hundred_columns_with_one_line_for_each_quantity(capsys, learner_folder, tmp_path):
+    code, out, _ = run(capsys, "theory", learner_folder, "--out", tmp_path, *FEW)
+    assert code == 0
+    table = out[: out.index("Note:")].splitlines()
+    assert max(map(len, table)) <= 100
+    body = [line for line in table[4:] if line.strip()]
+    assert all(re.match(r" {1,3}\S", line) for line in body)  # a wrapped cell would leave the first column empty
+    for word in ("condition, all layers", "bound B", "theorem 1, t = 10", "Kendall's tau", "Weyl", "assured"):
+        assert word in out
+
+
+def test_a_benchmark_by_its_first_cell_or_a_named_one(capsys, benchmark_folder):
+    code, _, err = run(capsys, "theory", benchmark_folder, *FEW)
+    assert code == 0, err
+    first = json.loads((benchmark_folder / "theory" / "all--random--0" / "theory.json").read_text())
+    assert first["run"] == "run, all--random--0"
+    assert first["labelled"] == 15
+    assert first["drift"]["start"] == 7  # of the 12 examined, what the 5 later ones leave
+    code, _, err = run(capsys, "theory", benchmark_folder, "--cell", "all--margin--0", *FEW)
+    assert code == 0, err
+    second = json.loads((benchmark_folder / "theory" / "all--margin--0" / "theory.json").read_text())
+    assert second["positions"] != first["positions"]
+    assert [c["seed"] for c in bench.read(benchmark_folder).about["cells"]] == [0, 0]  # the run is as it was
+
+
+@pytest.mark.parametrize("inside", ["", "learner"])
+def test_a_cell_finds_its_benchmark(capsys, benchmark_folder, tmp_path, inside):
+    cell = benchmark_folder / "cells" / "all--margin--0" / inside
+    code, out, err = run(capsys, "theory", cell, "--out", tmp_path, *FEW)
+    assert code == 0, err
+    assert "all--margin--0" in out
+    assert json.loads((tmp_path / "theory.json").read_text())["labelled"] == 15
+
+
+def test_a_run_of_a_preset_that_noted_only_its_name(capsys, benchmark_folder, tmp_path, monkeypatch):
+    """As runs of an earlier askless do."""
+    from askless.bench import presets
+    from askless.cli.bench import find
+
+    made = find(str(benchmark_folder.parent / "mine.py"), "small", None)
+    monkeypatch.setitem(presets.PRESETS, "tiny", presets.Preset("tiny", "", lambda scale: made))
+    copied = copy_of(benchmark_folder, tmp_path, what=None)
+    code, _, err = run(capsys, "theory", copied, *FEW)
+    assert code == 0, err
+
+
+def test_a_demo(capsys, tmp_path):
+    plan = demo.benchmark(seeds=1, steps=1)
+    bench.run(dataclasses.replace(plan, rows=plan.rows[:1]), tmp_path / "demo")
+    code, _, err = run(capsys, "theory", tmp_path / "demo", "--items", 4, "--queries", 1)
+    assert code == 0, err
+
+
+def copy_of(folder, tmp_path, **changes):
+    """The run with other notes; None removes one."""
+    place = shutil.copytree(folder, tmp_path / "copy")
+    about = json.loads((place / "benchmark.json").read_text()) | changes
+    (place / "benchmark.json").write_text(json.dumps({k: v for k, v in about.items() if v is not None}))
+    return place
+
+
+def test_what_is_no_run_is_said_with_exit_3(capsys, benchmark_folder, tmp_path):
+    expected = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
+    code, _, err = run(capsys, "theory", tmp_path / "none")
+    assert (code, expected in err, "no such folder" in err) == (3, True, True)
+    code, _, err = run(capsys, "theory", tmp_path)
+    assert (code, expected in err) == (3, True)
+    code, _, err = run(capsys, "theory", benchmark_folder, "--cell", "all--npc--0")
+    assert (code, "the finished ones are all--random--0, all--margin--0" in err) == (3, True)
+    alone = shutil.copytree(benchmark_folder / "cells" / "all--random--0", tmp_path / "alone")
+    code, _, err = run(capsys, "theory", alone)
+    assert (code, "expected a cell inside its benchmark's folder" in err) == (3, True)
+    (tmp_path / "half").mkdir()
+    (tmp_path / "half" / "progress.json").write_text("{}")
+    code, _, err = run(capsys, "theory", tmp_path / "half")
+    assert (code, "got one with rounds left" in err) == (3, True)
+
+
+def test_cell_is_an_option_of_benchmarks(capsys, learner_folder):
+    code, _, err = run(capsys, "theory", learner_folder, "--cell", "all--npc--0")
+    assert (code, "--cell is for a folder of `askless bench run`" in err) == (2, True)
+
+
+def test_a_benchmark_that_is_no_longer_what_it_was(capsys, benchmark_folder, tmp_path):
+    gone = copy_of(benchmark_folder, tmp_path / "a", what="elsewhere.py")
+    code, _, err = run(capsys, "theory", gone)
+    assert (code, "a file that is still where it was" in err) == (3, True)
+    (tmp_path / "other.py").write_text(FILE.replace("items=80", "items=90"))
+    changed = copy_of(benchmark_folder, tmp_path / "b", what=str(tmp_path / "other.py"))
+    code, _, err = run(capsys, "theory", changed)
+    assert (code, "was made with data = Data(name='digits', items=80" in err) == (3, True)
+    (tmp_path / "fewer.py").write_text(FILE.replace('"random", "margin"', '"margin",'))
+    fewer = copy_of(benchmark_folder, tmp_path / "c", what=str(tmp_path / "fewer.py"))
+    code, _, err = run(capsys, "theory", fewer)
+    assert (code, "expected a row of tiny, which has none of that name now" in err) == (3, True)
+    shutil.rmtree(fewer / "cells")
+    code, _, err = run(capsys, "theory", fewer)
+    assert (code, "with a finished cell, got none" in err) == (3, True)
+    (fewer / "benchmark.json").write_text("{")
+    code, _, err = run(capsys, "theory", fewer)
+    assert (code, "which cannot be read" in err) == (3, True)
+
+
+def test_what_cannot_be_examined_is_said_with_exit_3(capsys, tmp_path):
+    pool = bench.Data(name="digits", items=40, test=10)()
+    learner = al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=2, batch=4), strategy="random")
+    code, _, err = run(capsys, "theory", learner.save(tmp_path / "empty"))
+    assert (code, "expected a learner with labelled items, got none" in err) == (3, True)
+    learner.tell([0, 1], pool.labels[:2])
+    code, _, err = run(capsys, "theory", learner.save(tmp_path / "untrained"))
+    assert (code, "got one with 2 labels and no training yet" in err) == (3, True)
+    features = al.data.as_pool(pool.take(range(40)).flatten(1).float().numpy(), pool.labels, classes=pool.classes)
+    spread = al.ActiveLearner(features, net="linear", learner=al.LabelPropagation(), strategy="random")
+    spread.tell([0, 1], pool.labels[:2])
+    spread.fit()
+    code, _, err = run(capsys, "theory", spread.save(tmp_path / "spread"))
+    assert (code, "got label propagation" in err) == (3, True)
+    assert not list(tmp_path.glob("*/theory/*"))
+    learner.fit()
+    code, _, err = run(capsys, "theory", learner.save(tmp_path / "poolless", pool=False))
+    assert (code, "in Python, askless.examine.examine takes it" in err) == (3, True)
+
+
+def test_wrong_numbers_are_usage_errors(capsys, learner_folder):
+    assert run(capsys, "theory", learner_folder, "--items", 3)[0] == 2
+    assert run(capsys, "theory", learner_folder, "--queries", 0)[0] == 2
+    assert run(capsys, "theory")[0] == 2
