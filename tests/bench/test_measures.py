@@ -44,7 +44,9 @@ def kernel(model, x):
 
 def test_drift_and_bound_are_those_of_the_theory(learner):
     found = {s.metric: s.value for s in measures.MMDAndBound(start=5)(moment(learner))}
-    K = kernel(learner.model, plain(learner, learner.labelled))
+    raw = kernel(learner.model, plain(learner, learner.labelled))
+    scale = np.trace(raw) / len(raw)
+    K = raw / scale
     n, m = len(K), 5
     a, b = (K[:k, :k].sum() - K[:k, :k].trace() for k in (m, n))
     c = K[:m].sum() - K[:m, :m].trace()
@@ -54,6 +56,9 @@ def test_drift_and_bound_are_those_of_the_theory(learner):
     assert found["mmd"] == pytest.approx(np.sqrt(max(squared, 0)), rel=1e-3, abs=1e-6)
     assert found["bound"] == pytest.approx(bound, rel=1e-2)
     assert found["mmd_over_bound"] == pytest.approx(found["mmd"] / found["bound"])
+    assert found["kernel_scale"] == pytest.approx(scale, rel=1e-5)
+    unscaled = np.sqrt(squared * scale) / np.sqrt(2 * np.trace(Y.T @ np.linalg.solve(raw, Y)) / n)
+    assert found["unscaled_mmd_over_bound"] == pytest.approx(unscaled, rel=1e-2)
     assert squared > 0, "else this says little"
 
 

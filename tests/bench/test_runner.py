@@ -76,7 +76,7 @@ from askless.bench import Benchmark, Data, Row
 
 common = {"data": Data(name="digits", items=100, test=40), "net": "small-cnn", "start": 10}
 short = {"learner": Supervised(steps=5, batch=16, lr=0.1), "counts": (10, 12)}
-long = {"learner": Supervised(steps=%d, batch=16, lr=0.1, checkpoint_every=10), "counts": (10, 12, 14)}
+long = {"learner": Supervised(steps=%d, batch=16, lr=0.1, checkpoint_every=10), "counts": (10, 12, 14, 16)}
 benchmark = Benchmark(
     name="killed",
     title="Killed",
@@ -123,10 +123,12 @@ def start_and_kill(file, out, ready):
     process = subprocess.Popen(
         [*map(str, command), "--workers", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
+    workers = []
     try:
+        wait_for(lambda: len(children(process.pid)) >= 2 or process.poll() is not None, 120, "the workers")
+        workers = children(process.pid)
         wait_for(lambda: process.poll() is not None or ready(), 120, "some cells")
         assert process.poll() is None, f"it ended before it was killed: {process.stderr.read().decode()}"
-        workers = children(process.pid)
     finally:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
@@ -138,9 +140,11 @@ def start_and_kill(file, out, ready):
 
 
 def in_the_middle_of_a_training(out):
-    """A cell is done, and another one is past its first round and has a checkpoint of the next."""
-    halves = [p.parent for p in out.glob("cells/*/progress.json")]
-    return bool(snapshot(out)) and any((half / "training.pt").exists() for half in halves)
+    """A cell is done, and another one has its first of four rounds behind it and a checkpoint of the second."""
+    return bool(snapshot(out)) and any(
+        json.loads(p.read_text())["rounds"] == 1 and (p.parent / "training.pt").exists()
+        for p in out.glob("cells/all--albl--*/progress.json")
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for child processes in /proc")

@@ -266,8 +266,8 @@ def spread_boxes(results: Results, metric: str, log: bool = False, reference: fl
 
 
 def bars(results: Results, metrics: Sequence[str], labels: int | None = None, log: bool = False) -> Any:
-    """Several metrics by method, as bars with 95 % intervals over seeds, at `labels` labels (else the last). Axes by
-    group."""
+    """Several metrics by method, as bars with 95 % intervals over seeds, at `labels` labels (else each method's last). Axes
+    by group."""
     if isinstance(metrics, str) or not metrics:
         raise InputError(f"expected metrics as a list of names, got {metrics!r}")
     views = {g: [panel(results, m, g) for m in metrics] for g in groups_of(results)}
@@ -278,11 +278,16 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
     figure, places = _grid(len(views), 3, width=max(4.2, 0.6 * many * len(metrics) ** 0.5 + 1.6))
     for axes, (group, vs) in zip(places, views.items(), strict=True):
         methods = [m for m in methods_of(results) if any(m in v.methods for v in vs)]
-        at = {n for v in vs for n in v.labels if labels in (None, n)}
+        at = set()
         width = 0.8 / len(metrics)
         for i, v in enumerate(vs):
-            k = [j for j, n in enumerate(v.labels) if labels in (None, n)][-1:]
-            found = [interval(_scaled(v.of(m)[:, k], v.metric)) for m in methods]
+            found = []
+            for m in methods:
+                table = v.of(m) if m in v.methods else np.full((1, len(v.labels)), np.nan)
+                known = np.isfinite(table).any(axis=0)
+                k = [j for j, n in enumerate(v.labels) if labels in (None, n) and known[j]][-1:]
+                at |= {v.labels[j] for j in k}
+                found.append(interval(_scaled(table[:, k], v.metric)))
             heights = np.array([d.mean for d in found])
             halves = np.nan_to_num(np.array([d.half for d in found]))
             low = np.minimum(halves, 0.999 * heights) if log else halves  # a bar may not reach 0 on a log scale
@@ -303,7 +308,8 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
         )
         units = {unit(m).removeprefix(words(m)).removeprefix(", ") for m in metrics}
         axes.set(ylabel=_join(" and ".join(words(m) for m in metrics), *sorted(units)))
-        _title(axes, _join(group, f"{max(at)} labels" if at else ""))
+        numbers = f"{min(at)} to {max(at)}" if len(at) > 1 else str(max(at, default=0))
+        _title(axes, _join(group, f"{numbers} labels" if at else ""))
         axes.set_xlim(*_room(len(methods)))
         _logs(axes, False, log)
     handles, names = places[0].get_legend_handles_labels()

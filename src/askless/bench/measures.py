@@ -34,7 +34,11 @@ def kernel(learner: ActiveLearner, model: nn.Module, positions: np.ndarray) -> n
 @dataclass(frozen=True)
 class MMDAndBound:
     """dynamicAL's figures 1 and 7 and table 10: how far the labelled items have drifted from the first `start` of them (MMD
-    under the tangent kernel) against the generalisation bound B."""
+    under the tangent kernel) against the generalisation bound B.
+
+    The kernel is divided by its mean diagonal, `kernel_scale`: the bound is for kernels of about unit diagonal, and MMD / B
+    is proportional to that scale, so that without it the ratio says how large the network's gradients are.
+    """
 
     start: int
 
@@ -43,9 +47,13 @@ class MMDAndBound:
         if len(learner.labels) <= self.start:
             return []
         K = kernel(learner, network(learner), learner.labelled)
+        scale = float(np.diag(K).mean())
+        K = K / scale
         Y = theory.one_hot(learner.known_labels, learner.classes)
         mmd, bound = theory.mmd(K, self.start), theory.generalisation_bound(K, Y)
-        return [Sample("mmd", mmd), Sample("bound", bound), Sample("mmd_over_bound", mmd / bound)]
+        ratio = mmd / bound
+        raw = [Sample("kernel_scale", scale), Sample("unscaled_mmd_over_bound", ratio * scale)]
+        return [Sample("mmd", mmd), Sample("bound", bound), Sample("mmd_over_bound", ratio), *raw]
 
 
 @dataclass(frozen=True)

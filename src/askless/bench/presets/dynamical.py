@@ -29,13 +29,15 @@ POINTS = (
     NO_TEST,
     LAST_VALUE,
     "Start: 500 items drawn uniformly at random (the paper: i.i.d.), the same for all strategies of a seed.",
-    "Caltech-101: images are resized to 299 pixels, mirrored and shifted in training; the authors' random crops and colour "
-    "factors, which they apply to test and query images too, are left out.",
+    "Caltech-101: images are resized to 299 pixels, mirrored and shifted in training; the authors' random crops and "
+    "colour factors, which they apply to test and query images too, are left out.",
     "ResNet-18 is the one with identity shortcuts; the authors' code leaves them out where shapes agree.",
 )
 NTK_POINTS = (
-    "The tangent kernel is over all parameters of the trained network, averaged over the outputs (the paper does "
-    "not say whether it is summed or averaged; MMD grows and B shrinks with the root of that factor).",
+    "The tangent kernel is over all parameters of the trained network, averaged over the outputs. MMD / B is "
+    "proportional to the kernel's scale, which the paper does not give; here the kernel is divided by its mean "
+    "diagonal, since the bound is for kernels of about unit diagonal. The ratio without that is given as "
+    "unscaled_mmd_over_bound.",
     "MMD^2 is the paper's estimator and is clamped at 0 where it is negative.",
     *POINTS,
 )
@@ -275,7 +277,7 @@ def drift(
             ),
             open_points=NTK_POINTS,
             baseline=None,
-            metrics=("mmd_over_bound", "mmd", "bound", "test_accuracy"),
+            metrics=("mmd_over_bound", "mmd", "bound", "unscaled_mmd_over_bound", "kernel_scale", "test_accuracy"),
             comparable=scale == "full",
             figures=(figure,),
             claims=claims,
