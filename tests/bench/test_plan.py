@@ -13,7 +13,7 @@ import torch
 
 from askless import Supervised
 from askless.acquire import ALBL, CRC, NPC, STRATEGIES, Coreset, Margin
-from askless.bench import Benchmark, Data, Row, measures
+from askless.bench import Benchmark, Data, Row, measures, preset
 from askless.bench.plan import default_settings, learner_name, settings, start_positions, text_of
 from askless.data import SOURCES, digits, long_tailed, subset, two_moons
 from askless.errors import InputError, OptionError
@@ -321,3 +321,10 @@ def test_texts_differ_where_options_do(one, other):
 def test_the_text_is_of_what_an_object_holds_and_not_of_where_it_is():
     assert text_of(Held(1)) == text_of(Held(1)) == "Held({k: 1})"
     assert text_of(named) == "named"
+
+
+def test_a_figure_that_there_is_not_is_refused_before_anything_runs():
+    known = preset("crc.fig1", "smoke")
+    for figure, message in (({"kind": "pie"}, "moons"), ({"kind": "curves", "metrik": "x"}, "metrik")):
+        with pytest.raises(InputError, match=message):
+            dataclasses.replace(known, figures=(figure,))

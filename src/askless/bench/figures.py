@@ -39,6 +39,12 @@ BASELINE: dict[str, Any] = {"color": "#555555", "marker": "o", "linestyle": ":"}
 
 def draw(results: Results, spec: dict[str, Any]) -> Any:
     """The figure of `{"kind": a name of FIGURES, ...its options}`, or None."""
+    check(spec)
+    return FIGURES[spec["kind"]](results, **{k: v for k, v in spec.items() if k != "kind"})
+
+
+def check(spec: dict[str, Any]) -> None:
+    """Refuses a kind that there is not, and an option that it has not."""
     options = {k: v for k, v in spec.items() if k != "kind"}
     kind = spec.get("kind")
     if kind not in FIGURES:
@@ -48,7 +54,6 @@ def draw(results: Results, spec: dict[str, Any]) -> Any:
         raise InputError(
             f"the figure {kind!r} has no option {', '.join(unknown)}; expected some of: {', '.join(known) or 'none'}"
         )
-    return FIGURES[kind](results, **options)
 
 
 def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:

@@ -14,6 +14,7 @@ import torch
 from askless import digest
 from askless.acquire import STRATEGIES, Strategy, make
 from askless.active import ActiveLearner
+from askless.bench import figures
 from askless.bench.papers import PaperRow
 from askless.data import SOURCES, Pool, load, long_tailed, subset
 from askless.errors import InputError, OptionError
@@ -184,6 +185,8 @@ class Benchmark:
     paper_source: str = ""
 
     def __post_init__(self) -> None:
+        for spec in self.figures:
+            figures.check({name: value for name, value in spec.items() if name != "caption"})
         keys = [(r.group, r.method) for r in self.rows]
         if len(set(keys)) < len(keys) or not keys:
             raise InputError(f"{self.name}: expected rows with distinct (group, method), got {keys}")

@@ -122,6 +122,7 @@ def table1(scale: str) -> Benchmark:
                     strategy=CRC(group=group),
                     layers=layers,  # type: ignore[arg-type]
                     start=start,
+                    other_init=start == 0,  # another draw of the weights is trained than the one that asked first
                     counts=counts if scale != "smoke" else counts[:2],
                     **(common | ({"trials": None} if start == 0 else {})),
                 )
