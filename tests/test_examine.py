@@ -94,8 +94,10 @@ def test_labels_against_the_kernel_are_direct_calls(found, dense):
         assert plain == pytest.approx(theory.convergence_bounds(K, Y, eta, k), rel=1e-5)
         assert sharp == pytest.approx(theory.sharp_convergence_bounds(K, Y, eta, k), rel=1e-5)
     assert found.drift.start == START
-    assert found.drift.mmd_squared == pytest.approx(theory.mmd_squared(K, START))
-    assert found.drift.over_bound == pytest.approx(theory.mmd(K, START) / t.bound)
+    unit = K / np.trace(K) * len(K)
+    assert found.drift.mmd_squared == pytest.approx(theory.mmd_squared(unit, START))
+    assert found.drift.over_bound == pytest.approx(theory.mmd(unit, START) / theory.generalisation_bound(unit, Y))
+    assert found.drift.scale == pytest.approx(np.trace(K) / len(K))
 
 
 def test_every_bound_holds(found):

@@ -23,9 +23,9 @@ def test_a_failed_cell_is_nan(results, without):
     assert np.isnan(p.values).sum() == np.isnan(p.values[2, 3]).sum() == 4
 
 
-def test_many_measurements_of_a_round_become_their_mean():
-    records = [Record("", "npc", 0, "s", 10, x, "ratio", v) for x, v in ((0.0, 1.0), (1.0, 2.0))]
-    assert panels.panel(Results({}, records), "ratio", "").values.tolist() == [[[1.5]]]
+def test_of_many_measurements_of_a_round_the_last_counts():
+    records = [Record("", "npc", 0, "s", 10, x, "ratio", v) for x, v in ((0.0, 7.0), (2.0, 3.0), (1.0, 9.0))]
+    assert panels.panel(Results({}, records), "ratio", "").values.tolist() == [[[3.0]]]
 
 
 def test_areas_cover_the_counts_that_all_methods_have(curve_results):
@@ -33,17 +33,18 @@ def test_areas_cover_the_counts_that_all_methods_have(curve_results):
     assert panels.panel(r, "test_accuracy", "").areas().ravel() == pytest.approx([0.6, 0.7])
 
 
-def test_scores_leave_out_a_group_without_every_method(results, without):
+def test_scores_leave_out_a_method_that_a_group_has_not(results, without):
     gone = [("SVHN", "badge", seed) for seed in range(5)]
     groups, methods, scores = panels.scores(without(results, gone), "test_accuracy")
-    assert groups == ["CIFAR-10", "digits"]
-    assert scores.shape == (2, len(methods))
+    assert groups == ["CIFAR-10", "SVHN", "digits"]
+    assert methods == [m for m in results.about["methods"] if m != "badge"]
+    assert scores.shape == (3, len(methods))
 
 
 def test_win_loss_sums_over_groups(results, curve_results):
     curves = {"random": [[0.5, 0.5], [0.6, 0.6]], "npc": [[0.5, 0.7], [0.6, 0.8]]}
     methods, W, settings = panels.win_loss(curve_results(curves, groups=("a", "b")), "test_accuracy")
-    assert (methods, W.tolist(), settings) == (["random", "npc"], [[0, 0], [2, 0]], 4)
+    assert (methods, W.tolist(), settings) == (["random", "npc"], [[0, 0], [2, 0]], 2)  # the shared start is none
 
 
 def test_iou_is_of_the_union_over_seeds_without_the_start(results):

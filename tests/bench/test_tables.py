@@ -69,7 +69,8 @@ def test_summary_by_hand(curve_results):
     """AUBC: random 55, 65, 60; npc 60, 70.5, 64.5, so the gains are 5, 5.5, 4.5: 5 ± 4.303 * 0.5 / sqrt(3) = 1.2.
     Random's final mean is 65; npc's mean goes from 55 to 75, so it is there half-way, at 15 labels. Of two Wilcoxon tests of
     three pairs: 2/8 for npc; margin's gains 0.5, -0.5, 0.5 tie, so 6 of the 8 signs are as extreme."""
-    (table,) = tables.summary_tables(curve_results(CURVES))
+    straight = {m: [[a, (a + b) / 2, b] for a, b in table] for m, table in CURVES.items()}
+    (table,) = tables.summary_tables(curve_results(straight, labels=(10, 15, 20)))
     assert table.head[:5] == (
         "method",
         "AUBC of test accuracy, %",
@@ -105,7 +106,8 @@ def test_a_missing_seed_shows_in_n_and_pairs_only_what_is_shared(curve_results):
     (summary,) = tables.summary_tables(r)
     assert cells(main, "npc")[2] == "70.00 ± 0.00 (2) ↑"
     assert cells(main, "random")[1] == "63.3 ± 23.1 (3)"
-    assert cells(summary, "npc")[2] == "+5.00 ± 0.00"
+    assert summary.head[2] == "test accuracy at 20 labels minus random, points"  # half of an area would be the start's
+    assert cells(summary, "npc")[2] == "+10.00 ± 0.00"
 
 
 def test_nan_values_are_missing_values(curve_results):
@@ -132,7 +134,7 @@ def test_win_loss_table_counts_both_ways(curve_results):
     table = tables.win_loss_table(curve_results(CURVES))
     assert cells(table, "npc") == ["npc", "1", "–", "1", "2"]
     assert cells(table, "all losses") == ["all losses", "1", "0", "1", ""]
-    assert "of the 2 settings" in table.note
+    assert "of the 1 settings" in table.note
 
 
 def test_the_papers_numbers_are_marked_when_not_comparable(make):

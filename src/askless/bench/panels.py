@@ -39,27 +39,30 @@ class Panel(NamedTuple):
         return aubc(np.array(self.labels)[self.shared], self.values[:, :, self.shared])
 
 
+NOTHING = (-np.inf, float("nan"))
+
+
 def panel(
     results: Results, metric: str, group: str, learner: str | None = None, times: bool = False, missing: bool = False
 ) -> Panel:
     """The metric of every method that has it in `group` (with `missing`, of every method of the benchmark).
 
     Without a learner: of the first that has the metric. Where a round was measured many times (records with an `x`) and not
-    as a whole, the value is their mean.
+    as a whole, the value is the last of them.
     """
     rows = [r for r in (results.times if times else results.records) if r.metric == metric and r.group == group]
     if learner is None:
         learner = next(iter(_ordered(results.about.get("learners"), [r.learner for r in rows])), "")
-    found: dict[tuple[str, int, int], list[float]] = defaultdict(list)
+    found: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
     whole = {(r.method, r.seed, r.labels) for r in rows if r.learner == learner and r.x is None}
     for r in rows:
         key = (r.method, r.seed, r.labels)
         if r.learner == learner and (r.x is None or key not in whole):
-            found[key].append(r.value)
+            found[key].append((-np.inf if r.x is None else r.x, r.value))
     methods = methods_of(results) if missing else _ordered(results.about.get("methods"), [m for m, _, _ in found])
     seeds, labels = sorted({s for _, s, _ in found}), sorted({n for _, _, n in found})
     values = np.array(
-        [[[_mean(found.get((m, s, n), [])) for n in labels] for s in seeds] for m in methods], dtype=np.float64
+        [[[max(found.get((m, s, n), [NOTHING]))[1] for n in labels] for s in seeds] for m in methods], dtype=np.float64
     )
     shape = (len(methods), len(seeds), len(labels))
     return Panel(metric, group, learner, tuple(methods), tuple(seeds), tuple(labels), values.reshape(shape))
@@ -120,20 +123,23 @@ def win_loss(results: Results, metric: str, learner: str | None = None) -> tuple
     W, settings = np.zeros((len(methods), len(methods)), dtype=int), 0
     for group in groups_of(results):
         p = panel(results, metric, group, learner, missing=True)
-        W, settings = W + wins(p.values), settings + len(p.labels)
+        differ = [
+            k for k in range(len(p.labels)) if len(np.unique(p.values[:, :, k], axis=0)) > 1
+        ]  # not the shared start
+        W, settings = W + wins(p.values[:, :, differ]), settings + len(differ)
     return methods, W, settings
 
 
 def scores(results: Results, metric: str, learner: str | None = None) -> tuple[list[str], list[str], np.ndarray]:
-    """Groups, methods and mean AUBC (groups, methods), of the groups in which every method has one."""
-    methods = methods_of(results)
-    rows = {}
-    for group in groups_of(results):
-        areas = panel(results, metric, group, learner, missing=True).areas()
-        means = np.array([_mean(a[~np.isnan(a)].tolist()) for a in areas])
-        if not np.isnan(means).any():
-            rows[group] = means
-    return list(rows), methods, np.array(list(rows.values())).reshape(len(rows), len(methods))
+    """Groups, methods and mean AUBC (groups, methods), of the methods that every group has."""
+    groups, methods = groups_of(results), methods_of(results)
+    means = np.full((len(groups), len(methods)), np.nan)
+    for row, group in zip(means, groups, strict=True):
+        p = panel(results, metric, group, learner)
+        for method, areas in zip(p.methods, p.areas(), strict=True):
+            row[methods.index(method)] = _mean(areas[~np.isnan(areas)].tolist())
+    everywhere = np.flatnonzero(~np.isnan(means).any(axis=0))
+    return groups, [methods[i] for i in everywhere], means[:, everywhere]
 
 
 def iou_matrix(results: Results, group: str, labels: int) -> tuple[list[str], np.ndarray]:

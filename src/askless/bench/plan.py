@@ -187,6 +187,9 @@ class Benchmark:
     def __post_init__(self) -> None:
         for spec in self.figures:
             figures.check({name: value for name, value in spec.items() if name != "caption"})
+        methods = list(dict.fromkeys(r.method for r in self.rows))
+        if self.baseline not in (None, "random", *methods):
+            raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")
         keys = [(r.group, r.method) for r in self.rows]
         if len(set(keys)) < len(keys) or not keys:
             raise InputError(f"{self.name}: expected rows with distinct (group, method), got {keys}")

@@ -79,7 +79,12 @@ def page(results: Results) -> str:
         _section("Summary", _parts(tables.summary_tables(results))),
         _section("Several learners, one set of acquisitions", _parts(tables.learner_tables(results))),
         _section("Wins and losses", _parts(won)),
-        _section("What was asked for", _folded("Overlap of the methods' label sets", tables.iou_tables(results))),
+        _section(
+            "What was asked for",
+            _folded(
+                "Overlap of the methods' label sets", tables.iou_tables(results) if tables.asks_for_iou(results) else []
+            ),
+        ),
         _section("Other measurements", "".join(_folded(unit(m), tables.accuracy_tables(results, m)) for m in others)),
         _section("Times and memory", _parts(timed)),
         _section("How to run it again", _again(results)),

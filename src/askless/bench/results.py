@@ -3,7 +3,7 @@
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askless.errors import InputError
-from askless.files import write_whole
 
 ABOUT = "benchmark.json"
 CELLS = "cells"
@@ -135,7 +134,3 @@ def csv_text(records: Iterable[Record]) -> str:
     writer.writerow(COLUMNS)
     writer.writerows(["" if v is None else repr(v) if isinstance(v, float) else v for v in r] for r in records)
     return out.getvalue()
-
-
-def write_csv(path: Path, records: Sequence[Record]) -> None:
-    write_whole(path, lambda file: file.write(csv_text(records).encode()))

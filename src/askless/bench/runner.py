@@ -399,7 +399,8 @@ def attempt(
 
 
 def note_failure(cell: Cell, out: Path, reason: str, details: str = "") -> None:
-    write_json(out / CELLS / cell.name / "failure.json", {"reason": reason, "details": details})
+    with contextlib.suppress(OSError):  # where nothing can be written any more, the reason is still told
+        write_json(out / CELLS / cell.name / "failure.json", {"reason": reason, "details": details})
 
 
 @contextlib.contextmanager

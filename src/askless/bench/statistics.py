@@ -74,6 +74,7 @@ def wilcoxon(a: np.ndarray, b: np.ndarray) -> float:
     d = _present(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))
     if not len(d):
         return float("nan")
+    d = np.round(d / max(np.abs(d).max(), 1e-300), 9)  # differences that are equal but for rounding are ties
     d = d[d != 0]
     return float(stats.wilcoxon(d).pvalue) if len(d) > 1 else 1.0
 

@@ -77,18 +77,23 @@ def summary_table(results: Results, p: Panel) -> Table:
     baseline = results.about.get("baseline")
     based = baseline in p.methods
     accuracy = more_is_better(p.metric)
-    areas = p.areas()
+    # With a shared start and one more count in common, half of the area would be the start's.
+    first = p.values[:, :, p.shared[0]] if p.shared else np.zeros((1, 1))
+    start_is_shared = bool(
+        (np.nanmax(first, axis=0, initial=-np.inf) == np.nanmin(first, axis=0, initial=np.inf)).all()
+    )
+    short = len(p.shared) < 2 or (len(p.shared) == 2 and start_is_shared)
+    areas = p.values[:, :, p.shared[-1]] if short and p.shared else p.areas()
     base = areas[p.methods.index(baseline)] if based else None
     p_values = np.full(len(p.methods), np.nan)
-    head = ["method", f"AUBC of {unit(p.metric)}"]
-    notes = [
-        "AUBC: the area under the curve over the numbers of labels, divided by their range; mean ± standard deviation "
-        "(number of seeds)."
-    ]
+    name = f"{words(p.metric)} at {p.labels[p.shared[-1]]} labels" if short and p.shared else "AUBC"
+    head = ["method", f"{name}, %" if short else f"AUBC of {unit(p.metric)}"]
+    area = "AUBC: the area under the curve over the numbers of labels, divided by their range; m"
+    notes = [f"{'M' if short else area}ean ± standard deviation (number of seeds)."]
     if base is not None:
         others = [i for i, m in enumerate(p.methods) if m != baseline]
         p_values[others] = holm(np.array([wilcoxon(areas[i], base) for i in others]))
-        head += [f"AUBC minus {baseline}" + (", points" if accuracy else ""), "Wilcoxon p (Holm)"]
+        head += [f"{name} minus {baseline}" + (", points" if accuracy else ""), "Wilcoxon p (Holm)"]
         notes.append(
             f"Minus {baseline}: the mean difference, paired by seed, ± half of its 95 % t interval; p: two-sided Wilcoxon "
             f"signed-rank test of these differences, corrected by Holm for the {len(others)} comparisons of this table."
@@ -102,7 +107,7 @@ def summary_table(results: Results, p: Panel) -> Table:
         notes.append(
             f"Labels to reach: where the mean curve first comes to {baseline}'s final mean, interpolated between counts."
         )
-    ends = [(p.metric, -1, "final")]
+    ends = [] if short else [(p.metric, -1, "final")]
     ends += [(m, -1, "final") for m in ("pool_accuracy",) if m != p.metric]
     ends += [("class_coverage", 0, "first"), ("class_coverage", -1, "final")]
     columns = []
@@ -128,7 +133,9 @@ def summary_table(results: Results, p: Panel) -> Table:
 
 
 def summary_tables(results: Results) -> list[Table]:
-    return [summary_table(results, p) for p in panels(results, main_metric(results))]
+    """Of accuracies; other metrics have no sum over a curve that means anything."""
+    metric = main_metric(results)
+    return [summary_table(results, p) for p in panels(results, metric)] if more_is_better(metric) else []
 
 
 def win_loss_table(results: Results) -> Table | None:
@@ -161,9 +168,8 @@ def paper_tables(results: Results) -> list[Table]:
         here = [r for r in given if r["group"] == group]
         cells = {(r["method"], str(r["column"])): r for r in here}
         columns = list(dict.fromkeys(str(r["column"]) for r in here))
-        ours = panel(results, main_metric(results), group)
         rows = [
-            (Cell(m), *(Cell(_printed(cells.get((m, c)), places) + _ours(ours, m, c, comparable)) for c in columns))
+            (Cell(m), *(Cell(_printed(cells.get((m, c)), places) + ours(results, group, m, c)) for c in columns))
             for m in dict.fromkeys(str(r["method"]) for r in here)
         ]
         title = f"{heading}{': ' + group if group else ''}"
@@ -228,6 +234,10 @@ def _learner_table(group: str, metric: str, views: list[Panel], methods: list[st
     return Table(title, tuple(head), tuple(rows), " ".join(notes))
 
 
+def asks_for_iou(results: Results) -> bool:
+    return any(spec.get("kind") == "iou" for spec in results.about.get("figures", []))
+
+
 def iou_tables(results: Results) -> list[Table]:
     """How much the methods' choices overlap, for each group at its last number of labels."""
     out = []
@@ -290,7 +300,7 @@ def all_tables(results: Results) -> list[Table]:
         *learner_tables(results),
         *single,
         *(t for tables in others for t in tables),
-        *iou_tables(results),
+        *(iou_tables(results) if asks_for_iou(results) else []),
         *failed,
     ]
 
@@ -436,9 +446,26 @@ def _printed(row: dict[str, Any] | None, places: int) -> str:
     return f"{row['mean']:.{places}f}{sd}"
 
 
-def _ours(p: Panel, method: str, column: str, comparable: bool) -> str:
-    labels = [str(n) for n in p.labels]
-    if not comparable or column not in labels:
+def ours(results: Results, group: str, method: str, column: str) -> str:
+    """Our number for a cell of the paper's table, in brackets; nothing where the protocol is not the paper's.
+
+    A heading is a number of labels, "step 2" or "round 2" (the second query, after the start), or else means the end.
+    """
+    if not results.about.get("comparable"):
         return ""
-    s = spread(p.of(method)[:, labels.index(column)])
-    return f" (ours {_spread(s, p.metric)})" if s.n else ""
+    named = groups_of(results)
+    alone = named if len(named) == 1 else []
+    where = next((g for g in (group, f"{group}, {column} labels", *alone) if g in named), None)
+    p = None if where is None else panel(results, main_metric(results), where)
+    if p is None or method not in p.methods:
+        return ""
+    reached = [k for k in range(len(p.labels)) if not np.isnan(p.of(method)[:, k]).all()]
+    word, _, number = column.partition(" ")
+    if column.isdigit():
+        at = [k for k in reached if p.labels[k] == int(column)]
+    elif word in ("step", "round"):
+        at = reached[int(number) : int(number) + 1]
+    else:
+        at = reached[-1:]
+    s = spread(p.of(method)[:, at[0]]) if at else None
+    return f" (ours {_spread(s, p.metric)})" if s is not None and s.n else ""

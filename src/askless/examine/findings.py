@@ -62,12 +62,14 @@ class Theorems(NamedTuple):
 
 
 class Drift(NamedTuple):
-    """The discrepancy of the start and all examined items."""
+    """The discrepancy of the start and all examined items, under the kernel divided by its mean diagonal: MMD / B grows
+    with the kernel's scale, and the bound is for kernels of about unit diagonal."""
 
     start: int  # items of the start, which come first
     mmd_squared: float
     mmd: float  # 0 where the square is negative
     over_bound: float  # MMD / B
+    scale: float  # the kernel's mean diagonal
 
 
 class Dynamics(NamedTuple):
@@ -276,8 +278,9 @@ def both_theorems(K: np.ndarray, Y: np.ndarray) -> Theorems:
 
 
 def drift(K: np.ndarray, start: int, bound: float) -> Drift:
-    mmd = theory.mmd(K, start)
-    return Drift(start, theory.mmd_squared(K, start), mmd, mmd / bound)
+    scale = float(np.diag(K).mean())
+    mmd = theory.mmd(K / scale, start)
+    return Drift(start, theory.mmd_squared(K / scale, start), mmd, mmd / (bound * scale**0.5), scale)
 
 
 def dynamics(work: Work, K: np.ndarray, logits: Tensor, Y: np.ndarray, queries: int) -> Dynamics:

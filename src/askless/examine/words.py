@@ -87,9 +87,17 @@ def _theorems(found: Findings) -> list[Rest]:
         rows += [
             ("MMD", number(d.mmd), f"{d.start} items of the start, all {len(found.positions)}"),
             ("MMD²", number(d.mmd_squared), sign),
-            ("MMD / B", number(d.over_bound), "small: B matters more than the drift"),
+            (
+                "MMD / B",
+                number(d.over_bound),
+                f"kernel / {number(d.scale)}: {_drift_meaning(d.over_bound)}",
+            ),
         ]
     return rows
+
+
+def _drift_meaning(ratio: float) -> str:
+    return "B outweighs the drift" if ratio < 0.1 else "the drift counts" if ratio <= 1 else "the drift outweighs B"
 
 
 def _bound_meaning(bound: float) -> str:

@@ -69,11 +69,17 @@ def paper(name: str) -> dict[str, object]:
 
 
 def fixmatch(
-    scale: str, *, darp: bool, patience: int | None = None, epochs: int = 1024, weight_decay: float = 5e-4
+    scale: str,
+    *,
+    darp: bool,
+    every: int = 10,
+    patience: int | None = None,
+    epochs: int = 1024,
+    weight_decay: float = 5e-4,
 ) -> FixMatch:
     """FixMatch as in the papers: 2^20 steps of 64 + 7 x 64 images, or `epochs` of 1,024 steps with early stopping on the
     same cosine; a few hundred steps on frozen features."""
-    refine = DARP(every=at(scale, full=10, small=20, smoke=5)) if darp else None
+    refine = DARP(every=at(scale, full=every, small=20, smoke=5)) if darp else None
     if scale == "full":
         return FixMatch(
             steps=epochs * 1024,
@@ -89,16 +95,16 @@ def fixmatch(
     return FixMatch(steps=10, batch=8, mu=2, darp=refine)
 
 
-def adam(scale: str, stop: float = 0.97) -> Supervised:
+def adam(scale: str, stop: float = 0.97, small_batch: int = 128) -> Supervised:
     """dynamicAL's training: Adam at .001, constant, no decay, no augmentation, until the training accuracy has been above
-    the mark in more than 10 epochs."""
+    the mark in more than 10 epochs (3 with the small scale's large batches)."""
     return Supervised(
         steps=at(scale, full=280 * 44, small=1200, smoke=20),
-        batch=at(scale, full=128, small=128, smoke=32),
+        batch=at(scale, full=128, small=small_batch, smoke=32),
         optimiser="adam",
         lr=0.001,
         weight_decay=0.0,
         schedule="constant",
         stop_accuracy=stop,
-        stop_epochs=at(scale, full=10, small=3, smoke=1),
+        stop_epochs=at(scale, full=10, small=3 if small_batch == 128 else 10, smoke=1),
     )

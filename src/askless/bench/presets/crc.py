@@ -31,7 +31,8 @@ POINTS = (
     LOOKS,
     "Candidates: a random partition of the pool into groups of G, the remainder unused, the best Q / G groups taken "
     "without judging them again.",
-    "The start: balanced; at full scale the best of 5 starts is shared by all (the paper: the best of several).",
+    "The start: balanced; at full scale the labels of the best of 5 starts, by test accuracy, are shared by all "
+    "seeds, each of which trains its own first model on them (the paper: the best of several).",
     "Early stopping: on 5,000 images held out of the pool at full scale (the paper does not say how many); a fixed "
     "number of steps below.",
 )
