@@ -1,5 +1,6 @@
 """`askless bench run FILE.py`: a benchmark of one's own, with one's own strategy and data, in worker processes."""
 
+import contextlib
 import json
 import os
 import sys
@@ -179,3 +180,22 @@ def test_the_benchmark_of_fashion_mnist_is_the_one_of_the_docs():
         ("fixmatch+darp", 400, 20)
     }
     assert benchmark.seeds == (0, 1, 2)
+
+
+def test_a_file_that_was_edited_is_named(tmp_path, capsys):
+    text = (
+        "from askless import Supervised\n"
+        "from askless.bench import Benchmark, Data, Row\n"
+        "row = Row(method='random', strategy='random', data=Data(name='digits', items=60, test=20), net='linear',\n"
+        "          learner=Supervised(steps=1), start=10, counts=(10,))\n"
+        "benchmark = Benchmark(name='tiny', title='tiny', rows=(row,), seeds=(0,))\n"
+    )
+    file = tmp_path / "mine.py"
+    arguments = ["bench", "run", str(file), "--workers", "1", "--out", str(tmp_path / "out")]
+    notes = []
+    for content in (text, text, text + "# edited\n"):
+        file.write_text(content)
+        with contextlib.suppress(SystemExit):
+            main(arguments)
+        notes.append("was edited since" in capsys.readouterr().err)
+    assert notes == [False, False, True]

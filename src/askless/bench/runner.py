@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from askless import digest
 from askless.bench.cell import Stage, cell_settings, check_same, finished, prepare, run_cell, settings_there, write_json
 from askless.bench.plan import Benchmark, Row, text_of
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
@@ -77,7 +78,7 @@ def run(
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with one_at_a_time(out):
-        about = describe(benchmark, workers, command) | {"what": what}
+        about = describe(benchmark, workers, command) | {"what": what, "file": file_digest(what)}
         before = json.loads((out / ABOUT).read_text(encoding="utf-8")) if (out / ABOUT).exists() else None
         if before is not None:
             about["threads"] = before["threads"]
@@ -153,6 +154,13 @@ def describe(benchmark: Benchmark, workers: int, command: Sequence[str]) -> dict
 
 def asdict_row(row: Any) -> dict[str, Any]:
     return row._asdict() if hasattr(row, "_asdict") else asdict(row)
+
+
+def file_digest(what: str) -> str:
+    """Of the file that a benchmark came from; empty for a preset."""
+    return (
+        digest.of_text(Path(what).read_text(encoding="utf-8")) if what.endswith(".py") and Path(what).exists() else ""
+    )
 
 
 def versions() -> dict[str, str]:

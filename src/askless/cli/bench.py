@@ -1,5 +1,6 @@
 """`askless bench`: list, run, report, compare."""
 
+import json
 import runpy
 import sys
 import time
@@ -64,6 +65,7 @@ def run_benchmark(
     given += ["--scale", scale] if scale == benchmark.scale else []  # a file that has one benchmark only takes no scale
     given += [] if seeds is None else ["--seeds", str(seeds)]
     given += ["--workers", str(workers)]
+    warn_of_edits(what, folder)
     with progress_of(benchmark.name) as progress, stoppable():
         results = run(benchmark, folder, workers=workers, command=given, what=what, source=source, progress=progress)
     report = write(results, folder)
@@ -111,6 +113,21 @@ def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of 
     from askless.bench.tables import compare
 
     typer.echo(compare([read(folder) for folder in folders]))
+
+
+def warn_of_edits(what: str, folder: Path) -> None:
+    """Settings of rows are compared, code is not: so a file that was edited since is named."""
+    from askless.bench.results import ABOUT
+    from askless.bench.runner import file_digest
+
+    if (folder / ABOUT).exists():
+        before = json.loads((folder / ABOUT).read_text(encoding="utf-8")).get("file", "")
+        if before and before != file_digest(what):
+            notes.print(
+                f"note: {what} was edited since {folder} was begun; finished cells are kept, so use another --out "
+                "if its strategies, networks or data changed",
+                highlight=False,
+            )
 
 
 @contextmanager
