@@ -165,3 +165,12 @@ def test_unknown_kinds_and_options_are_named(results):
         figures.draw(results, {"kind": "pie"})
     with pytest.raises(InputError, match="'curves' has no option colour; expected some of: metric, log_x"):
         figures.draw(results, {"kind": "curves", "colour": "red"})
+
+
+def test_a_band_goes_over_the_counts_that_a_method_has(curve_results):
+    few = [[0.5, None, 0.7], [0.6, None, 0.9], [0.4, None, 0.8]]
+    many = [[0.5, 0.6, 0.7], [0.6, 0.7, 0.9], [0.4, 0.5, 0.8]]
+    figure = figures.draw(curve_results({"random": many, "few": few}, labels=(10, 20, 40)), {"kind": "curves"})
+    bands = [band.get_paths()[0].vertices[:, 0] for band in figure.axes[0].collections]
+    assert [len(band.get_paths()) for band in figure.axes[0].collections] == [1, 1]
+    assert [sorted(set(xs.tolist())) for xs in bands] == [[10, 20, 40], [10, 40]]

@@ -314,7 +314,8 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
         units = {unit(m).removeprefix(words(m)).removeprefix(", ") for m in metrics}
         axes.set(ylabel=_join(" and ".join(words(m) for m in metrics), *sorted(units)))
         numbers = f"{min(at)} to {max(at)}" if len(at) > 1 else str(max(at, default=0))
-        _title(axes, _join(group, f"{numbers} labels" if at else ""))
+        counted = f"{numbers} labels" if at else ""
+        _title(axes, group if counted and group.endswith(counted) else _join(group, counted))
         axes.set_xlim(*_room(len(methods)))
         _logs(axes, False, log)
     handles, names = places[0].get_legend_handles_labels()
@@ -423,9 +424,10 @@ def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.nda
     """Mean line of table (seeds, x) with its 95 % band, where there is anything."""
     found = [interval(column) for column in table.T]
     mean, half = np.array([d.mean for d in found]), np.array([d.half for d in found])
-    there = ~np.isnan(mean)
+    there = ~np.isnan(mean)  # a method has not every number of labels that others have
+    x, mean, half = x[there], mean[there], half[there]
     style = {**_style(results, method), **({} if markers else {"marker": ""})}
-    axes.plot(x[there], mean[there], lw=1.8, markersize=5, **style)
+    axes.plot(x, mean, lw=1.8, markersize=5, **style)
     if (~np.isnan(half)).any():
         axes.fill_between(x, mean - half, mean + half, color=style["color"], alpha=0.15, lw=0)
 
