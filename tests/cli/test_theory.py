@@ -78,7 +78,8 @@ def test_the_table_fits_a_hundred_columns_with_one_line_for_each_quantity(capsys
     assert code == 0
     table = out[: out.index("Note:")].splitlines()
     assert max(map(len, table)) <= 100
-    body = [line for line in table[4:] if line.strip()]
+    head = next(i for i, line in enumerate(table) if "quantity" in line)  # above it: the run's name, on a line or two
+    body = [line for line in table[head + 1 :] if line.strip()]
     assert all(re.match(r" {1,3}\S", line) for line in body)  # a wrapped cell would leave the first column empty
     for word in ("condition, all layers", "bound B", "theorem 1, t = 10", "Kendall's tau", "Weyl", "assured"):
         assert word in out
