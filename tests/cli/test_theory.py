@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from rich.console import Console
 
 import askless as al
 from askless import bench, demo
@@ -73,14 +74,17 @@ def test_a_saved_learner(capsys, learner_folder):
     assert "Note: No discrepancy" in out
 
 
-def test_the_table_fits_a_hundred_columns_with_one_line_for_each_quantity(capsys, learner_folder, tmp_path):
+def test_the_table_fits_a_hundred_columns_with_one_line_for_each_quantity(
+    capsys, learner_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setattr("askless.cli.theory.out", Console(width=100, soft_wrap=True))
     code, out, _ = run(capsys, "theory", learner_folder, "--out", tmp_path, *FEW)
     assert code == 0
     table = out[: out.index("Note:")].splitlines()
     assert max(map(len, table)) <= 100
     head = next(i for i, line in enumerate(table) if "quantity" in line)  # above it: the run's name, on a line or two
     body = [line for line in table[head + 1 :] if line.strip()]
-    assert all(re.match(r" {1,3}\S", line) for line in body)  # a wrapped cell would leave the first column empty
+    assert [line for line in body if not re.match(r" {1,3}\S", line)] == []  # as a wrapped cell would be
     for word in ("condition, all layers", "bound B", "theorem 1, t = 10", "Kendall's tau", "Weyl", "assured"):
         assert word in out
 
