@@ -420,7 +420,7 @@ def one_at_a_time(out: Path) -> Iterator[None]:
         yield
         return
     with (out / ".lock").open("w") as file:
-        for _ in range(20):  # workers of a run that was just killed need a moment to notice
+        for _ in range(20):  # one that is just ending needs a moment
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
