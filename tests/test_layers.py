@@ -8,7 +8,7 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"errors", "files", "digest", "progress", "worth"},
-    {"rng", "options"},
+    {"rng", "options", "reading"},
     {"linalg"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing"},

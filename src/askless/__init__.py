@@ -1,30 +1,38 @@
 """askless: ask for fewer labels. Give it a pool of unlabelled examples; it says which ones a person should label next,
-and trains a classifier on the labelled and the unlabelled data."""
+and trains a classifier on the labelled and the unlabelled data.
 
-from askless import acquire, data, kernels, learn, linalg, nets, theory
-from askless.acquire import (
-    ALBL,
-    BADGE,
-    CRC,
-    EGL,
-    NPC,
-    Confidence,
-    Coreset,
-    DynamicAL,
-    Entropy,
-    Margin,
-    Random,
-    Selection,
-    Strategy,
-    TypiClust,
-    View,
-    select,
-)
-from askless.active import ActiveLearner
-from askless.data import Pool
-from askless.errors import AsklessError, InputError, ModelError, OptionError
-from askless.frozen import Frozen
-from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp
+The names below are imported when they are first used: torch takes seconds, which the labelling page and `askless --help`
+do without.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from askless import acquire, data, kernels, learn, linalg, nets, theory
+    from askless.acquire import (
+        ALBL,
+        BADGE,
+        CRC,
+        EGL,
+        NPC,
+        Confidence,
+        Coreset,
+        DynamicAL,
+        Entropy,
+        Margin,
+        Random,
+        Selection,
+        Strategy,
+        TypiClust,
+        View,
+        select,
+    )
+    from askless.active import ActiveLearner
+    from askless.data import Pool
+    from askless.errors import AsklessError, InputError, ModelError, OptionError
+    from askless.frozen import Frozen
+    from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp  # type: ignore[no-redef]
 
 __version__ = "0.1.0"
 
@@ -73,3 +81,26 @@ __all__ = [
     "ModelError",
     "OptionError",
 ]
+
+_PACKAGES = ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory")
+_HOME = {  # where a name lives
+    **dict.fromkeys(("ActiveLearner",), "active"),
+    **dict.fromkeys(("Pool",), "data"),
+    **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
+    **dict.fromkeys(("Frozen",), "frozen"),
+    **dict.fromkeys(("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PACKAGES:
+        return import_module(f"askless.{name}")
+    if name not in __all__:
+        raise AttributeError(f"module 'askless' has no attribute {name!r}")
+    value = getattr(import_module(f"askless.{_HOME.get(name, 'acquire')}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,11 +1,14 @@
 """One seed at the top, split by name into independent streams; nothing touches a global generator."""
 
 import zlib
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from askless.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 Seed = int | np.random.Generator
 
@@ -25,7 +28,9 @@ def stream(seed: Seed, name: str) -> np.random.Generator:
     return np.random.default_rng([int(seed), zlib.crc32(name.encode())])
 
 
-def torch_stream(seed: Seed, name: str, device: torch.device | str = "cpu") -> torch.Generator:
+def torch_stream(seed: Seed, name: str, device: "torch.device | str" = "cpu") -> "torch.Generator":
     """The same as a torch generator on `device`."""
+    import torch
+
     start = int(stream(seed, name).integers(2**63 - 1))
     return torch.Generator(device=device).manual_seed(start)

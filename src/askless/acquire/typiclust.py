@@ -4,8 +4,6 @@ import warnings
 
 import numpy as np
 import torch
-from sklearn.cluster import KMeans, MiniBatchKMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from askless.acquire.strategy import Selection, View
 from askless.options import check_count, options
@@ -100,6 +98,9 @@ def centred(features: np.ndarray, normalize: bool, step: int = 16_384) -> np.nda
 
 def cluster_of_each(features: np.ndarray, k: int, normalize: bool, seed: Seed) -> np.ndarray:
     """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as the authors do."""
+    from sklearn.cluster import KMeans, MiniBatchKMeans  # a second to import, which most uses of askless do without
+    from sklearn.exceptions import ConvergenceWarning
+
     x = centred(features, normalize)
     state = int(stream(seed, "k-means").integers(2**31 - 1))
     if k > 50 or len(x) > 50_000:

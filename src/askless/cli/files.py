@@ -9,13 +9,15 @@ import stat
 import tempfile
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.acquire import Selection
 from askless.errors import InputError, OptionError
 from askless.files import write_whole
+
+if TYPE_CHECKING:
+    from askless.acquire import Selection
 
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
@@ -139,7 +141,7 @@ def read_bytes(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2] or ""])
 
 
-def picks_csv(picks: Selection) -> str:
+def picks_csv(picks: "Selection") -> str:
     """rank,index,score; the score is empty where the strategy does not score items."""
     scores = picks.scores if picks.scores is not None else [None] * len(picks)
     lines = [

@@ -1,7 +1,6 @@
 """Pools from image files: a folder of any depth, and Caltech-101, which is one."""
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from os import PathLike
@@ -13,9 +12,9 @@ import torch
 from torch import Tensor
 
 from askless.data.fetch import locate
-from askless.data.image_file import UnreadableError, as_size, has_image_suffix, image_size, read_image
 from askless.data.pool import Pool, encode_labels
 from askless.errors import InputError
+from askless.reading import UnreadableError, as_size, find_images, image_size, read_image
 from askless.rng import Seed, stream
 
 log = logging.getLogger(__name__)
@@ -121,35 +120,6 @@ def caltech101(
         members = rng.permutation(np.flatnonzero(labels == k))
         held[members[: round(test * len(members))]] = True
     return split_off(read.x, ids, labels, classes, held, "caltech101", True, skipped + read.skipped)
-
-
-def find_images(root: Path, follow_links: bool) -> tuple[list[Path], list[tuple[str, str]]]:
-    """Image files below root, sorted, and what was left out with the reason; hidden files are passed over."""
-    found, skipped, seen = [], [], set()
-    inside = root.resolve()
-    for folder_name, subfolders, files in os.walk(root, followlinks=follow_links):
-        here = Path(folder_name)
-        if here.resolve() in seen:  # a link back up, or a second way to the same folder
-            subfolders.clear()
-            continue
-        seen.add(here.resolve())
-        if not follow_links:
-            linked = [here / name for name in subfolders if (here / name).is_symlink()]
-            skipped += [
-                (entry.relative_to(root).as_posix(), "a link to a folder; use follow_links") for entry in linked
-            ]
-        subfolders[:] = sorted(name for name in subfolders if not name.startswith("."))
-        for file in (here / name for name in files if not name.startswith(".")):
-            name = file.relative_to(root).as_posix()
-            if not has_image_suffix(file):
-                continue
-            if not follow_links and file.is_symlink() and not file.resolve().is_relative_to(inside):
-                skipped.append((name, "a link that leaves the folder; use follow_links"))
-            elif not is_text(name):
-                skipped.append((ascii(name), "its name is not valid UTF-8; rename it"))
-            else:
-                found.append(file)
-    return sorted(found, key=lambda file: file.relative_to(root).as_posix()), sorted(skipped)
 
 
 def read_files(
@@ -265,11 +235,3 @@ def hint_at_classes(ids: Sequence[str]) -> None:
     tops = Counter(name.partition("/")[0] for name in ids if "/" in name)
     if len(tops) >= 2 and sum(tops.values()) == len(ids):
         log.info("the images lie in %d folders; pass labels_from_folders=True if these are classes", len(tops))
-
-
-def is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

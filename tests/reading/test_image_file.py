@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from askless.data import image_file
-from askless.data.image_file import UnreadableError, as_size, image_size, pixels_of, read_image
 from askless.errors import InputError
+from askless.reading import image_file
+from askless.reading.image_file import UnreadableError, as_size, image_size, pixels_of, read_image
 
 
 def gradient(height=6, width=9):
