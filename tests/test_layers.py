@@ -15,8 +15,8 @@ FLOORS = [
     {"observe", "frozen"},
     {"saving", "prepare"},
     {"active"},
-    {"bench", "examine"},
-    {"demo"},
+    {"bench", "examine", "project"},
+    {"demo", "label"},
     {"__init__"},
     {"cli"},
 ]

@@ -110,21 +110,30 @@ class ActiveLearner:
 
     # --- ask, tell, fit --------------------------------------------------------------------------------------------
 
-    def ask(self, n: int) -> Selection:
-        """The n items to label next, best first. Asking again before telling gives the same answer."""
+    def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
+        """The n items to label next, best first. Asking again before telling gives the same answer. Unlabelled items in
+        `exclude`, such as those of which people were unsure, are left out as if the pool did not have them."""
         round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise InputError(f"n must be a whole number >= 0, got {n!r}")
-        free = len(self.pool) - len(self.labels)
+        out = np.array(sorted({int(i) for i in exclude} - set(self.labels)), dtype=np.int64)
+        if len(out) and not 0 <= out[0] <= out[-1] < len(self.pool):
+            raise InputError(f"exclude: expected positions from 0 to {len(self.pool) - 1}, got {out[0]} to {out[-1]}")
+        free = len(self.pool) - len(self.labels) - len(out)
         if n > free:
             raise InputError(f"n = {n} exceeds the {free} unlabelled items; lower n or add data")
         # The fraction that is left over is drawn by chance, so that single questions get their share too.
         share = self.random_share * n
         n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
         arrays = self.observe()
+        there = np.setdiff1d(np.arange(len(self.pool)), out)
+        if len(out):
+            arrays = {name: a if name == "labels" else a[there] for name, a in arrays.items()}
+        labelled = np.searchsorted(there, self.labelled)
         # Random items first, from all that are unlabelled: what they tell of the model is then unbiased.
-        extra = select("random", n_random, seed=round_seed, labelled=self.labelled, pool=len(self.pool)).indices
-        picks = self._choose(n - n_random, round_seed, extra, arrays)
+        extra = select("random", n_random, seed=round_seed, labelled=labelled, pool=len(there)).indices
+        picks = self._choose(n - n_random, round_seed, extra, arrays, labelled, len(there))
+        extra, picks = there[extra], Selection(there[picks.indices], picks.scores, picks.info)
         info = {**picks.info, "labelled": len(self.labels)}
         if self.random_share > 0:
             self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
@@ -134,12 +143,14 @@ class ActiveLearner:
         self._next_state = info.get("state")
         return Selection(picks.indices, picks.scores, info)
 
-    def _choose(self, n: int, seed: int, taken: np.ndarray, arrays: dict[str, Any]) -> Selection:
-        """n items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
-        common = {"seed": seed, "labelled": self.labelled, "pool": len(self.pool), **arrays}
+    def _choose(
+        self, n: int, seed: int, taken: np.ndarray, arrays: dict[str, Any], labelled: np.ndarray, size: int
+    ) -> Selection:
+        """n of `size` items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
+        common = {"seed": seed, "labelled": labelled, "pool": size, **arrays}
         if len(taken) == 0:
             return select(self.strategy, n, **common)
-        more = min(n + len(taken), len(self.pool) - len(self.labels))
+        more = min(n + len(taken), size - len(labelled))
         picks = select(self.strategy, more, **common)
         keep = ~np.isin(picks.indices, taken)
         scores = None if picks.scores is None else picks.scores[keep][:n]

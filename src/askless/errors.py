@@ -2,7 +2,9 @@
 
 
 class AsklessError(Exception):
-    """Anything askless refuses to do; catch this to catch them all."""
+    """Anything askless refuses to do; catch this to catch them all. `exit_code` is the command line's."""
+
+    exit_code = 3
 
 
 class InputError(AsklessError, ValueError):
@@ -11,6 +13,14 @@ class InputError(AsklessError, ValueError):
 
 class OptionError(InputError, TypeError):
     """An option that a strategy does not have, or an array name that nobody knows."""
+
+    exit_code = 2
+
+
+class BusyError(AsklessError):
+    """A port, a folder or a run that something else is using."""
+
+    exit_code = 4
 
 
 class ModelError(AsklessError, ValueError):

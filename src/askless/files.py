@@ -1,6 +1,7 @@
 """Files that are written whole or not at all."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
@@ -21,3 +22,21 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def replace_folder(new: Path, final: Path) -> None:
+    """Puts a finished folder in the place of another one; whatever happens, one of the two is there, under its name or,
+    for an instant, under that name with `.old`, from where `restore_folder` brings it back."""
+    old = final.with_name(f".{final.name}.old")
+    shutil.rmtree(old, ignore_errors=True)
+    if final.exists():
+        final.rename(old)
+    new.rename(final)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def restore_folder(final: Path) -> None:
+    """Undoes a `replace_folder` that was interrupted between its two renames."""
+    old = final.with_name(f".{final.name}.old")
+    if old.exists() and not final.exists():
+        old.rename(final)

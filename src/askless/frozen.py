@@ -108,10 +108,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
             if progress is not None:
                 progress(done, total)
     plain = torch.from_numpy(np.array(stored["plain"][0], dtype=np.float32))
-    mean, std = plain.mean(dim=0), plain.std(dim=0)
-    # A column that hardly varies in the pool may do so outside: it is measured by the others' deviation.
-    std = torch.where(std > 0.01 * std.mean(), std, std.mean().clamp(min=1e-12))
-    scale = std * (plain.shape[1] / SQ_LENGTH[frozen.hidden > 0]) ** 0.5
+    mean, scale = standardisation(plain, frozen.hidden > 0)
 
     def ready(x: np.ndarray) -> Tensor:
         return (torch.from_numpy(np.array(x, dtype=np.float32)) - mean) / scale
@@ -140,9 +137,19 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
     return CachedViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside, test=test)
 
 
-def make_backbone(frozen: Frozen, pool: Pool) -> Backbone:
-    """The function that embeds, by name or around a module."""
+def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
+    """What to subtract from features (n, d) and to divide them by: each column's mean and deviation, and one number that
+    gives the rows the mean squared length that a head, with a hidden layer or linear, learns well from."""
+    mean, std = plain.mean(dim=0), plain.std(dim=0)
+    # A column that hardly varies in the pool may do so outside: it is measured by the others' deviation.
+    std = torch.where(std > 0.01 * std.mean(), std, std.mean().clamp(min=1e-12))
+    return mean, std * (plain.shape[1] / SQ_LENGTH[hidden]) ** 0.5
+
+
+def make_backbone(frozen: Frozen, pool: Pool | None = None) -> Backbone:
+    """The function that embeds, by name or around a module (which needs the pool)."""
     if isinstance(frozen.backbone, nn.Module):
+        assert pool is not None
         return module_backbone(frozen.backbone, pool, frozen.size)
     if frozen.backbone == "raw":
         return Backbone(lambda x: resized(x, frozen.size).flatten(1) / 255, f"raw {frozen.size}")

@@ -1,10 +1,25 @@
+import os
+import signal
+import struct
+import threading
+import warnings
+import zlib
+
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, PngImagePlugin
 
 from askless.errors import InputError
 from askless.reading import image_file
-from askless.reading.image_file import UnreadableError, as_size, image_size, pixels_of, read_image
+from askless.reading.image_file import (
+    UnreadableError,
+    as_size,
+    image_size,
+    open_file,
+    pixels_of,
+    read_image,
+    refusing_damage,
+)
 
 
 def gradient(height=6, width=9):
@@ -38,6 +53,36 @@ def test_exif_rotation_is_applied(tmp_path):
     Image.fromarray(gradient()).save(tmp_path / "a.png", exif=exif)
     assert np.array_equal(read_image(tmp_path / "a.png"), np.rot90(gradient(), -1))
     assert image_size(tmp_path / "a.png") == (9, 6)
+
+
+def exif_chunk(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    data = b"eXIf" + exif.tobytes().removeprefix(b"Exif\0\0")
+    return struct.pack(">I", len(data) - 4) + data + struct.pack(">I", zlib.crc32(data))
+
+
+@pytest.mark.parametrize("decoy", [b"", b"....eXIf....", exif_chunk(3).replace(b"MM", b"II")])
+def test_exif_behind_the_pixels_of_a_png_is_found(tmp_path, decoy):
+    pixels = np.frombuffer(np.random.default_rng(0).bytes(30 * 40 * 3), np.uint8).reshape(30, 40, 3)
+    path = tmp_path / "a.png"
+    text = PngImagePlugin.PngInfo()
+    text.add(b"teSt", decoy)
+    Image.fromarray(pixels).save(path, pnginfo=text)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-12] + exif_chunk(6) + whole[-12:])  # before IEND, as ImageMagick does
+    assert image_size(path) == (40, 30)
+    assert np.array_equal(read_image(path), np.rot90(pixels, -1))
+
+
+def test_the_size_of_a_png_is_told_without_decoding_it(tmp_path, monkeypatch):
+    Image.fromarray(gradient()).save(tmp_path / "a.png")
+
+    def load(image):
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(PngImagePlugin.PngImageFile, "load", load)
+    assert image_size(tmp_path / "a.png") == (6, 9)
 
 
 def test_modes_become_rgb(tmp_path):
@@ -99,6 +144,78 @@ def test_a_decompression_bomb_is_refused(tmp_path, monkeypatch):
         for read in (read_image, image_size):
             with pytest.raises(UnreadableError, match=f"more than {limit} pixels"):
                 read(tmp_path / "bomb.png")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n",  # Pillow would run Ghostscript on it
+        b"P6 1 1 255\n\0\0\0",
+        b'<svg xmlns="http://www.w3.org/2000/svg"/>',
+    ],
+)
+def test_other_formats_are_refused_whatever_their_name(tmp_path, content):
+    (tmp_path / "a.png").write_bytes(content)
+    for read in (read_image, image_size):
+        with pytest.raises(UnreadableError, match="not an image, or an unknown format"):
+            read(tmp_path / "a.png")
+
+
+def test_nobody_waits_for_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe.png")
+
+    def too_long(*_):
+        raise AssertionError("it waits")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, 2)
+    try:
+        for read in (read_image, image_size, open_file):
+            with pytest.raises(UnreadableError, match="not a regular file"):
+                read(tmp_path / "pipe.png")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_links_are_refused_when_said(tmp_path):
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    with open_file(tmp_path / "link") as file:
+        assert file.read() == b"content"
+    with pytest.raises(OSError, match="symbolic links"):
+        open_file(tmp_path / "link", follow=False)
+
+
+def test_reasons_are_short(tmp_path):
+    with pytest.raises(UnreadableError, match=r"^No such file or directory$"):
+        image_size(tmp_path / "absent.png")
+
+
+def test_the_filters_of_warnings_are_put_back_whoever_leaves_first():
+    before = list(warnings.filters)
+    inside, leave = threading.Event(), threading.Event()
+
+    def read():
+        with refusing_damage():
+            inside.set()
+            leave.wait(5)
+
+    other = threading.Thread(target=read)
+    with refusing_damage():
+        other.start()
+        inside.wait(5)
+    assert list(warnings.filters) != before  # the other one still reads
+    leave.set()
+    other.join()
+    assert list(warnings.filters) == before
+
+
+def test_pillow_s_warnings_are_silent_and_others_are_not():
+    with refusing_damage():
+        warnings.warn_explicit("odd tag", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin")
+    with pytest.warns(UserWarning, match="mine"), refusing_damage():
+        warnings.warn_explicit("mine", UserWarning, "mine.py", 1, module="mine")
 
 
 def test_size_is_checked():

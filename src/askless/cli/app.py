@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from askless import __version__
-from askless.cli import files
+from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
+from askless.cli.doctor import doctor
 from askless.cli.theory import theory
 from askless.progress import progress_bar
 
@@ -131,7 +132,9 @@ def demo(
     out.print(f"Report: {report}", highlight=False)
 
 
-app.command()(theory)
+for command in (run.start, run.status, run.report, run.export, run.predict, run.oracle, doctor, theory):
+    app.command()(command)
+app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")
 data_app = typer.Typer(help="Data sets: what there is, and how to get it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")

@@ -1,6 +1,7 @@
-"""Image files and tables of users -> plain values. Imports no torch: the labelling page starts on this."""
+"""Image files, tables and arrays of users -> plain values. Imports no torch: the labelling page starts on this."""
 
-from askless.reading.find import find_images
+from askless.reading.arrays import ArrayFile, read_arrays
+from askless.reading.find import ImageFile, OutsideError, Skipped, find_images, is_inside, real_file, walk_images
 from askless.reading.image_file import (
     SUFFIXES,
     UnreadableError,
@@ -8,25 +9,38 @@ from askless.reading.image_file import (
     as_size,
     has_image_suffix,
     image_size,
+    open_file,
+    open_image,
     pixels_of,
     read_image,
     refusing_damage,
 )
-from askless.reading.table import LABEL_NAMES, PATH_NAMES, pick_column, read_table, rows_of
+from askless.reading.table import LABEL_NAMES, PATH_NAMES, in_order, pick_column, read_table, rows_of
 
 __all__ = [
     "SUFFIXES",
     "find_images",
+    "walk_images",
+    "real_file",
+    "is_inside",
+    "ImageFile",
+    "Skipped",
+    "OutsideError",
     "UnreadableError",
     "as_8_bit",
     "as_size",
     "has_image_suffix",
     "image_size",
+    "open_file",
+    "open_image",
     "pixels_of",
     "read_image",
     "refusing_damage",
+    "ArrayFile",
+    "read_arrays",
     "LABEL_NAMES",
     "PATH_NAMES",
+    "in_order",
     "pick_column",
     "read_table",
     "rows_of",

@@ -1,17 +1,26 @@
 """One image file -> pixels, whatever its format, mode, depth and orientation."""
 
+import os
+import stat
 import warnings
+import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from io import BufferedReader
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 
 import numpy as np
-from PIL import Image, ImageOps, UnidentifiedImageError
+from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from askless.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+# All that is ever tried, whatever a file is called: Pillow would run Ghostscript on PostScript that is named x.png.
+FORMATS = ("JPEG", "PNG", "GIF", "BMP", WebPImagePlugin.WebPImageFile.format, TiffImagePlugin.TiffImageFile.format)
+ORIENTATION = 0x0112
+TAIL = 65_536  # bytes
 
 
 class UnreadableError(InputError):
@@ -30,7 +39,7 @@ def as_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def read_image(path: str | PathLike[str], size: tuple[int, int] | None = None) -> np.ndarray:
     """(H, W, 3) uint8: the first frame, turned as its EXIF tag says, scaled and centre-cropped to `size` = (H, W)."""
-    with refusing_damage(), Image.open(path) as image:
+    with open_image(path) as image:
         if size is not None:
             image.draft("RGB", (2 * max(size), 2 * max(size)))  # JPEG: decode at a fraction of the work
         upright = ImageOps.exif_transpose(image)
@@ -41,17 +50,63 @@ def read_image(path: str | PathLike[str], size: tuple[int, int] | None = None) -
 
 def image_size(path: str | PathLike[str]) -> tuple[int, int]:
     """(H, W) as it will be read, from the header alone."""
-    with refusing_damage(), Image.open(path) as image:
-        turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)  # the EXIF orientations that swap the sides
+    with open_image(path) as image:
+        turned = orientation(image) in (5, 6, 7, 8)  # those that swap the sides
         return (image.width, image.height) if turned else (image.height, image.width)
+
+
+@contextmanager
+def open_image(path: str | PathLike[str], follow: bool = True) -> Iterator[Image.Image]:
+    """An image file, opened but not decoded; whatever goes wrong with it inside the block is an UnreadableError."""
+    with refusing_damage(), open_file(path, follow) as file, Image.open(file, formats=FORMATS) as image:
+        limit = Image.MAX_IMAGE_PIXELS
+        if limit is not None and image.width * image.height > limit:  # Pillow itself refuses above twice the limit
+            raise Image.DecompressionBombError
+        yield image
+
+
+def open_file(path: str | PathLike[str], follow: bool = True) -> BufferedReader:
+    """A regular file, opened to be read; pipes and devices are refused without waiting for them, links unless `follow`."""
+    flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_CLOEXEC", "O_BINARY", "O_NOCTTY"))
+    number = os.open(path, flags | (0 if follow else getattr(os, "O_NOFOLLOW", 0)))
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        os.close(number)
+        raise UnreadableError("not a regular file")
+    return os.fdopen(number, "rb")
+
+
+def orientation(image: Image.Image) -> int:
+    """The EXIF orientation, 1 to 8, without decoding any pixels."""
+    if isinstance(image, PngImagePlugin.PngImageFile) and "exif" not in image.info:
+        late = late_png_exif(image)
+        if late:
+            image.info["exif"] = late
+        return Image.Image.getexif(image).get(ORIENTATION, 1)  # PngImageFile's own would decode the image to look there
+    return image.getexif().get(ORIENTATION, 1)
+
+
+def late_png_exif(image: PngImagePlugin.PngImageFile) -> bytes:
+    """The EXIF block of a PNG that has it behind its pixels, as ImageMagick writes it; b"" if there is none."""
+    file = image.fp
+    assert file is not None
+    here = file.tell()
+    end = file.seek(0, os.SEEK_END)
+    file.seek(max(0, end - TAIL))
+    tail = file.read()
+    file.seek(here)
+    at = tail.find(b"eXIf", 4)
+    while at >= 0:
+        size = int.from_bytes(tail[at - 4 : at])
+        if zlib.crc32(tail[at : at + 4 + size]) == int.from_bytes(tail[at + 4 + size : at + 8 + size]):
+            return b"Exif\0\0" + tail[at + 4 : at + 4 + size]
+        at = tail.find(b"eXIf", at + 4)  # chance bytes among the pixels
+    return b""
 
 
 @contextmanager
 def refusing_damage() -> Iterator[None]:
     """Whatever Pillow says about a damaged, unknown or enormous file becomes an UnreadableError with a short reason."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # odd tags in a file are not the reader's concern
-        warnings.simplefilter("error", Image.DecompressionBombWarning)
+    with PILLOW_QUIET:
         try:
             yield
         except (UnreadableError, MemoryError):
@@ -61,7 +116,33 @@ def refusing_damage() -> Iterator[None]:
         except UnidentifiedImageError:
             raise UnreadableError("not an image, or an unknown format") from None
         except Exception as error:  # each of Pillow's decoders has its own errors for damaged files
-            raise UnreadableError(str(error) or type(error).__name__) from None
+            raise UnreadableError(getattr(error, "strerror", None) or str(error) or type(error).__name__) from None
+
+
+class PillowQuiet:
+    """While anybody reads, Pillow's warnings are off: odd tags in a file are not the reader's concern.
+
+    Python keeps one list of filters for all threads, so the first reader sets it and the last one puts it back.
+    """
+
+    def __init__(self) -> None:
+        self.lock, self.readers, self.before = Lock(), 0, ExitStack()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.readers == 0:
+                self.before.enter_context(warnings.catch_warnings())
+                warnings.filterwarnings("ignore", module=r"PIL\.")
+            self.readers += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.readers -= 1
+            if self.readers == 0:
+                self.before.close()
+
+
+PILLOW_QUIET = PillowQuiet()
 
 
 def pixels_of(image: Image.Image, grey: bool = False) -> np.ndarray:

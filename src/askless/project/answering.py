@@ -1,0 +1,257 @@
+"""What people answer: labels, unsure, skips, and taking them back without limit.
+
+Each change is one event, named by the request that the browser made up: a request that comes twice is stored once.
+"""
+
+import json
+import sqlite3
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from askless.errors import AsklessError, InputError
+from askless.project.asking import Desk, take
+from askless.project.classes import note_action, shown_class, undo_class_event
+from askless.project.store import record
+
+UNSURE = ("ambiguous", "quality", "other")
+FIELDS = (
+    "class",
+    "unsure",
+    "seq",
+    "at",
+    "seconds",
+    "suggestion",
+    "suggestion_prob",
+    "suggestion_shown",
+    "bulk",
+    "note",
+)
+
+
+class ConflictError(AsklessError):
+    """An answer to an item that this tab does not have."""
+
+    def __init__(self, text: str, item: int, theirs: dict[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.item, self.theirs = item, theirs
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was answered: a class or a reason for being unsure, and how."""
+
+    label: int | None = None
+    unsure: str | None = None
+    seconds: float | None = None
+    bulk: bool = False
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """What the model would have said of an item."""
+
+    label: int
+    prob: float
+
+
+def answer(
+    db: sqlite3.Connection,
+    desk: Desk,
+    request_id: str,
+    items: list[int],
+    given: Given,
+    *,
+    overlap: int,
+    change: bool = False,
+    suggested: dict[int, Suggested] | None = None,
+) -> None:
+    """Stores one answer to these items; all of them or, with an error, none. `change` alters own earlier answers."""
+    if (given.label is None) == (given.unsure is None):
+        raise InputError("an answer is either a class or a reason for being unsure; got both or neither")
+    if given.label is not None:
+        shown_class(db, given.label)
+    elif given.unsure not in UNSURE:
+        raise InputError(f"expected unsure to be one of {', '.join(UNSURE)}, got {given.unsure!r}")
+    if len(set(items)) < len(items) or not items:
+        raise InputError(f"expected each item once and at least one, got {items}")
+    before: list[dict[str, Any] | None] = []
+    after: list[dict[str, Any]] = []
+    for item in items:
+        before.append(own_answer(db, item, desk.annotator))
+        shown = "none"
+        if change:
+            if before[-1] is None:
+                raise ConflictError(f"item {item} has no answer of yours that could be changed", item)
+        else:
+            shown = check_lease(db, desk, item, overlap)
+        suggestion = (suggested or {}).get(item)
+        after.append(
+            {
+                "class": given.label,
+                "unsure": given.unsure,
+                "seconds": given.seconds,
+                "suggestion": None if suggestion is None else suggestion.label,
+                "suggestion_prob": None if suggestion is None else round(suggestion.prob, 6),
+                "suggestion_shown": shown,
+                "bulk": int(given.bulk),
+                "note": given.note,
+            }
+        )
+    kind = "change" if change else "label" if given.label is not None else "unsure"
+    payload = {"items": items, "before": before, "after": after}
+    seq, at = record(db, request_id, kind, desk.annotator, payload, items[0] if len(items) == 1 else None)
+    for item, row in zip(items, after, strict=True):
+        put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": at}, overlap)
+    note_action(db, seq, desk.annotator)
+
+
+def skip(db: sqlite3.Connection, desk: Desk, request_id: str, item: int, *, overlap: int) -> None:
+    """The item goes to the end of the queue."""
+    check_lease(db, desk, item, overlap)
+    seq, _ = record(db, request_id, "skip", desk.annotator, {"items": [item]}, item)
+    db.execute("UPDATE task SET skips = skips + 1 WHERE item = ?", (item,))
+    db.execute("DELETE FROM lease WHERE item = ? AND annotator = ?", (item, desk.annotator))
+    note_action(db, seq, desk.annotator)
+
+
+def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, again: bool = False) -> dict[str, Any]:
+    """Takes the annotator's last action back, or with `again` makes the one that was taken back last. What was done, as
+    {"kind", "items", "seq"}; kind None where there is nothing left. Items that are open again are leased to this tab."""
+    if again:
+        chosen = "SELECT min(seq) FROM action WHERE annotator = ? AND state = 'undone'"
+    else:
+        chosen = "SELECT max(seq) FROM action WHERE annotator = ? AND state = 'done'"
+    target = db.execute(chosen, (desk.annotator,)).fetchone()[0]
+    event = None if target is None else db.execute("SELECT * FROM event WHERE seq = ?", (target,)).fetchone()
+    what = {"kind": None if event is None else event["kind"], "items": [], "seq": target}
+    if event is not None:
+        what["items"] = json.loads(event["payload"]).get("items", [])
+    seq, at = record(db, request_id, "redo" if again else "undo", desk.annotator, what)
+    if event is None:
+        return what
+    payload = json.loads(event["payload"])
+    if event["kind"].startswith("class_"):
+        undo_class_event(db, event["kind"], payload, again)
+    elif event["kind"] == "skip":
+        undo_skip(db, desk, payload["items"][0], again)
+    else:
+        undo_answers(db, desk, event, payload, seq, at, overlap, again)
+    db.execute("UPDATE action SET state = ? WHERE seq = ?", ("done" if again else "undone", target))
+    return what
+
+
+def undo_skip(db: sqlite3.Connection, desk: Desk, item: int, again: bool) -> None:
+    db.execute("UPDATE task SET skips = max(skips + ?, 0) WHERE item = ?", (1 if again else -1, item))
+    if again:
+        db.execute("DELETE FROM lease WHERE item = ? AND annotator = ?", (item, desk.annotator))
+    elif is_free(db, desk, item):
+        take(db, desk, [item], first=True)
+
+
+def undo_answers(
+    db: sqlite3.Connection,
+    desk: Desk,
+    event: sqlite3.Row,
+    payload: dict[str, Any],
+    seq: int,
+    at: str,
+    overlap: int,
+    again: bool,
+) -> None:
+    open_again = []
+    for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
+        if again and before is None and not is_wanted(db, desk, item, overlap):
+            raise ConflictError(f"item {item} was answered by somebody else in the meantime", item)
+        row = {**after, "seq": seq, "at": at} if again else before
+        if row is None:
+            db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
+            count_answers(db, item, overlap)
+            open_again.append(item)
+        else:
+            put_answer(db, item, desk.annotator, row, overlap)
+    if open_again:
+        take(db, desk, open_again, first=True)
+
+
+def own_answer(db: sqlite3.Connection, item: int, annotator: str) -> dict[str, Any] | None:
+    row = db.execute("SELECT * FROM answer WHERE item = ? AND annotator = ?", (item, annotator)).fetchone()
+    return None if row is None else {name: row[name] for name in FIELDS}
+
+
+def put_answer(db: sqlite3.Connection, item: int, annotator: str, row: dict[str, Any], overlap: int) -> None:
+    values = [row[name] for name in FIELDS]
+    marks = ", ".join("?" * (len(FIELDS) + 2))
+    db.execute(
+        f"INSERT OR REPLACE INTO answer (item, annotator, {', '.join(FIELDS)}) VALUES ({marks})",
+        (item, annotator, *values),
+    )
+    db.execute("DELETE FROM lease WHERE item = ? AND annotator = ?", (item, annotator))
+    count_answers(db, item, overlap)
+
+
+def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
+    """A task is done when so many people have answered it; one that was taken back is open again."""
+    n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
+    state = "done" if n >= overlap else "open"
+    db.execute(
+        "UPDATE task SET answers = ?, state = CASE WHEN kind = 'prior' THEN 'done' ELSE ? END WHERE item = ?",
+        (n, state, item),
+    )
+
+
+def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> str:
+    """What was shown of the model with this item; a ConflictError unless it is this tab's to answer.
+
+    A lease that has expired still counts while nobody else has taken or answered the item.
+    """
+    task = db.execute("SELECT * FROM task WHERE item = ?", (item,)).fetchone()
+    if task is None:
+        raise ConflictError(f"item {item} is not being asked", item)
+    mine = own_answer(db, item, desk.annotator)
+    if mine is not None:
+        raise ConflictError(f"you have answered item {item} already; change it in the review", item, mine)
+    others = db.execute(
+        "SELECT annotator, class, unsure FROM answer WHERE item = ? AND annotator <> ? ORDER BY seq",
+        (item, desk.annotator),
+    ).fetchall()
+    if len(others) >= overlap:
+        theirs = dict(others[0])
+        raise ConflictError(f"{theirs['annotator']} has answered item {item} in the meantime", item, theirs)
+    if task["state"] != "open":
+        raise ConflictError(f"item {item} was withdrawn: its batch has been closed", item)
+    lease = db.execute(
+        "SELECT * FROM lease WHERE item = ? AND annotator = ? AND tab = ?", (item, desk.annotator, desk.tab)
+    ).fetchone()
+    if lease is None:
+        raise ConflictError(f"item {item} is not the one that this tab was given", item)
+    if lease["expires"] <= time.time() and not is_wanted(db, desk, item, overlap):
+        raise ConflictError(f"item {item} was given to somebody else after ten minutes without an answer", item)
+    return str(lease["shown"])
+
+
+def is_wanted(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> bool:
+    """Whether fewer people than wanted have answered this item or are at it, leaving this one out."""
+    values = {"item": item, "annotator": desk.annotator, "now": time.time()}
+    answered = "SELECT annotator FROM answer WHERE item = :item AND annotator <> :annotator"
+    at_it = "SELECT annotator FROM lease WHERE item = :item AND annotator <> :annotator AND expires > :now"
+    return int(db.execute(f"SELECT count(*) FROM ({answered} UNION {at_it})", values).fetchone()[0]) < overlap
+
+
+def is_free(db: sqlite3.Connection, desk: Desk, item: int) -> bool:
+    """Whether the task is open and in nobody else's hands."""
+    task = db.execute("SELECT state FROM task WHERE item = ?", (item,)).fetchone()
+    held = db.execute(
+        "SELECT count(*) FROM lease WHERE item = ? AND NOT (annotator = ? AND tab = ?) AND expires > ?",
+        (item, desk.annotator, desk.tab, time.time()),
+    ).fetchone()[0]
+    return task is not None and task["state"] == "open" and held == 0
+
+
+def mark_shown(db: sqlite3.Connection, desk: Desk, item: int, how: str) -> None:
+    """The model's suggestion was seen with this item."""
+    db.execute(
+        "UPDATE lease SET shown = ? WHERE item = ? AND annotator = ? AND tab = ? AND shown = 'none'",
+        (how, item, desk.annotator, desk.tab),
+    )

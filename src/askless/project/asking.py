@@ -1,0 +1,130 @@
+"""Who is asked what: tasks are handed out under leases, each to one person at a time.
+
+One atomic statement takes a lease, so no two people get the same item, whatever process they talk to.
+"""
+
+import sqlite3
+import time
+from dataclasses import dataclass
+
+LEASE_SECONDS = 600.0
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One tab of one annotator's browser."""
+
+    annotator: str
+    tab: str
+
+
+def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True) -> int | None:
+    """The item that this tab is to show: the one it has, or a new one; None where nothing is to be had.
+
+    Check images are mixed in so that their share of what is done keeps up with the chosen ones, and are all that is served
+    while nothing is chosen yet. With `lease=False` nothing changes: it says what would come.
+    """
+    held = held_items(db, desk)
+    if held:
+        if lease:
+            renew(db, desk)
+        return held[0]
+    for kind in kinds_in_order(db):
+        query = FREE_TASK.format(more="")
+        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "now": time.time(), "overlap": overlap}
+        row = db.execute(f"{query} LIMIT 1", values).fetchone()
+        if row is not None:
+            if lease:
+                take(db, desk, [row["item"]])
+            return int(row["item"])
+    return None
+
+
+# Open tasks that this annotator may take: not answered by them, not in another tab of theirs, and wanted by fewer people
+# than are to answer it. Skipped ones come last.
+FREE_TASK = """
+SELECT t.item FROM task t WHERE t.state = 'open' AND t.kind = :kind {more}
+AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = :annotator)
+AND NOT EXISTS (
+    SELECT 1 FROM lease l WHERE l.item = t.item AND l.annotator = :annotator AND l.tab <> :tab AND l.expires > :now)
+AND t.answers + (
+    SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND l.expires > :now
+    AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator)) < :overlap
+ORDER BY t.skips, t.round, t.rank"""
+
+
+def kinds_in_order(db: sqlite3.Connection) -> tuple[str, str]:
+    """Whether a chosen or a check image comes first now."""
+    done = dict(
+        db.execute("SELECT kind, count(*) FROM task WHERE state = 'done' AND kind <> 'prior' GROUP BY kind").fetchall()
+    )
+    check, train = done.get("check", 0), done.get("train", 0)
+    planned = db.execute("SELECT value FROM meta WHERE name = 'check'").fetchone()
+    total = db.execute("SELECT value FROM meta WHERE name = 'budget'").fetchone()
+    n_check, budget = (int(row[0]) if row is not None else 0 for row in (planned, total))
+    behind = check * max(budget - n_check, 1) < train * n_check
+    return ("check", "train") if behind else ("train", "check")
+
+
+def held_items(db: sqlite3.Connection, desk: Desk) -> list[int]:
+    """Open tasks that are leased to this tab, in the order in which they were taken."""
+    rows = db.execute(
+        "SELECT l.item FROM lease l JOIN task t ON t.item = l.item WHERE l.annotator = ? AND l.tab = ? AND l.expires > ? "
+        "AND t.state = 'open' AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = l.item AND a.annotator = l.annotator) "
+        "ORDER BY l.taken, t.skips, t.round, t.rank",
+        (desk.annotator, desk.tab, time.time()),
+    )
+    return [row["item"] for row in rows]
+
+
+def take(db: sqlite3.Connection, desk: Desk, items: list[int], first: bool = False) -> None:
+    """Leases these items to the tab; `first` puts them before what it has."""
+    edge = db.execute(
+        f"SELECT {'min' if first else 'max'}(taken) FROM lease WHERE annotator = ? AND tab = ?",
+        (desk.annotator, desk.tab),
+    ).fetchone()[0]
+    place = (edge or 0) + (-1 if first else 1)
+    db.executemany(
+        "INSERT OR REPLACE INTO lease (item, annotator, tab, expires, taken) VALUES (?, ?, ?, ?, ?)",
+        [(item, desk.annotator, desk.tab, time.time() + LEASE_SECONDS, place) for item in items],
+    )
+
+
+def renew(db: sqlite3.Connection, desk: Desk) -> float:
+    """All that this tab holds, for ten more minutes. What has expired is not renewed: somebody else may have it."""
+    at = time.time()
+    values = (at + LEASE_SECONDS, desk.annotator, desk.tab, at)
+    db.execute("UPDATE lease SET expires = ? WHERE annotator = ? AND tab = ? AND expires > ?", values)
+    return at + LEASE_SECONDS
+
+
+def release(db: sqlite3.Connection, desk: Desk) -> None:
+    """Gives back what this tab holds."""
+    db.execute("DELETE FROM lease WHERE annotator = ? AND tab = ?", (desk.annotator, desk.tab))
+
+
+def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list[int]:
+    """Open items of the current batch for the grid, up to n with those that the tab has already; check images only where
+    no chosen one is to be had."""
+    held = held_items(db, desk)
+    kind_of = {item: db.execute("SELECT kind FROM task WHERE item = ?", (item,)).fetchone()[0] for item in held}
+    for kind in ("train", "check"):
+        mine = [item for item in held if kind_of[item] == kind][:n]
+        more = "" if not mine else f"AND t.item NOT IN ({', '.join(map(str, mine))})"
+        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "now": time.time(), "overlap": overlap}
+        rows = db.execute(f"{FREE_TASK.format(more=more)} LIMIT {n - len(mine)}", values)
+        free = [row["item"] for row in rows]
+        take(db, desk, free)
+        if mine or free:
+            return mine + free
+    return []
+
+
+def holders(db: sqlite3.Connection, desk: Desk) -> dict[str, int]:
+    """Who else has how many open items."""
+    rows = db.execute(
+        "SELECT l.annotator, count(*) FROM lease l JOIN task t ON t.item = l.item WHERE t.state = 'open' AND l.expires > ? "
+        "AND (l.annotator <> ? OR l.tab <> ?) GROUP BY l.annotator",
+        (time.time(), desk.annotator, desk.tab),
+    )
+    return {row[0]: row[1] for row in rows}

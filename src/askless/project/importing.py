@@ -1,0 +1,96 @@
+"""Labels from elsewhere: prior knowledge that costs no budget, stored as one event."""
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from askless.errors import InputError
+from askless.project.answering import own_answer, put_answer
+from askless.project.classes import add_class, all_classes, final_class, is_shown
+from askless.project.store import record
+
+Policy = Literal["keep", "replace"]
+UNSURE = "other"
+
+
+class Imported(NamedTuple):
+    """How many labels were taken, were there already, were kept as they were in spite of another one, and whose item the
+    run does not have."""
+
+    taken: int
+    same: int
+    conflicts: list[tuple[str, str, str]]  # path, what the run says, what came
+    unknown: list[str]
+
+
+def import_answers(
+    db: sqlite3.Connection,
+    request_id: str,
+    annotator: str,
+    given: Sequence[tuple[str, str]],
+    *,
+    overlap: int,
+    policy: Policy = "keep",
+    new_classes: bool = True,
+) -> Imported:
+    """Takes labels (path, class name; "" means unsure). Classes that are new are added in the order in which they come.
+
+    Where the run has another label already, `policy` decides. Labels of check images, which were drawn at random, count as
+    their answers.
+    """
+    ids = {row["path"]: (row["id"], row["split"]) for row in db.execute("SELECT id, path, split FROM item")}
+    numbers = {c.name.casefold(): c.id for c in all_classes(db) if is_shown(c)}
+    names = {c.id: c.name for c in all_classes(db)}
+    final = final_class(db)
+    taken, same, conflicts, unknown = [], 0, [], []
+    last = dict(given)
+    for path, name in last.items():
+        if path not in ids:
+            unknown.append(path)
+            continue
+        item, split = ids[path]
+        if split == "out":
+            unknown.append(path)
+            continue
+        if name and name.casefold() not in numbers:
+            if not new_classes:
+                raise InputError(f"unknown class {name!r}; the classes are {', '.join(sorted(names.values()))}")
+            number = add_class(db, f"{request_id}-class-{len(names)}", annotator, name)
+            db.execute("DELETE FROM action WHERE seq = (SELECT max(seq) FROM action)")
+            numbers[name.casefold()], names[number], final[number] = number, name, number
+        label = numbers[name.casefold()] if name else None
+        before = db.execute("SELECT class, unsure FROM answer WHERE item = ? ORDER BY seq DESC", (item,)).fetchone()
+        if before is not None:
+            known = None if before["class"] is None else final[before["class"]]
+            if known == label:
+                same += 1
+                continue
+            if policy == "keep":
+                conflicts.append(
+                    (path, names.get(known, "unsure") if known is not None else "unsure", name or "unsure")
+                )
+                continue
+        taken.append((item, split, label))
+    items = [item for item, _, _ in taken]
+    before_rows = [own_answer(db, item, annotator) for item in items]
+    after = [
+        {
+            **{"class": label, "unsure": None if label is not None else UNSURE, "seconds": None, "suggestion": None},
+            **{"suggestion_prob": None, "suggestion_shown": "none", "bulk": 0, "note": ""},
+        }
+        for _, _, label in taken
+    ]
+    payload = {"items": items, "before": before_rows, "after": after, "policy": policy}
+    seq, at = record(db, request_id, "import", annotator, payload)
+    for (item, split, _label), row in zip(taken, after, strict=True):
+        # What is held out in reserve waits, with its label, until it is drawn as a check image.
+        kind = "check" if split == "check" else "prior"
+        db.execute(
+            "INSERT OR IGNORE INTO task (item, kind, round, rank, picked_by, reason, state) "
+            "VALUES (?, ?, NULL, 0, 'import', 'labelled before', 'open')",
+            (item, kind),
+        )
+        if policy == "replace":
+            db.execute("DELETE FROM answer WHERE item = ? AND annotator <> ?", (item, annotator))
+        put_answer(db, item, annotator, {**row, "seq": seq, "at": at}, overlap=1)
+    return Imported(len(taken), same, conflicts, unknown)

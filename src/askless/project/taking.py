@@ -1,0 +1,82 @@
+"""Labels out of a run and into one."""
+
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from askless.project.classes import all_classes, is_shown
+from askless.project.export import Exported, Incoming, export
+from askless.project.importing import Imported, Policy, import_answers
+from askless.project.labels import columns_by_path, label_rows, last_predictions, predicted_rows
+from askless.reading import real_file
+
+if TYPE_CHECKING:
+    from askless.project.run import Run
+
+
+def export_run(
+    run: "Run",
+    to: str,
+    out: Path,
+    *,
+    what: str = "human",
+    min_prob: float = 0.0,
+    link: str = "copy",
+    by_split: bool = False,
+    safe_cells: bool = False,
+    overwrite: bool = False,
+) -> Exported:
+    """The run's labels in another format; the options are those of `export.export`."""
+    with run.store.look() as db:
+        predictions = last_predictions(db, run.folder)
+        rows, columns = label_rows(db, predictions), columns_by_path(db)
+        predicted = predicted_rows(db, predictions)
+        names = [c.name for c in all_classes(db) if is_shown(c)]
+    pictures = run.pictures
+
+    def file_of(item: int) -> Path | None:
+        if pictures.kind != "files":
+            return None
+        return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links))
+
+    def pixels_of(item: int) -> np.ndarray:
+        return pictures.row(item)
+
+    return export(
+        to,
+        out,
+        rows,
+        names,
+        predicted=predicted,
+        columns=columns,
+        file_of=file_of,
+        pixels_of=pixels_of,
+        what=what,
+        min_prob=min_prob,
+        link=link,
+        by_split=by_split,
+        safe_cells=safe_cells,
+        overwrite=overwrite,
+    )
+
+
+def import_into(run: "Run", answers: list[Incoming], annotator: str, policy: Policy) -> Imported:
+    """Takes answers from a file; those that say who gave them keep that name."""
+    parts = []
+    by_name: dict[str, list[Incoming]] = {}
+    for one in answers:
+        by_name.setdefault(one.annotator or annotator, []).append(one)
+    with run.store.change() as db:
+        for name, own in by_name.items():
+            given = [(one.path, one.label if one.status == "labelled" else "") for one in own]
+            request = f"import-{uuid.uuid4()}"
+            parts.append(import_answers(db, request, name, given, overlap=run.settings.annotators, policy=policy))
+    run.write_views()
+    return Imported(
+        sum(part.taken for part in parts),
+        sum(part.same for part in parts),
+        [conflict for part in parts for conflict in part.conflicts],
+        [path for part in parts for path in part.unknown],
+    )

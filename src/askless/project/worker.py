@@ -1,0 +1,129 @@
+"""The background process of a run: does what is missing, then waits for answers. It never keeps people from answering.
+
+Started by the page's process as `python -m askless.project.worker FOLDER`; it ends when that one does.
+"""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from askless.errors import AsklessError
+from askless.files import restore_folder
+from askless.project.run import Run
+
+PAUSE = 0.1  # seconds between looks for new answers
+NICENESS = 10
+
+
+class Status:
+    """`status.json`: what the worker is doing, for the page; written a few times a second at most."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "status.json"
+        self.step, self.begun, self.written = "", 0.0, 0.0
+
+    def __call__(self, step: str, text: str, done: int, total: int) -> None:
+        at = time.time()
+        if step != self.step:
+            self.step, self.begun, self.written = step, at, 0.0
+        if at - self.written < 0.25 and done < total:
+            return
+        self.written = at
+        left = None
+        if 0 < done < total and at - self.begun > 1:
+            left = round((at - self.begun) * (total - done) / done, 1)
+        self.write(step=step, text=text, done=done, total=total, seconds_left=left)
+
+    def write(self, **news: Any) -> None:
+        news = {"pid": os.getpid(), "at": time.time(), "problem": None, **news}
+        beside = self.path.with_name(f".status.{os.getpid()}.part")
+        beside.write_text(json.dumps(news), encoding="utf-8")
+        beside.chmod(0o600)
+        beside.replace(self.path)
+
+    def rest(self, finished: bool) -> None:
+        step, text = ("finished", "Finished") if finished else ("waiting", "Waiting for labels")
+        self.step = step
+        self.write(step=step, text=text, done=0, total=0, seconds_left=None)
+
+
+@contextlib.contextmanager
+def only_worker(folder: Path) -> Iterator[None]:
+    """One worker per run: a new one waits until the one before, whose page was killed, has gone."""
+    try:
+        import fcntl
+    except ImportError:  # no such locks on this system
+        yield
+        return
+    with (folder / ".worker.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def work(folder: Path, until_done: bool = False) -> None:
+    """Advances the run whenever there is something to do; with `until_done` returns when nothing is."""
+    with only_worker(folder):
+        for name in ("model", *(p.name[1:-4] for p in (folder / "rounds").glob(".*.old"))):
+            restore_folder(folder / name if name == "model" else folder / "rounds" / name)
+        run = Run.open(folder)
+        status = Status(folder)
+        status.rest(finished=False)
+        while True:
+            seen = run.store.version()  # before the look, so that nothing that comes after it is missed
+            if run.advance(status) is not None:
+                continue
+            if until_done:
+                return
+            status.rest(run.is_finished())
+            while run.store.version() == seen:
+                time.sleep(PAUSE)
+
+
+def leave_with_parent() -> None:
+    """Ends this process when the one that started it is gone: its end of our standard input closes then."""
+
+    def watch() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(0, 4096):
+                pass
+        os._exit(0)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    os.umask(0o077)  # what is written in a run is its owner's alone
+    leave_with_parent()
+    with contextlib.suppress(OSError, AttributeError):
+        os.nice(NICENESS)
+    import torch
+
+    torch.set_num_threads(1)
+    try:
+        work(folder)
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except (AsklessError, OSError, MemoryError) as error:
+        Status(folder).write(step="failed", text="", done=0, total=0, seconds_left=None, problem=str(error))
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None
+    except Exception as error:
+        Status(folder).write(
+            **{"step": "failed", "text": "", "done": 0, "total": 0, "seconds_left": None},
+            problem=f"{type(error).__name__}: {error}; see worker.log in the run's folder",
+        )
+        (folder / "worker.log").write_text(traceback.format_exc(), encoding="utf-8")
+        traceback.print_exc()
+        raise SystemExit(1) from None
+
+
+if __name__ == "__main__":
+    main()
