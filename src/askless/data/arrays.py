@@ -6,19 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from askless.data.layout import Layout
 from askless.data.pool import Pool, as_pool
 from askless.data.rows import Kind
 from askless.errors import InputError
-
-# The names of pool, labels, test items and test labels, in the order they are looked for.
-NAMES = (
-    ("X", "y", "X_test", "y_test"),
-    ("x", "y", "x_test", "y_test"),
-    ("x_train", "y_train", "x_test", "y_test"),
-    ("f_train", "y_train", "f_test", "y_test"),
-    ("train_images", "train_labels", "test_images", "test_labels"),
-)
+from askless.reading.arrays import NAMES
+from askless.reading.layout import Layout
 
 
 def npz(path: str | PathLike[str], kind: Kind | None = None, layout: Layout = "auto", flip: bool = True) -> Pool:

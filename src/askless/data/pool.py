@@ -1,6 +1,6 @@
 """The pool: all items, numbered 0..N-1 for ever, with what is known of them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from askless.data.layout import Layout
 from askless.data.rows import KINDS, Items, Kind, Rows, as_rows, item_shape, normalised, positions, take_rows
 from askless.errors import InputError
+from askless.reading import in_order
+from askless.reading.layout import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -196,16 +197,6 @@ def encode_labels(names: Sequence[str], classes: Sequence[str] | None = None) ->
         if name not in place:
             raise InputError(f"label {name!r} of item {i} is not one of the classes {', '.join(known)}; add it to them")
     return np.array([place[name] for name in names], np.int64), known
-
-
-def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """The distinct names without "": by number where all are numbers, else by alphabet.
-
-    >>> in_order(["10", "9", "", "9"])
-    ('9', '10')
-    """
-    distinct = sorted(set(names) - {""})
-    return tuple(sorted(distinct, key=int) if all(name.isdecimal() for name in distinct) else distinct)
 
 
 def encoded(labels: Any, test_labels: Any, classes: Sequence[str] | None) -> tuple[Any, Any, Sequence[str] | None]:

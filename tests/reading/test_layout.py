@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
-from askless.data.layout import as_images
 from askless.errors import InputError
+from askless.reading.layout import as_images
 
 
 @pytest.mark.parametrize(
