@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow check format benchmark clean
+.PHONY: help install demo test test-slow test-browser test-kill chromium check format benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -37,16 +37,28 @@ test: .stamps/dev check ## check format, lint and types, then run the tests
 test-slow: .stamps/dev ## the tests that take minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow
 
+# Debian's Chromium; elsewhere install any Chromium or Chrome and set CHROMIUM to its path.
+chromium:
+	@command -v "$${CHROMIUM:-chromium}" > /dev/null || { \
+	  echo "installing Chromium for the page's tests"; \
+	  as=; [ "$$(id -u)" = 0 ] || as=sudo; \
+	  $$as apt-get update -qq > /dev/null 2>&1 || true; \
+	  $$as env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium > /dev/null; }
+
+test-browser: .stamps/dev chromium ## the page in headless Chromium; screenshots in build/screenshots
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -m browser tests/label
+
 check: .stamps/dev ## format, lint and types, nothing changed
 	$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy
 
 format: .stamps/dev ## format and mend what can be mended
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-benchmark: .stamps/dev ## speed and memory of selection, as ratios within one run
+benchmark: .stamps/dev ## speed and memory of selection, views and the page
 	$(ONE_THREAD) $(BIN)/python benchmarks/npc_search.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/badge_memory.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/views.py
+	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 
 clean: ## remove the environment and everything made
 	rm -rf .venv .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache

@@ -25,16 +25,31 @@ def test_the_readme_has_examples():
     assert blocks(ROOT / "README.md", "python")
 
 
+def label_everything(run, **options):
+    """In place of the page: answers whatever the run asks, until its budget is used."""
+    while not run.is_finished():
+        while run.advance():
+            pass
+        run.tell({path: ("cat", "dog", "other")[i % 3] for i, path in enumerate(run.waiting())})
+
+
 def test_every_command_line_in_the_docs_parses(tmp_path, monkeypatch, capsys):
     """The askless lines of shell blocks run, in an empty folder that holds the files they name."""
     import shlex
 
     import numpy as np
+    from PIL import Image
 
     from askless.cli import main
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("askless.label.web.serve.serve", label_everything)
     rng = np.random.default_rng(0)
+    for folder, n in (("photos", 30), ("new_photos", 3)):
+        Path(folder).mkdir()
+        for i in range(n):
+            Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(f"{folder}/{i}.png")
+    Path("labels.csv").write_text("path,label\n0.png,cat\n")
     arrays = {"features": rng.normal(size=(60, 8)), "probs": rng.dirichlet(np.ones(4), size=60)}
     np.save("features.npy", arrays["features"])
     np.save("probs.npy", arrays["probs"])

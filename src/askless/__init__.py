@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from askless.errors import AsklessError, InputError, ModelError, OptionError
     from askless.frozen import Frozen
     from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp  # type: ignore[no-redef]
+    from askless.project import Run, load
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,9 @@ __all__ = [
     "PiModel",
     "LabelPropagation",
     "darp",
+    # a labelling project on disk, and its model
+    "Run",
+    "load",
     # strategies
     "ALBL",
     "BADGE",
@@ -88,6 +92,7 @@ _HOME = {  # where a name lives
     **dict.fromkeys(("Pool",), "data"),
     **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
     **dict.fromkeys(("Frozen",), "frozen"),
+    **dict.fromkeys(("Run", "load"), "project"),
     **dict.fromkeys(("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"),
 }
 

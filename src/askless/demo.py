@@ -51,6 +51,22 @@ def benchmark(seeds: int = SEEDS, steps: int = STEPS) -> Benchmark:
     return Benchmark(name="demo", title="Which digits should be labelled?", rows=rows, seeds=tuple(range(seeds)))
 
 
+def write_images(folder: Path) -> Path:
+    """The digits as image files: `folder`/digits with a PNG each, and `folder`/truth.csv with what they are."""
+    from PIL import Image
+
+    pool = digits(test=0)
+    place = folder / "digits"
+    place.mkdir(parents=True, exist_ok=True)
+    lines = ["path,label"]
+    for i, label in enumerate(pool.labels.tolist()):
+        name = f"{i:04d}.png"
+        Image.fromarray(pool.take([i])[0, 0].numpy()).resize((64, 64), Image.Resampling.BICUBIC).save(place / name)
+        lines.append(f"{name},{label}")
+    write_whole(folder / "truth.csv", lambda file: file.write(("\n".join(lines) + "\n").encode()))
+    return place
+
+
 def run(
     out: Path,
     seeds: int = SEEDS,

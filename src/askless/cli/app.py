@@ -119,11 +119,15 @@ def demo(
     seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,
     workers: Annotated[int, typer.Option(help="Processes, each with its share of the cores.", min=1)] = 2,
     steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
+    page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
 ) -> None:
     """NPC against random on the digits that ship with scikit-learn; about two minutes. One that was stopped goes on."""
     from askless import demo as digits
 
     files.check_folder(to)
+    if page:
+        run.start(digits.write_images(to), classes="0,1,2,3,4,5,6,7,8,9", budget=60, batch=12, to=to / "digits-run")
+        return
     with progress_of("demo") as progress:
         results = digits.run(to, seeds, steps, workers, progress)
     out.print(digits.table(results))

@@ -108,7 +108,9 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
             )
         open_browser(address.url, no_browser or say.quiet or say.json)
 
-    seen: dict[str, Any] = {"step": "", "fits": -1}
+    with run.store.look() as db:
+        fitted = db.execute("SELECT coalesce(max(round), -1) FROM fit").fetchone()[0]
+    seen: dict[str, Any] = {"step": "", "fits": fitted}
 
     def watch(status: dict[str, Any]) -> bool:
         if status["step"] != seen["step"]:
@@ -116,12 +118,17 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
             if status["step"] not in ("waiting", "stopped"):
                 say("status", status["problem"] or status["text"], **status)
         with run.store.look() as db:
-            row = db.execute("SELECT * FROM fit ORDER BY round DESC LIMIT 1").fetchone()
-        if row is not None and (row["round"], row["at"]) != seen["fits"]:
-            if seen["fits"] != -1 or row["round"] <= 1:
-                text = f"Round {row['round']}: {row['labels']} labels, trained in {row['seconds']:.1f} s"
-                say("round", text, round=row["round"], labels=row["labels"], seconds=row["seconds"])
-            seen["fits"] = (row["round"], row["at"])
+            row = db.execute(
+                "SELECT f.round, f.labels, f.seconds, r.seconds AS choosing FROM fit f "
+                "LEFT JOIN round r ON r.id = f.round + 1 WHERE f.round > ? ORDER BY f.round LIMIT 1",
+                (seen["fits"],),
+            ).fetchone()
+        if row is not None and (row["choosing"] is not None or status["step"] == "finished"):
+            seen["fits"] = row["round"]
+            chosen = "" if row["choosing"] is None else f" + {row['choosing']:.1f} s to choose the next batch"
+            text = f"Round {row['round']}          {row['labels']} labels: {row['seconds']:.1f} s to train{chosen}"
+            facts = {"labels": row["labels"], "train_seconds": row["seconds"], "choose_seconds": row["choosing"]}
+            say("round", text, round=row["round"], **facts)
         return until_done and bool(status["step"] == "finished" and run.is_finished())
 
     serve(run, host=host, port=port, ready=ready, watch=watch)

@@ -61,7 +61,7 @@ def regions(features: np.ndarray, labelled: np.ndarray, picks: np.ndarray) -> li
     """How an item lies to what is labelled: far from all of it, or typical of many others."""
     known = features[labelled]
     if len(known) == 0:
-        return ["covers a new region: nothing is labelled yet"] * len(picks)
+        return ["covers a new region: typical of a group of images without a label"] * len(picks)
     squared = (known**2).sum(axis=1)
 
     def nearest(rows: np.ndarray) -> np.ndarray:

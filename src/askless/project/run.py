@@ -335,7 +335,7 @@ class Run:
     def _choosing(self, report: Report) -> None:
         from askless.project import training
 
-        report("choosing", f"Choosing by {self.settings.strategy}", 0, 1)
+        report("choosing", "Choosing the next batch", 0, 1)
         begun = time.perf_counter()
         base = self.ground()
         with self.store.look() as db:
