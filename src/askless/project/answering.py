@@ -12,7 +12,7 @@ from typing import Any
 from askless.errors import AsklessError, InputError
 from askless.project.asking import Desk, take
 from askless.project.classes import note_action, shown_class, undo_class_event
-from askless.project.store import record
+from askless.project.store import once, record
 
 UNSURE = ("ambiguous", "quality", "other")
 FIELDS = (
@@ -68,6 +68,7 @@ def answer(
     suggested: dict[int, Suggested] | None = None,
 ) -> None:
     """Stores one answer to these items; all of them or, with an error, none. `change` alters own earlier answers."""
+    once(db, request_id, "label", "unsure", "change")
     if (given.label is None) == (given.unsure is None):
         raise InputError("an answer is either a class or a reason for being unsure; got both or neither")
     if given.label is not None:
@@ -109,6 +110,7 @@ def answer(
 
 def skip(db: sqlite3.Connection, desk: Desk, request_id: str, item: int, *, overlap: int) -> None:
     """The item goes to the end of the queue."""
+    once(db, request_id, "skip")
     check_lease(db, desk, item, overlap)
     seq, _ = record(db, request_id, "skip", desk.annotator, {"items": [item]}, item)
     db.execute("UPDATE task SET skips = skips + 1 WHERE item = ?", (item,))
@@ -164,6 +166,8 @@ def undo_answers(
     for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
         if again and before is None and not is_wanted(db, desk, item, overlap):
             raise ConflictError(f"item {item} was answered by somebody else in the meantime", item)
+        if again and not db.execute("SELECT 1 FROM task WHERE item = ?", (item,)).fetchone():
+            raise ConflictError(f"item {item} is not being asked any more", item)
         row = {**after, "seq": seq, "at": at} if again else before
         if row is None:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
@@ -171,6 +175,7 @@ def undo_answers(
             open_again.append(item)
         else:
             put_answer(db, item, desk.annotator, row, overlap)
+            db.execute("UPDATE class SET hidden = 0 WHERE id = ?", (row["class"],))  # its class may have been taken back
     if open_again:
         take(db, desk, open_again, first=True)
 

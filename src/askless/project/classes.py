@@ -5,7 +5,7 @@ import unicodedata
 from typing import Any, NamedTuple
 
 from askless.errors import InputError
-from askless.project.store import record
+from askless.project.store import once, record
 
 LONGEST = 100
 MOST = 1000
@@ -29,7 +29,14 @@ def is_shown(c: Class) -> bool:
 
 def final_class(db: sqlite3.Connection) -> dict[int, int]:
     """The class that each class stands for: itself, or the one it was merged into."""
-    return {c.id: c.id if c.merged_into is None else c.merged_into for c in all_classes(db)}
+    into = {c.id: c.merged_into for c in all_classes(db)}
+    final = {}
+    for number in into:
+        last = number
+        while (following := into[last]) is not None:
+            last = following
+        final[number] = last
+    return final
 
 
 def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> str:
@@ -49,6 +56,7 @@ def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> st
 
 def add_class(db: sqlite3.Connection, request_id: str, annotator: str, given: str) -> int:
     """A new class, after all others; one that was added and taken back comes back under its number."""
+    once(db, request_id, "class_add")
     gone = db.execute("SELECT id, name FROM class WHERE hidden AND merged_into IS NULL").fetchall()
     again = next((row["id"] for row in gone if row["name"].casefold() == given.strip().casefold()), None)
     name = check_name(db, given, but=again)
@@ -65,6 +73,7 @@ def add_class(db: sqlite3.Connection, request_id: str, annotator: str, given: st
 
 
 def rename_class(db: sqlite3.Connection, request_id: str, annotator: str, number: int, given: str) -> None:
+    once(db, request_id, "class_rename")
     c = shown_class(db, number)
     name = check_name(db, given, but=number)
     seq, _ = record(db, request_id, "class_rename", annotator, {"class": number, "before": c.name, "after": name})
@@ -74,6 +83,7 @@ def rename_class(db: sqlite3.Connection, request_id: str, annotator: str, number
 
 def merge_class(db: sqlite3.Connection, request_id: str, annotator: str, number: int, into: int) -> None:
     """All labels of one class, past and future, count as those of the other."""
+    once(db, request_id, "class_merge")
     shown_class(db, number), shown_class(db, into)
     if number == into:
         raise InputError("a class cannot be merged into itself; name another one")
@@ -96,7 +106,10 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
     """Takes a change of the classes back, or makes it again."""
     number = payload["class"]
     if kind == "class_add":
-        used = db.execute("SELECT count(*) FROM answer WHERE class = ?", (number,)).fetchone()[0]
+        used = db.execute(
+            "SELECT count(*) FROM answer WHERE class = ? OR class IN (SELECT id FROM class WHERE merged_into = ?)",
+            (number, number),
+        ).fetchone()[0]
         if used and not again:
             raise InputError(f"the class {payload['name']!r} has {used} labels by now; rename or merge it instead")
         db.execute("UPDATE class SET hidden = ? WHERE id = ?", (int(not again), number))
@@ -105,6 +118,8 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
         check_name(db, name, but=number)
         db.execute("UPDATE class SET name = ? WHERE id = ?", (name, number))
     else:
+        if again:
+            shown_class(db, number), shown_class(db, payload["into"])  # others may have merged them in the meantime
         for i in payload["moved"]:
             back = None if i == number else number
             db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (payload["into"] if again else back, i))

@@ -41,8 +41,9 @@ def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "
 
 
 def train_labels(db: sqlite3.Connection) -> dict[int, int]:
-    """item -> class of everything that may be trained on."""
-    return {a.item: a.label for a in agreed(db, ("train", "prior")) if a.label is not None}
+    """item -> class of everything that may be trained on: what was labelled before the run may be held out by the draw."""
+    held = {row["id"] for row in db.execute("SELECT id FROM item WHERE split <> 'pool'")}
+    return {a.item: a.label for a in agreed(db, ("train", "prior")) if a.label is not None and a.item not in held}
 
 
 def check_labels(db: sqlite3.Connection) -> dict[int, int]:

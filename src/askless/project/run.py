@@ -421,20 +421,21 @@ class Run:
 
     def set_budget(self, request_id: str, annotator: str, budget: int) -> None:
         """A larger or smaller budget; the share of check images stays, as far as there are any held out."""
+        if budget > len(self.paths):
+            raise InputError(f"the budget cannot exceed the {len(self.paths)} images of the run, got {budget}")
         with self.store.change() as db:
-            spent = db.execute(
-                "SELECT count(*) FROM task WHERE state = 'done' AND kind <> 'prior' OR kind = 'train'"
-            ).fetchone()[0]
-            if budget < spent:
-                raise InputError(f"the budget cannot be below the {spent} images that are labelled or chosen already")
-            if budget > len(self.paths):
-                raise InputError(f"the budget cannot exceed the {len(self.paths)} images of the run, got {budget}")
+            chosen = db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0]
+            measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND state = 'done'").fetchone()[0]
+            if budget < chosen + measured:
+                least = chosen + measured
+                raise InputError(f"the budget cannot be below the {least} images that are labelled or chosen already")
             old, check = facts.plan(db)
             record(db, request_id, "budget", annotator, {"before": old, "after": budget})
             wanted = draw_check(len(self.paths), budget, self.settings.check, self.settings.seed).check
-            grown = draw_more(db, max(0, wanted - check))
+            wanted = max(measured, min(wanted, budget - chosen))
+            check += draw_more(db, wanted - check) if wanted > check else -draw_fewer(db, check - wanted)
             set_meta(db, "budget", budget)
-            set_meta(db, "check", check + grown)
+            set_meta(db, "check", check)
 
     def train_now(self, request_id: str, annotator: str) -> int:
         """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were."""
@@ -504,6 +505,20 @@ def trainable(db: Any) -> bool:
 
 def last_event(db: Any) -> int:
     return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
+
+
+def draw_fewer(db: Any, n: int) -> int:
+    """Puts n open check images back into the reserve, the last of the draw first; how many there were."""
+    rows = db.execute(
+        "SELECT t.item FROM task t JOIN item i ON i.id = t.item WHERE t.kind = 'check' AND t.state = 'open' "
+        "AND t.answers = 0 ORDER BY i.place DESC LIMIT ?",
+        (n,),
+    ).fetchall()
+    for row in rows:
+        db.execute("DELETE FROM lease WHERE item = ?", (row["item"],))
+        db.execute("DELETE FROM task WHERE item = ?", (row["item"],))
+        db.execute("UPDATE item SET split = 'reserve' WHERE id = ?", (row["item"],))
+    return len(rows)
 
 
 def draw_more(db: Any, n: int) -> int:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from askless.errors import InputError
 from askless.project.schema import RunError, migrate
 
 BUSY_MS = 20_000
@@ -78,6 +79,7 @@ def connect(path: Path, sync: str) -> sqlite3.Connection:
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA synchronous = {sync}")
     db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA recursive_triggers = ON")  # so that INSERT OR REPLACE cannot remove an event either
     for suffix in ("-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
         if beside.exists():
@@ -107,13 +109,22 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
+def once(db: sqlite3.Connection, request_id: str, *kinds: str) -> None:
+    """RepeatedError where the request was stored before. To be called before anything is checked: what was possible when
+    the request first came need not be any more."""
+    before = db.execute("SELECT * FROM event WHERE request_id = ?", (request_id,)).fetchone()
+    if before is None:
+        return
+    if before["kind"] not in kinds:
+        raise InputError(f"expected a new request_id, got {request_id!r}, which was a {before['kind']}")
+    raise RepeatedError(before)
+
+
 def record(
     db: sqlite3.Connection, request_id: str, kind: str, annotator: str, payload: dict[str, Any], item: int | None = None
 ) -> tuple[int, str]:
     """Appends an event; its number and time. RepeatedError where the request was stored before."""
-    before = db.execute("SELECT * FROM event WHERE request_id = ?", (request_id,)).fetchone()
-    if before is not None:
-        raise RepeatedError(before)
+    once(db, request_id, kind)
     at = now()
     cursor = db.execute(
         "INSERT INTO event (request_id, kind, annotator, item, payload, at) VALUES (?, ?, ?, ?, ?, ?)",

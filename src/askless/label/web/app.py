@@ -223,7 +223,7 @@ def create_app(
 
 def worker_status(folder: Path) -> dict[str, Any]:
     """What the worker said last, complete."""
-    empty = {"step": "stopped", "text": "", "done": 0, "total": 0, "seconds_left": None, "problem": None}
+    empty = {"step": "stopped", "text": "", "done": 0, "total": 0, "seconds_left": None, "problem": None, "pid": 0}
     return {**empty, **{k: v for k, v in read_status(folder).items() if k in empty}}
 
 

@@ -20,7 +20,7 @@
 import { get, post } from "./api.js";
 import { $, $$, announce, fillWords, make, setText, toast } from "./dom.js";
 import { askName, showKeys } from "./dialogs.js";
-import { clock } from "./format.js";
+import { clock, isKnown } from "./format.js";
 import { createGrid } from "./grid.js";
 import * as kept from "./kept.js";
 import * as keys from "./keys.js";
@@ -30,7 +30,7 @@ import { createProgress } from "./progress.js";
 import { createReview } from "./review.js";
 import { createSide } from "./side.js";
 import { createSingle } from "./single.js";
-import { store, subscribe, update } from "./store.js";
+import { allClasses, store, subscribe, update } from "./store.js";
 import * as waiting from "./waiting.js";
 import { refused } from "./work.js";
 import { language, words } from "./words.js";
@@ -83,7 +83,9 @@ function drawSaved(state) {
   troubles.save = state.state === "failed" ? state : null;
   if (state.state === "saved") troubles.server = null;
   drawTrouble();
-  if (state.state === "failed" && before !== "failed") announce(state.error.status === 507 ? words.diskFull : words.notSaved, true);
+  if (state.state === "failed" && before !== "failed") {
+    announce(state.error.status === 507 ? words.diskFull : words.notSaved, true);
+  }
 }
 
 setInterval(() => troubles.save && drawTrouble(), 1000); // counts down to the next try
@@ -101,7 +103,8 @@ function drawHeader() {
   bar.value = progress.spent;
   bar.setAttribute("aria-label", words.spentLabel(progress.spent, progress.budget));
   const { batch, check } = progress;
-  setText($("#batch"), batch ? words.batch(batch.round, batch.done, batch.size) : check.planned ? words.checkOnly(check.done, check.planned) : "");
+  const checks = check.planned ? words.checkOnly(check.done, check.planned) : "";
+  setText($("#batch"), batch ? words.batch(batch.round, batch.done, batch.size) : checks);
   setText($("#person"), (store.annotator && store.annotator.name) || words.menuNoName);
   if (!document.hidden) document.title = words.titleOf(run.name, progress.spent, progress.budget);
 }
@@ -113,7 +116,7 @@ function drawWorker() {
   const parts = [model ? words.modelOf(model.labels, model.round) : words.modelNone];
   if (worker.problem) parts.push(words.workerFailed(worker.problem));
   else parts.push(worker.text || words.steps[worker.step] || "");
-  if (busy && worker.seconds_left !== null && worker.seconds_left !== undefined) parts.push(words.left(clock(worker.seconds_left)));
+  if (busy && isKnown(worker.seconds_left)) parts.push(words.left(clock(worker.seconds_left)));
   setText($("#worker-text"), parts.filter(Boolean).join(" "));
   $("#worker").dataset.step = worker.step;
   $("#worker").classList.toggle("problem", Boolean(worker.problem));
@@ -254,10 +257,12 @@ function setUpMenu() {
 function fillReasons() {
   const reasons = Object.keys(words.reasons);
   $("#unsure-reasons").replaceChildren(...reasons.map((reason, place) => make("button", {
-    type: "button", class: "class", data: { reason }, "aria-label": words.withKey(words.reasons[reason], String(place + 1)),
+    type: "button", class: "class", data: { reason },
+    "aria-label": words.withKey(words.reasons[reason], String(place + 1)),
   }, make("kbd", { text: String(place + 1) }), make("span", { class: "name", text: words.reasons[reason] }),
   make("span", { class: "faint", text: words.reasonHelp[reason] }))));
-  $("#suggestions").append(...Object.entries(words.suggestionKinds).map(([kind, text]) => make("label", { class: "radio" },
+  const kinds = Object.entries(words.suggestionKinds);
+  $("#suggestions").append(...kinds.map(([kind, text]) => make("label", { class: "radio" },
     make("input", { type: "radio", name: "suggestions", value: kind }), make("span", { text }))));
 }
 
@@ -295,7 +300,8 @@ async function start() {
   let suggestions = "";
   subscribe((part) => {
     if (part.progress || part.run) {
-      const picture = JSON.stringify([store.run && store.run.keys, (store.progress || { classes: [] }).classes.map((one) => [one.id, one.name, one.key, one.hidden])]);
+      const classes = allClasses().map((one) => [one.id, one.name, one.key, one.hidden]);
+      const picture = JSON.stringify([store.run && store.run.keys, classes]);
       if (picture !== keyPicture) {
         keyPicture = picture;
         keys.rebuild();
@@ -346,7 +352,9 @@ async function start() {
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden) poll();
   });
-  document.addEventListener("fullscreenchange", () => document.body.classList.toggle("full", Boolean(document.fullscreenElement)));
+  document.addEventListener("fullscreenchange", () => {
+    document.body.classList.toggle("full", Boolean(document.fullscreenElement));
+  });
   for (const type of ["pointerdown", "keydown", "wheel"]) {
     document.addEventListener(type, () => (lastInput = Date.now()), { passive: true, capture: true });
   }

@@ -1,6 +1,6 @@
 // The curve of check accuracy: one point per round with its Wilson interval, drawn as SVG.
 
-import { percent } from "./format.js";
+import { count, isKnown, percent } from "./format.js";
 import { svg } from "./marks.js";
 import { words } from "./words.js";
 
@@ -17,7 +17,7 @@ function ticks(most) {
 
 /** The picture of points {labels, accuracy, low, high, n}. */
 export function drawCurve(points) {
-  const known = points.filter((point) => point.accuracy !== null && point.accuracy !== undefined);
+  const known = points.filter((point) => isKnown(point.accuracy));
   const most = Math.max(10, ...known.map((point) => point.labels)) * 1.06;
   const lowest = Math.min(...known.map((point) => point.low));
   const floor = lowest > 0.55 ? 0.5 : 0; // the axis says where it begins
@@ -25,27 +25,30 @@ export function drawCurve(points) {
   const y = (share) => HEIGHT - BOTTOM - ((share - floor) / (1 - floor)) * (HEIGHT - TOP - BOTTOM);
   const said = known.map((point) =>
     words.curvePoint(point.labels, percent(point.accuracy), percent(point.low), percent(point.high), point.n));
+  const label = (text, at, anchor) => svg("text", { class: "tick", x: at[0], y: at[1], "text-anchor": anchor }, text);
+  const join = (list) => list.map(([px, py]) => `${px},${py}`).join(" ");
   const picture = svg("svg", {
     id: "curve", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": words.curveAlt(said), focusable: "false",
   });
   const rows = floor ? [0.5, 0.6, 0.7, 0.8, 0.9, 1] : [0, 0.25, 0.5, 0.75, 1];
   for (const share of rows) {
     picture.append(svg("line", { class: "grid-line", x1: LEFT, x2: WIDTH - RIGHT, y1: y(share), y2: y(share) }));
-    picture.append(svg("text", { class: "tick", x: LEFT - 8, y: y(share) + 4, "text-anchor": "end" }, percent(share)));
+    picture.append(label(percent(share), [LEFT - 8, y(share) + 4], "end"));
   }
-  for (const labels of ticks(most)) {
-    picture.append(svg("text", { class: "tick", x: x(labels), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle" }, String(labels)));
-  }
-  picture.append(svg("text", { class: "tick", x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 6, "text-anchor": "middle" }, words.curveX));
-  const band = [...known.map((p) => `${x(p.labels)},${y(p.high)}`), ...[...known].reverse().map((p) => `${x(p.labels)},${y(p.low)}`)];
+  for (const labels of ticks(most)) picture.append(label(count(labels), [x(labels), HEIGHT - BOTTOM + 18], "middle"));
+  picture.append(label(words.curveX, [(LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6], "middle"));
   if (known.length > 1) {
-    picture.append(svg("polygon", { class: "band", points: band.join(" ") }));
-    picture.append(svg("polyline", { class: "curve-line", points: known.map((p) => `${x(p.labels)},${y(p.accuracy)}`).join(" ") }));
+    const upper = known.map((point) => [x(point.labels), y(point.high)]);
+    const lower = known.map((point) => [x(point.labels), y(point.low)]);
+    const middle = known.map((point) => [x(point.labels), y(point.accuracy)]);
+    picture.append(svg("polygon", { class: "band", points: join([...upper, ...lower.reverse()]) }));
+    picture.append(svg("polyline", { class: "curve-line", points: join(middle) }));
   }
   known.forEach((point, place) => {
     const [at, low, high] = [x(point.labels), y(point.low), y(point.high)];
     const group = svg("g", { class: "point" }, svg("title", {}, said[place]));
-    group.append(svg("path", { class: "whisker", d: `M${at} ${low}V${high}M${at - 5} ${low}h10M${at - 5} ${high}h10` }));
+    const whisker = `M${at} ${low}V${high}M${at - 5} ${low}h10M${at - 5} ${high}h10`;
+    group.append(svg("path", { class: "whisker", d: whisker }));
     group.append(svg("circle", { class: "dot", cx: at, cy: y(point.accuracy), r: 5 }));
     picture.append(group);
   });

@@ -1,7 +1,7 @@
 // The dialogs. Each opens a <dialog> of index.html and gives back a promise of what was chosen, null when cancelled.
 
 import { imageAddress } from "./api.js";
-import { $, $$, announce, make, setText } from "./dom.js";
+import { $, $$, announce, make, named, setText } from "./dom.js";
 import * as keys from "./keys.js";
 import { mark } from "./marks.js";
 import { className, openClasses, store } from "./store.js";
@@ -94,7 +94,7 @@ export function findClass(seed = "") {
       place = Math.min(place, Math.max(0, found.length - 1));
       list.replaceChildren(...found.map((one, at) => make("li", {
         id: `find-${one.id}`, role: "option", "aria-selected": String(at === place), onclick: () => finish(one.id),
-      }, mark(one.id), make("span", { class: "name", text: one.name }), make("kbd", { text: keys.shown(keys.classKey(one)) }))));
+      }, mark(one.id), named(one.name), make("kbd", { text: keys.shown(keys.classKey(one)) }))));
       setText($("#find-count"), found.length ? words.findCount(found.length) : words.findNone);
       input.setAttribute("aria-activedescendant", found[place] ? `find-${found[place].id}` : "");
       const chosen = $("[aria-selected=true]", list);
@@ -187,10 +187,11 @@ export function askChange(answer) {
       ...openClasses().map((one) => make("button", {
         type: "button", class: "class", "aria-label": words.classButton(one.name, keys.shown(keys.classKey(one))),
         "aria-pressed": String(answer.class === one.id), onclick: () => finish({ class: one.id }),
-      }, make("kbd", { text: keys.short(keys.classKey(one)) }), mark(one.id), make("span", { class: "name", text: one.name }))),
+      }, make("kbd", { text: keys.short(keys.classKey(one)) }), mark(one.id), named(one.name))),
       ...REASONS.map((reason) => make("button", {
-        type: "button", class: "class", "aria-pressed": String(answer.unsure === reason), onclick: () => finish({ unsure: reason }),
-      }, make("span", { class: "name", text: words.unsureOf(words.reasons[reason]) }))),
+        type: "button", class: "class", "aria-pressed": String(answer.unsure === reason),
+        onclick: () => finish({ unsure: reason }),
+      }, named(words.unsureOf(words.reasons[reason])))),
     );
     on(dialog, "keydown", (event) => {
       if (event.repeat || keys.shortcutsOff()) return;
@@ -251,7 +252,8 @@ export function showKeys(changed) {
     }));
     for (const part of ["do", "look"]) {
       const rows = keys.ACTIONS.filter((one) => one.part === part);
-      $(`#help-${part}`).replaceChildren(...rows.map((one) => row(one.id, words.actions[one.id], keys.actionKeys(one.id))));
+      const drawn = rows.map((one) => row(one.id, words.actions[one.id], keys.actionKeys(one.id)));
+      $(`#help-${part}`).replaceChildren(...drawn);
     }
     $("#help-grid").replaceChildren(...words.helpGridRows.map(([key, what]) => make("tr", {},
       make("th", { scope: "row", text: what }), make("td", {}, make("kbd", { text: key })))));

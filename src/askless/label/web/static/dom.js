@@ -20,6 +20,9 @@ export function make(tag, props = {}, ...children) {
   return element;
 }
 
+/** The name of a class or an answer, as text. */
+export const named = (text) => make("span", { class: "name", text });
+
 /** Set a text only when it changed, so that a screen reader and the layout are left in peace. */
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;
@@ -27,10 +30,13 @@ export function setText(element, text) {
 
 /** Fill the texts of index.html: data-word is the text, data-word-label the accessible name, and so on. */
 export function fillWords(root = document) {
-  for (const element of $$("[data-word]", root)) element.textContent = words[element.dataset.word];
-  for (const element of $$("[data-word-label]", root)) element.setAttribute("aria-label", words[element.dataset.wordLabel]);
-  for (const element of $$("[data-word-title]", root)) element.title = words[element.dataset.wordTitle];
-  for (const element of $$("[data-word-placeholder]", root)) element.placeholder = words[element.dataset.wordPlaceholder];
+  const each = (name, fill) => {
+    for (const element of $$(`[data-${name}]`, root)) fill(element, words[element.getAttribute(`data-${name}`)]);
+  };
+  each("word", (element, text) => (element.textContent = text));
+  each("word-label", (element, text) => element.setAttribute("aria-label", text));
+  each("word-title", (element, text) => (element.title = text));
+  each("word-placeholder", (element, text) => (element.placeholder = text));
 }
 
 let said = { text: "", at: -Infinity };

@@ -5,8 +5,12 @@ import { language } from "./words.js";
 const whole = new Intl.NumberFormat(language, { maximumFractionDigits: 0 });
 const tenth = new Intl.NumberFormat(language, { maximumFractionDigits: 1 });
 const hundredth = new Intl.NumberFormat(language, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
-const hour = new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const time = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+const hour = new Intl.DateTimeFormat(language, time);
+const day = new Intl.DateTimeFormat(language, { day: "numeric", month: "short", ...time });
+
+/** Not null and not missing. */
+export const isKnown = (value) => value !== null && value !== undefined;
 
 export const count = (value) => whole.format(value);
 export const oneDigit = (value) => tenth.format(value);

@@ -2,7 +2,7 @@
 // the pointer; without that, the image in focus. One such action is one step of undo.
 
 import { imageAddress, post } from "./api.js";
-import { $, $$, announce, make, setText, toast } from "./dom.js";
+import { $, $$, announce, make, named, setText, toast } from "./dom.js";
 import { answerText, askReason, confirm, findClass, look } from "./dialogs.js";
 import { shortName } from "./format.js";
 import * as kept from "./kept.js";
@@ -106,8 +106,8 @@ export function createGrid(side, trouble) {
     const labelled = tile.answer && !tile.answer.unsure;
     one.dataset.mark = labelled ? String(colourOf(tile.answer.class)) : "";
     const tag = $(".tag", one);
-    tag.replaceChildren(...(labelled ? [mark(tile.answer.class)] : []),
-      ...(answer ? [make("span", { class: "name", text: labelled ? className(tile.answer.class) : words.unsureShort })] : []));
+    if (labelled) tag.replaceChildren(mark(tile.answer.class), named(className(tile.answer.class)));
+    else tag.replaceChildren(...(answer ? [named(words.unsureShort)] : []));
   }
 
   function drawBar() {
@@ -184,7 +184,9 @@ export function createGrid(side, trouble) {
     if (!active || !to.length || performance.now() - answeredAt < DEBOUNCE) return;
     if (outbox.isFailing() || outbox.pending() > 1) return toast(words.gridWait);
     const what = choice.unsure ? words.unsureOf(words.reasons[choice.unsure]) : className(choice.class);
-    if (to.length > MANY && !(await confirm(words.confirmTitle(to.length), words.confirmText(to.length, what), words.confirmYes(what)))) return;
+    const many = to.length;
+    const ask = () => confirm(words.confirmTitle(many), words.confirmText(many, what), words.confirmYes(what));
+    if (many > MANY && !(await ask())) return;
     answeredAt = performance.now();
     if (!choice.unsure) side.flash(choice.class);
     const each = (performance.now() - since) / 1000 / to.length; // the time since the last action, shared out
@@ -209,7 +211,7 @@ export function createGrid(side, trouble) {
     taken.clear();
   }
 
-  const plain = ({ answer, ...item }) => item; // eslint-disable-line no-unused-vars
+  const plain = (tile) => ({ id: tile.id, name: tile.name });
 
   /** After an answer, the focus goes to the next open image; at the end, to the button for more. */
   function advance(answered) {
@@ -254,10 +256,9 @@ export function createGrid(side, trouble) {
       selectAll();
       return true;
     }
-    if (control || event.altKey || !event.target.closest("#grid, body") || event.target.closest("button, summary, nav")) return false;
+    const on = !(event.target instanceof Element) || event.target.closest("#grid") || event.target === document.body;
+    if (control || event.altKey || !on) return false;
     const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns(), ArrowDown: columns() };
-    const on = event.target.closest("#grid") || event.target === document.body;
-    if (!on) return false;
     if (steps[event.key]) {
       const to = focus + steps[event.key];
       if (to >= 0 && to < tiles.length) moveTo(to, { select: event.shiftKey });

@@ -1,5 +1,5 @@
 // Which key does what. Digits go by event.code, so that the number pad and an AZERTY top row work; letters and signs go
-// by what is printed on them. Classes' own keys come before those of actions; what a person remapped comes first of all.
+// by what is printed on them. Keys of classes come before those of actions, and what a person remapped before both.
 
 import * as kept from "./kept.js";
 import { openClasses, store } from "./store.js";
@@ -25,7 +25,9 @@ export const ACTIONS = [
   { id: "help", keys: ["?"], part: "look" },
 ];
 
-const FIXED = new Set(["Escape", "Tab", "Enter", " ", "ArrowUp", "ArrowDown", "Shift", "Control", "Alt", "Meta", "Home", "End"]);
+const HELD = ["Shift", "Control", "Alt", "Meta"];
+const FIXED = new Set(["Escape", "Tab", "Enter", " ", "ArrowUp", "ArrowDown", "Home", "End", ...HELD]);
+const BOXES = "input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true]";
 const NUMPAD = { NumpadAdd: "+", NumpadSubtract: "-", NumpadDivide: "/" };
 export const DEBOUNCE = 120; // ms; the same key again within this time is one press
 
@@ -136,10 +138,7 @@ function nameOf(target) {
   return one ? one.name : target;
 }
 
-function typing(element) {
-  return Boolean(element && element.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable=true]"));
-}
-
+const typing = (element) => Boolean(element && element.closest(BOXES));
 const pressesItself = (element) => Boolean(element && element.closest("button, a, summary, [role=option], input"));
 
 /** The action of a key, or "" when it means nothing here. */

@@ -3,7 +3,7 @@
 import { get, imageAddress } from "./api.js";
 import { $, announce, make, setText } from "./dom.js";
 import { count } from "./format.js";
-import { colourValue, mark, shapeOf } from "./marks.js";
+import { colourOf, colourValue, mark, shapeOf } from "./marks.js";
 import { className, openClasses, store } from "./store.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
@@ -60,7 +60,8 @@ export function createMap(trouble) {
       cells.get(cell).push(id);
     });
     const current = new Set(data.current);
-    special = data.points.map((_, id) => id).filter((id) => data.points[id] && (data.labels[id] >= 0 || current.has(id)));
+    const marked = (id) => data.labels[id] >= 0 || current.has(id);
+    special = [...data.points.keys()].filter((id) => data.points[id] && marked(id));
     at = -1;
   }
 
@@ -75,7 +76,9 @@ export function createMap(trouble) {
     if (!has) return;
     const known = data.points.filter(Boolean).length;
     const counts = new Map();
-    for (const id of special) if (data.labels[id] >= 0) counts.set(data.labels[id], (counts.get(data.labels[id]) || 0) + 1);
+    for (const label of special.map((id) => data.labels[id])) {
+      if (label >= 0) counts.set(label, (counts.get(label) || 0) + 1);
+    }
     const labelled = [...counts.values()].reduce((sum, each) => sum + each, 0);
     canvas.setAttribute("aria-label", words.mapAlt(known, labelled, data.current.length));
     const classes = openClasses();
@@ -84,17 +87,21 @@ export function createMap(trouble) {
       make("li", {}, make("span", { class: "key-dot" }), make("span", { text: words.mapUnlabelled })),
       make("li", {}, make("span", { class: "key-ring" }), make("span", { text: words.mapCurrent })));
     const rows = [
-      ...classes.map((one) => [one.name, counts.get(one.id) || 0]), [words.mapUnlabelled, known - labelled], [words.mapCurrent, data.current.length],
+      ...classes.map((one) => [one.name, counts.get(one.id) || 0]),
+      [words.mapUnlabelled, known - labelled], [words.mapCurrent, data.current.length],
     ];
-    $("#map-table thead").replaceChildren(make("tr", {}, ...words.mapHead.map((text) => make("th", { scope: "col", text }))));
-    $("#map-table tbody").replaceChildren(...rows.map(([what, many]) => make("tr", {}, make("th", { scope: "row", text: what }), make("td", { text: count(many) }))));
+    const head = words.mapHead.map((text) => make("th", { scope: "col", text }));
+    $("#map-table thead").replaceChildren(make("tr", {}, ...head));
+    $("#map-table tbody").replaceChildren(...rows.map(([what, many]) =>
+      make("tr", {}, make("th", { scope: "row", text: what }), make("td", { text: count(many) }))));
   }
 
   // From map to canvas (CSS pixels). The map keeps its proportions; y grows upwards.
   function place([x, y]) {
-    const side = Math.min(canvas.clientWidth, canvas.clientHeight) * (1 - 2 * EDGE) * view.scale;
-    return [canvas.clientWidth / 2 + view.x + (x - 0.5) * stretch() * side, canvas.clientHeight / 2 + view.y - (y - 0.5) * side];
+    const [left, top] = [canvas.clientWidth / 2 + view.x, canvas.clientHeight / 2 + view.y];
+    return [left + (x - 0.5) * stretch() * side(), top - (y - 0.5) * side()];
   }
+  const side = () => Math.min(canvas.clientWidth, canvas.clientHeight) * (1 - 2 * EDGE) * view.scale;
   const stretch = () => Math.min(1.6, Math.max(1, canvas.clientWidth / Math.max(1, canvas.clientHeight)));
 
   function draw() {
@@ -104,8 +111,7 @@ export function createMap(trouble) {
     canvas.height = Math.round(canvas.clientHeight * ratio);
     const pen = canvas.getContext("2d");
     pen.scale(ratio, ratio);
-    const style = getComputedStyle(document.documentElement);
-    const [dot, back, ring] = ["--map-dot", "--panel", "--text"].map((name) => style.getPropertyValue(name).trim());
+    const [dot, back, ring] = ["--map-dot", "--panel", "--text"].map(colourValue);
     const small = data.points.length > 5000 ? 1.3 : 2;
     pen.fillStyle = dot;
     data.points.forEach((point, id) => {
@@ -119,7 +125,7 @@ export function createMap(trouble) {
       const label = data.labels[id];
       if (label < 0) continue;
       if (!colours.has(label)) {
-        colours.set(label, colourValue(label));
+        colours.set(label, colourValue(`--mark-${colourOf(label)}`));
         shapes.set(label, new Path2D(shapeOf(label)));
       }
       const [x, y] = place(data.points[id]);
@@ -150,10 +156,9 @@ export function createMap(trouble) {
 
   /** The nearest dot to a place on the canvas, or null. */
   function nearest(px, py) {
-    const side = Math.min(canvas.clientWidth, canvas.clientHeight) * (1 - 2 * EDGE) * view.scale;
-    const x = (px - canvas.clientWidth / 2 - view.x) / side / stretch() + 0.5;
-    const y = 0.5 - (py - canvas.clientHeight / 2 - view.y) / side;
-    const reach = REACH / side;
+    const x = (px - canvas.clientWidth / 2 - view.x) / side() / stretch() + 0.5;
+    const y = 0.5 - (py - canvas.clientHeight / 2 - view.y) / side();
+    const reach = REACH / side();
     let best = null;
     let least = REACH;
     for (let i = column(x - reach); i <= column(x + reach); i++) {
@@ -181,7 +186,8 @@ export function createMap(trouble) {
     box.hidden = id === null;
     if (id !== null) {
       const [x, y] = place(data.points[id]);
-      box.replaceChildren(make("img", { src: imageAddress(id, "thumb"), alt: "" }), make("span", { text: pointText(id) }));
+      const image = make("img", { src: imageAddress(id, "thumb"), alt: "" });
+      box.replaceChildren(image, make("span", { text: pointText(id) }));
       box.style.left = `${Math.min(Math.max(x, 90), canvas.clientWidth - 90)}px`;
       box.style.top = `${y < canvas.clientHeight / 2 ? y + 16 : y - 16}px`;
       box.classList.toggle("above", y >= canvas.clientHeight / 2);
@@ -221,14 +227,16 @@ export function createMap(trouble) {
   canvas.addEventListener("wheel", (event) => {
     if (!data) return;
     event.preventDefault();
-    zoom(Math.exp(-event.deltaY * 0.0018), event.offsetX - canvas.clientWidth / 2, event.offsetY - canvas.clientHeight / 2);
+    const [px, py] = [event.offsetX - canvas.clientWidth / 2, event.offsetY - canvas.clientHeight / 2];
+    zoom(Math.exp(-event.deltaY * 0.0018), px, py);
   }, { passive: false });
   canvas.addEventListener("blur", () => tip(null));
 
   function zoom(by, px = 0, py = 0) {
     const scale = Math.min(40, Math.max(1, view.scale * by));
     const factor = scale / view.scale;
-    view = scale === 1 ? { scale: 1, x: 0, y: 0 } : { scale, x: px - (px - view.x) * factor, y: py - (py - view.y) * factor };
+    view = { scale, x: px - (px - view.x) * factor, y: py - (py - view.y) * factor };
+    if (scale === 1) view = { scale, x: 0, y: 0 };
     tip(null);
     draw();
   }

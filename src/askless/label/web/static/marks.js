@@ -15,7 +15,9 @@ const SHAPES = [
 /** The parts are coprime, so that 56 classes differ. */
 export const colourOf = (id) => id % COLOURS;
 export const shapeOf = (id) => SHAPES[id % SHAPES.length];
-export const colourValue = (id) => getComputedStyle(document.documentElement).getPropertyValue(`--mark-${colourOf(id)}`).trim();
+
+/** A colour of style.css as the canvas takes it: "--mark-0". */
+export const colourValue = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS(NAMESPACE, tag);
@@ -26,6 +28,6 @@ export function svg(tag, attributes = {}, ...children) {
 
 /** The mark of a class as a small picture; it says nothing aloud, the name stands next to it. */
 export function mark(id) {
-  return svg("svg", { viewBox: "0 0 10 10", class: `mark mark-${colourOf(id)}`, "aria-hidden": "true", focusable: "false" },
-    svg("path", { d: shapeOf(id) }));
+  const look = { viewBox: "0 0 10 10", class: `mark mark-${colourOf(id)}`, "aria-hidden": "true", focusable: "false" };
+  return svg("svg", look, svg("path", { d: shapeOf(id) }));
 }

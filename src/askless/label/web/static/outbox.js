@@ -40,9 +40,10 @@ export function takeUp(run, tab) {
 /** Send `body` to `path`; resolves with the reply once it is saved, rejects when the server refuses it for good. */
 export function submit(path, body, tab = "") {
   const request_id = newId();
-  const entry = { name: `pending.${request_id}`, path, body: { request_id, ...body }, run: runName, tab, at: Date.now() };
-  kept.write(entry.name, { path, body: entry.body, run: runName, tab, at: entry.at });
-  return enqueue(entry);
+  const entry = { path, body: { request_id, ...body }, run: runName, tab, at: Date.now() };
+  const name = `pending.${request_id}`;
+  kept.write(name, entry);
+  return enqueue({ name, ...entry });
 }
 
 function enqueue(entry) {

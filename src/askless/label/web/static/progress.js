@@ -1,12 +1,12 @@
 // How far it is and whether to stop: budget, honest accuracy, advice, classes, data problems, and the actions.
 
 import { get } from "./api.js";
-import { $, $$, make, setText } from "./dom.js";
+import { $, $$, make, named, setText } from "./dom.js";
 import { askMerge, askRename, confirm } from "./dialogs.js";
 import { drawCurve } from "./curve.js";
-import { clock, count, oneDigit, percent, twoDigits } from "./format.js";
+import { clock, count, isKnown, oneDigit, percent, twoDigits } from "./format.js";
 import * as keys from "./keys.js";
-import { mark } from "./marks.js";
+import { colourOf, mark } from "./marks.js";
 import { classOf, className, openClasses, store, update } from "./store.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
@@ -65,9 +65,10 @@ export function createProgress(trouble) {
   function drawMeasure(measure) {
     $("#measure").classList.toggle("none", !measure);
     setText($("#measure-value"), measure ? percent(measure.accuracy) : words.progressNot);
-    setText($("#measure-interval"), measure ? words.progressInterval(percent(measure.low), percent(measure.high), measure.n) : "");
-    const never = store.run.check_share === 0;
-    setText($("#measure-text"), measure ? words.progressCorrect(measure.correct, measure.n) : never ? words.progressNever : words.progressNotText);
+    const not = store.run.check_share === 0 ? words.progressNever : words.progressNotText;
+    const { low, high, n, correct } = measure || {};
+    setText($("#measure-interval"), measure ? words.progressInterval(percent(low), percent(high), n) : "");
+    setText($("#measure-text"), measure ? words.progressCorrect(correct, n) : not);
     drawRange(measure);
   }
 
@@ -85,41 +86,41 @@ export function createProgress(trouble) {
     setText($("#budget-used"), words.progressUsed(spent, budget));
     $("#budget-bar").max = Math.max(budget, 1);
     $("#budget-bar").value = spent;
-    const minutes = rate && rate.minutes_left_in_batch;
-    const left = minutes === null || minutes === undefined ? "" : minutes < 1 ? words.underMinute : words.minutes(oneDigit(minutes));
+    const minutes = rate ? rate.minutes_left_in_batch : null;
+    const left = minutes < 1 ? words.underMinute : words.minutes(oneDigit(minutes));
     $("#budget-lines").replaceChildren(...lines([
       words.progressTrain(train.done, train.planned),
       check.planned ? words.progressCheck(check.done, check.planned) : "",
       rate ? words.progressRate(oneDigit(rate.per_minute)) : words.progressNoRate,
-      left && words.progressBatchLeft(left),
+      isKnown(minutes) ? words.progressBatchLeft(left) : "",
     ]));
     if (!$("#budget-input").value) $("#budget-input").value = budget;
   }
 
   function drawRounds(curve) {
-    const measured = curve.filter((point) => point.accuracy !== null && point.accuracy !== undefined && point.n > 0);
+    const measured = curve.filter((point) => isKnown(point.accuracy) && point.n > 0);
     $("#curve-empty").hidden = measured.length > 0;
     const picture = measured.length ? drawCurve(measured) : make("div", { id: "curve" });
     $("#curve").replaceWith(picture);
     setText($("#curve-note"), measured.length ? words.curveNote(measured[measured.length - 1].n) : "");
     $("#rounds").hidden = curve.length === 0;
     fillHead($("#rounds thead"), words.roundsHead);
-    const or = (value, format) => (value === null || value === undefined ? "–" : format(value));
+    const or = (value, format) => (isKnown(value) ? format(value) : "–");
     $("#rounds tbody").replaceChildren(...curve.map((point) => make("tr", {}, ...[
       count(point.round), count(point.labels), or(point.accuracy, percent),
-      or(point.low, (low) => `${percent(low)} – ${percent(point.high)}`), or(point.n, count), or(point.change, percent),
-      or(point.margin, twoDigits), or(point.seconds, clock),
+      or(point.low, (low) => `${percent(low)} – ${percent(point.high)}`), or(point.n, count),
+      or(point.change, percent), or(point.margin, twoDigits), or(point.seconds, clock),
     ].map((text) => make("td", { text })))));
     const last = curve[curve.length - 1];
-    const changed = last && last.change !== null && last.change !== undefined;
     $("#pool-lines").replaceChildren(...lines([
-      changed ? words.progressChanged(percent(last.change)) : words.progressNoChange,
-      last && last.margin !== null && last.margin !== undefined ? words.progressMargin(twoDigits(last.margin)) : "",
+      last && isKnown(last.change) ? words.progressChanged(percent(last.change)) : words.progressNoChange,
+      last && isKnown(last.margin) ? words.progressMargin(twoDigits(last.margin)) : "",
     ]));
   }
 
   function fillHead(head, texts) {
-    head.replaceChildren(make("tr", {}, ...texts.map((text) => (text ? make("th", { scope: "col", text }) : make("td")))));
+    const cells = texts.map((text) => (text ? make("th", { scope: "col", text }) : make("td")));
+    head.replaceChildren(make("tr", {}, ...cells));
   }
 
   function drawClasses(mix) {
@@ -129,30 +130,36 @@ export function createProgress(trouble) {
     const focused = document.activeElement?.dataset.do;
     $("#class-table tbody").replaceChildren(...open.map((one) => {
       const share = mix.find((each) => each.class === one.id);
-      const bar = make("span", { class: `bar mark-${one.id % 8}` });
+      const bar = make("span", { class: `bar mark-${colourOf(one.id)}` });
+      const number = make("span", { class: "number", text: count(one.count) });
       bar.style.width = `${(100 * one.count) / most}%`;
       return make("tr", {},
-        make("th", { scope: "row" }, mark(one.id), make("span", { class: "name", text: one.name })),
+        make("th", { scope: "row" }, mark(one.id), named(one.name)),
         make("td", {}, make("kbd", { text: keys.shown(keys.classKey(one)) })),
-        make("td", { class: "counted" }, make("span", { class: "number", text: count(one.count) }), make("span", { class: "track" }, bar)),
+        make("td", { class: "counted" }, number, make("span", { class: "track" }, bar)),
         make("td", { text: share ? percent(share.share) : "–" }),
         make("td", { class: "buttons" },
-          make("button", { type: "button", class: "small", text: words.rename, "aria-label": `${words.rename}: ${one.name}`, data: { do: `rename-${one.id}` }, onclick: () => rename(one.id) }),
-          open.length > 1 ? make("button", { type: "button", class: "small", text: words.merge, "aria-label": `${words.merge}: ${one.name}`, data: { do: `merge-${one.id}` }, onclick: () => merge(one.id) }) : null));
+          classButton(words.rename, one, `rename-${one.id}`, () => rename(one.id)),
+          open.length > 1 ? classButton(words.merge, one, `merge-${one.id}`, () => merge(one.id)) : null));
     }));
     if (focused) $(`[data-do="${focused}"]`)?.focus();
   }
 
+  const classButton = (text, one, name, onclick) => make("button", {
+    type: "button", class: "small", text, "aria-label": `${text}: ${one.name}`, data: { do: name }, onclick,
+  });
+
   function drawData(skipped) {
     const found = Object.entries(words.dataProblems).filter(([name]) => skipped[name] > 0);
-    $("#data-lines").replaceChildren(...lines(found.length ? found.map(([name, text]) => text(skipped[name])) : [words.dataNone]));
+    const said = found.map(([name, text]) => text(skipped[name]));
+    $("#data-lines").replaceChildren(...lines(said.length ? said : [words.dataNone]));
     $("#data-see").hidden = found.length === 0;
   }
 
   function drawPeople(people) {
-    const named = people.map((one) => (typeof one === "string" ? one : words.peopleOf(one.name || one.annotator || "", one.count ?? one.answers ?? 0)));
-    $("#people").hidden = named.length < 2;
-    $("#people-lines").replaceChildren(...lines(named));
+    const who = (one) => words.peopleOf(one.name || one.annotator || "", one.count ?? one.answers ?? one.labels ?? 0);
+    $("#people").hidden = people.length < 2;
+    $("#people-lines").replaceChildren(...lines(people.map((one) => (typeof one === "string" ? one : who(one)))));
   }
 
   async function rename(id) {
@@ -183,7 +190,8 @@ export function createProgress(trouble) {
   for (const input of $$("#suggestions input")) {
     input.addEventListener("change", async () => {
       const suggestions = input.value;
-      if (await work.change("/api/settings", { suggestions }, words.suggestionsSaved)) update({ run: { ...store.run, suggestions } });
+      const saved = await work.change("/api/settings", { suggestions }, words.suggestionsSaved);
+      if (saved) update({ run: { ...store.run, suggestions } });
       else load();
     });
   }

@@ -1,7 +1,7 @@
 // All answers, doubtful labels, unsure ones and conflicts; pressing one changes it.
 
 import { get, imageAddress } from "./api.js";
-import { $, $$, make, setText } from "./dom.js";
+import { $, $$, make, named, setText } from "./dom.js";
 import { answerText, askChange } from "./dialogs.js";
 import { shortName, when } from "./format.js";
 import { mark } from "./marks.js";
@@ -39,7 +39,9 @@ export function createReview(trouble) {
   }
 
   function draw() {
-    for (const button of $$("#review-show button")) button.setAttribute("aria-pressed", String(button.dataset.show === show));
+    for (const button of $$("#review-show button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.show === show));
+    }
     setText($("#review-text"), total ? words.reviewTexts[show] : words.reviewEmpty[show]);
     setText($("#review-total"), total ? words.reviewTotal(total) : "");
     $("#review-list").replaceChildren(...answers.map((answer) => make("li", {}, card(answer))));
@@ -53,13 +55,16 @@ export function createReview(trouble) {
     const lines = [];
     // What the model thinks is shown only where it is the question.
     if (show === "doubtful" && answer.model) lines.push(words.reviewModel(className(answer.model.class)));
-    for (const other of answer.others || []) lines.push(words.reviewOther(other.annotator || words.someone, answerText(other)));
+    for (const other of answer.others || []) {
+      lines.push(words.reviewOther(other.annotator || words.someone, answerText(other)));
+    }
     const when_ = [answer.annotator, answer.at ? when(answer.at) : ""].filter(Boolean).join(" · ");
     return make("button", {
       type: "button", class: "card", data: { item: answer.item.id }, title: answer.item.name,
-      "aria-label": [words.reviewCard(shortName(answer.item.name), text), ...lines].join(" "), onclick: () => change(answer),
+      "aria-label": [words.reviewCard(shortName(answer.item.name), text), ...lines].join(" "),
+      onclick: () => change(answer),
     }, make("img", { src: imageAddress(answer.item.id, "thumb"), alt: "", loading: "lazy", draggable: "false" }),
-    make("span", { class: "answer" }, answer.unsure ? null : mark(answer.class), make("span", { class: "name", text })),
+    make("span", { class: "answer" }, answer.unsure ? null : mark(answer.class), named(text)),
     ...lines.map((line) => make("span", { class: "line", text: line })),
     make("span", { class: "faint", text: shortName(answer.item.name) }),
     when_ ? make("span", { class: "faint", text: when_ }) : null);

@@ -1,6 +1,6 @@
 // The panel beside the image or the grid: the class buttons in their fixed order, and the other answers.
 
-import { $, $$, make, setText } from "./dom.js";
+import { $, $$, make, named, setText } from "./dom.js";
 import { count } from "./format.js";
 import * as keys from "./keys.js";
 import { mark } from "./marks.js";
@@ -38,9 +38,9 @@ export function createSide(perform) {
       $("#classes").replaceChildren(...classes.map((one) => {
         const key = keys.shown(keys.classKey(one));
         return make("button", {
-          type: "button", class: "class", data: { class: one.id }, "aria-label": words.classButton(one.name, key), title: one.name,
-          onclick: (event) => pressed(event, one.id),
-        }, make("kbd", { text: keys.short(keys.classKey(one)) }), mark(one.id), make("span", { class: "name", text: one.name }),
+          type: "button", class: "class", data: { class: one.id }, title: one.name,
+          "aria-label": words.classButton(one.name, key), onclick: (event) => pressed(event, one.id),
+        }, make("kbd", { text: keys.short(keys.classKey(one)) }), mark(one.id), named(one.name),
         make("span", { class: "hint" }), make("span", { class: "count" }));
       }));
       if (focused) $(`#classes [data-class="${focused}"]`)?.focus();
@@ -72,14 +72,14 @@ export function createSide(perform) {
   }
 
   /** Mark the answer given before (`chosen`) or the suggestion (`suggested`) on its button. */
-  function showMarks({ chosen = null, suggested = null, accepts = false } = {}) {
-    marked = { chosen, suggested, accepts };
+  function showMarks({ chosen = null, suggested = null } = {}) {
+    marked = { chosen, suggested };
     for (const button of $$("#classes [data-class]")) {
       const id = Number(button.dataset.class);
       button.classList.toggle("chosen", id === chosen);
       button.classList.toggle("suggested", id === suggested);
-      const hint = id === chosen ? words.yours : id === suggested ? (accepts ? words.suggestedEnter : words.suggested) : "";
-      setText($(".hint", button), hint);
+      const hint = id === suggested ? words.suggestedEnter : "";
+      setText($(".hint", button), id === chosen ? words.yours : hint);
     }
   }
 

@@ -2,7 +2,7 @@
 // the answer is saved, so the page is never ahead of what the server has.
 
 import { imageAddress, post } from "./api.js";
-import { $, announce, make, setText, toast } from "./dom.js";
+import { $, announce, make, named, setText, toast } from "./dom.js";
 import { answerText, askReason, findClass } from "./dialogs.js";
 import { shortName } from "./format.js";
 import { DEBOUNCE } from "./keys.js";
@@ -31,7 +31,8 @@ export function createSingle(side, trouble, act) {
   });
 
   const item = () => (looking ? looking.item : current);
-  const open = () => active && !saving && item() !== null && viewer.shownId() === item().id && (viewer.isReady() || broken);
+  const onScreen = () => item() !== null && viewer.shownId() === item().id && (viewer.isReady() || broken);
+  const open = () => active && !saving && onScreen();
   const placeOf = (answer) => store.last.findIndex((one) => one.item.id === answer.item.id);
 
   // The time in sight, without the time that the page was hidden.
@@ -133,10 +134,11 @@ export function createSingle(side, trouble, act) {
   function drawMarks() {
     const before = looking;
     const suggested = suggestion();
-    side.showMarks({ chosen: before && !before.unsure ? before.class : null, suggested, accepts: suggested !== null });
+    side.showMarks({ chosen: before && !before.unsure ? before.class : null, suggested });
     if (suggested !== null) announce(words.suggestionSaid(className(suggested)));
     $("#looking").hidden = !before;
-    if (before) setText($("#looking-text"), `${words.looking(placeOf(before) + 1, answerText(before))}. ${words.lookingHelp}`);
+    const said = before ? words.looking(placeOf(before) + 1, answerText(before)) : "";
+    setText($("#looking-text"), `${said}. ${words.lookingHelp}`);
     const peeks = store.run && store.run.suggestions === "peek" && !looking && current && current.kind !== "check";
     $("#peek").hidden = !peeks;
   }
@@ -148,7 +150,8 @@ export function createSingle(side, trouble, act) {
     setText($("#name"), shown.name);
     $("#name").title = shown.name;
     setText($("#size"), shown.width ? words.size(shown.width, shown.height) : "");
-    setText($("#reason"), shown.reason ? (shown.kind === "check" ? words.drawn(shown.reason) : words.chosen(shown.reason)) : "");
+    const reason = shown.kind === "check" ? words.drawn : words.chosen;
+    setText($("#reason"), shown.reason ? reason(shown.reason) : "");
   }
 
   /** Give an answer to the item on screen. */
@@ -236,7 +239,9 @@ export function createSingle(side, trouble, act) {
   }
 
   $("#peek").addEventListener("pointerdown", peek);
-  for (const type of ["pointerup", "pointercancel", "pointerleave", "blur", "keyup"]) $("#peek").addEventListener(type, hidePeek);
+  for (const type of ["pointerup", "pointercancel", "pointerleave", "blur", "keyup"]) {
+    $("#peek").addEventListener(type, hidePeek);
+  }
   $("#peek").addEventListener("keydown", (event) => {
     if (!event.repeat && (event.key === "Enter" || event.key === " ")) peek();
   });
@@ -246,7 +251,8 @@ export function createSingle(side, trouble, act) {
   let stripDrawn = "";
 
   function drawStrip() {
-    const picture = JSON.stringify([store.last.map((one) => [one.item.id, one.class, one.unsure]), openClasses().map((one) => one.name)]);
+    const answers = store.last.map((one) => [one.item.id, one.class, one.unsure]);
+    const picture = JSON.stringify([answers, openClasses().map((one) => one.name)]);
     if (picture === stripDrawn) return;
     stripDrawn = picture;
     $("#strip-empty").hidden = store.last.length > 0;
@@ -254,7 +260,7 @@ export function createSingle(side, trouble, act) {
       type: "button", class: "last", data: { item: one.item.id }, title: one.item.name,
       "aria-label": words.stripItem(shortName(one.item.name), answerText(one)), onclick: () => lookAt(place),
     }, make("img", { src: imageAddress(one.item.id, "thumb"), alt: "", loading: "lazy", draggable: "false" }),
-    one.unsure ? null : mark(one.class), make("span", { class: "name", text: one.unsure ? words.unsureShort : className(one.class) })))));
+    one.unsure ? null : mark(one.class), named(one.unsure ? words.unsureShort : className(one.class))))));
   }
 
 

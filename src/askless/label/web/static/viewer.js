@@ -30,7 +30,7 @@ export function createViewer(stage, events) {
     for (const id of ids) if (!ready.has(id) && id !== shownId) load(id);
   }
 
-  /** Show an item; true once it has been painted, false when another came in between. Throws if it cannot be decoded. */
+  /** Show an item; true once it is painted, false when another came in between. Throws if it cannot be decoded. */
   async function show(id, alt) {
     const mine = ++latest;
     unready();

@@ -1,7 +1,7 @@
 // The panel for when there is nothing to label: it says why, what to do meanwhile, and goes away by itself.
 
 import { $, announce, make, setText, toast } from "./dom.js";
-import { clock } from "./format.js";
+import { clock, isKnown } from "./format.js";
 import { store } from "./store.js";
 import { addClass } from "./work.js";
 import { words } from "./words.js";
@@ -55,7 +55,8 @@ export function show(newCode, why) {
   if (finished) drawCommands();
   drawWorker();
   if (!fresh) return;
-  if (code !== "sending" && code !== "starting") announce([words.waitTitles[known], $("#waiting-why").textContent].join(". "));
+  const said = [words.waitTitles[known], $("#waiting-why").textContent].join(". ");
+  if (code !== "sending" && code !== "starting") announce(said);
   if (code === "no_classes") $("#first-names").focus();
 }
 
@@ -70,7 +71,7 @@ export function drawWorker() {
   if (!busy) return;
   bar.max = worker.total;
   bar.value = worker.done;
-  const left = worker.seconds_left === null || worker.seconds_left === undefined ? "" : words.left(clock(worker.seconds_left));
+  const left = isKnown(worker.seconds_left) ? words.left(clock(worker.seconds_left)) : "";
   const said = $("#waiting-why").textContent === worker.text;
   setText($("#waiting-work"), [said ? "" : worker.text, left].filter(Boolean).join(" · "));
 }

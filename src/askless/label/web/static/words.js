@@ -39,7 +39,6 @@ export const words = {
   menuKeys: "Keys…",
   close: "Close",
   cancel: "Cancel",
-  ok: "OK",
   statusLabel: "What the model is doing",
   modelNone: "No model yet.",
   modelOf: (labels, round) => `Model: trained on ${n(labels)} ${labels === 1 ? "label" : "labels"} (round ${n(round)}).`,
@@ -47,10 +46,10 @@ export const words = {
   steps: {
     indexing: "Reading the folder", decoding: "Reading the images", embedding: "Looking at every image once",
     choosing: "Choosing the next batch", training: "Training", predicting: "Predicting", reporting: "Writing the report",
-    waiting: "", finished: "Finished.", stopped: "Stopped.", failed: "Training failed.",
+    comparing: "Comparing the images", closing: "", starting: "Starting", waiting: "", finished: "Finished.",
+    stopped: "Stopped.", failed: "Training failed.",
   },
   batchReady: (round) => `Batch ${n(round)} ready`,
-  checkReady: "Images are ready",
 
   // The labelling screen.
   stageLabel: "Image to label",
@@ -60,7 +59,6 @@ export const words = {
   question: "Which class is it?",
   classButton: (name, key) => (key ? `${name}, key ${key}` : name),
   classCount: (count) => `${n(count)} labelled`,
-  suggested: "suggested",
   suggestedEnter: "suggested: Enter",
   yours: "your answer",
   newClass: "New class",
@@ -70,7 +68,6 @@ export const words = {
   undo: "Undo",
   redo: "Redo",
   back: "Look back",
-  forward: "Forward",
   peek: "Hold: suggestion",
   peekShown: (name) => `The model says: ${name}`,
   peekNone: "The model has no suggestion for this image",
@@ -83,7 +80,6 @@ export const words = {
   withKey: (what, key) => (key ? `${what}, key ${key}` : what),
   alt: (name, position, budget) => `${name}, image ${n(position)} of ${n(budget)}`,
   altBack: (name) => `${name}, answered before`,
-  altThumb: (name) => name,
   size: (width, height) => `${n(width)} × ${n(height)}`,
   chosen: (reason) => `chosen: ${reason}`,
   drawn: (reason) => reason,
@@ -109,7 +105,6 @@ export const words = {
   nothingToRedo: "Nothing to redo",
   changed: (name, answer) => `${name} is now ${answer}`,
   noPrevious: "No earlier answer",
-  nowShowing: (name, reason) => `${name}, ${reason}`,
   suggestionSaid: (name) => `suggested: ${name}`,
 
   // Unsure.
@@ -146,7 +141,6 @@ export const words = {
   merged: (name, into) => `“${name}” is now part of “${into}”`,
 
   // The first screen.
-  firstTitle: "What do you want to tell apart?",
   firstText: "Name the classes, one per line. You can add more at any time while labelling.",
   firstLabel: "Class names, one per line",
   firstExample: "cat\ndog\nother",
@@ -164,10 +158,9 @@ export const words = {
   waitTitles: {
     training: "The model is learning", held: "Others hold the last images", finished: "All done. Thank you!",
     no_classes: "What do you want to tell apart?", sending: "Sending your last answer", starting: "One moment",
-    other: "Nothing to label just now",
+    failed: "The training has stopped", other: "Nothing to label just now",
   },
   waitGoesOn: "The next images appear here by themselves.",
-  waitMeanwhile: "Meanwhile you can look over your answers.",
   waitReview: "Review answers",
   waitProgress: "See progress",
   finishedText: "What you can type now:",
@@ -181,7 +174,6 @@ export const words = {
   // The grid.
   gridLabel: "Images of the current batch",
   gridShow: "Images",
-  gridSize: "Size",
   gridHint: "Arrows move, Space selects, Shift extends, a class key labels.",
   gridHintTouch: "Tap to select, then tap a class.",
   gridSelected: (count) => `${n(count)} selected`,
@@ -194,7 +186,6 @@ export const words = {
   gridTile: (name, position, count, answer) => `${name}, ${n(position)} of ${n(count)}${answer ? `, ${answer}` : ""}`,
   gridLabelled: (count, total) => `${n(count)} of ${n(total)} answered`,
   gridLook: "Look closer",
-  gridLookKey: "Enter",
   gridWait: "Wait until the last answer is saved.",
   confirmTitle: (count) => `Label ${images(count)} at once?`,
   confirmText: (count, name) => `${images(count)} will be labelled “${name}”. Undo takes them all back in one step.`,
@@ -254,13 +245,11 @@ export const words = {
   curveAlt: (points) => `Check accuracy by number of training labels. ${points.join("; ")}.`,
   curvePoint: (labels, accuracy, low, high, count) =>
     `${n(labels)} labels: ${accuracy} (${low} to ${high}, n = ${n(count)})`,
-  progressRounds: "Rounds",
   roundsHead: ["Round", "Labels", "Accuracy", "95 % interval", "n", "Changed", "Margin", "Training"],
   progressChange: "Pool",
   progressChanged: (percent) => `Predictions changed for ${percent} of the pool in the last round`,
   progressNoChange: "The change of predictions shows after two rounds.",
   progressMargin: (value) => `Mean margin ${value}`,
-  progressMix: "Expected class mix",
   progressClasses: "Classes",
   classesHead: ["Class", "Key", "Labels", "Expected in the pool", ""],
   progressPeople: "People",

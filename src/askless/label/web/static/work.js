@@ -3,7 +3,7 @@
 import { announce, notice, toast } from "./dom.js";
 import { answerText, askNewClass } from "./dialogs.js";
 import * as outbox from "./outbox.js";
-import { allClasses, className, openClasses, store, update } from "./store.js";
+import { className, store, update } from "./store.js";
 import { words } from "./words.js";
 
 const LAST = 8; // answers in the strip
@@ -17,7 +17,8 @@ function took(reply) {
 /** Send an answer for items: choice = {class} or {unsure, note}. Resolves true when saved, false when refused. */
 export async function answer(items, choice, { seconds = 0, bulk = false, change = false } = {}) {
   const body = {
-    tab: store.tab, items: items.map((item) => item.id), seconds: Math.round(seconds * 10) / 10, bulk, change, note: choice.note || "",
+    tab: store.tab, items: items.map((item) => item.id), seconds: Math.round(seconds * 10) / 10, bulk, change,
+    note: choice.note || "",
   };
   if (choice.unsure) body.unsure = choice.unsure;
   else body.class = choice.class;
@@ -35,11 +36,11 @@ export async function answer(items, choice, { seconds = 0, bulk = false, change 
 /** Put answers into the strip at once; the next poll brings the server's own list. */
 function remember(items, choice, change) {
   const given = { class: choice.unsure ? null : choice.class, unsure: choice.unsure || null };
+  const ids = new Set(items.map((item) => item.id));
   if (change) {
-    update({ last: store.last.map((one) => (items.some((item) => item.id === one.item.id) ? { ...one, ...given } : one)) });
+    update({ last: store.last.map((one) => (ids.has(one.item.id) ? { ...one, ...given } : one)) });
     return;
   }
-  const ids = new Set(items.map((item) => item.id));
   const fresh = [...items].reverse().map((item) => ({ item, ...given, at: new Date().toISOString() }));
   update({ last: [...fresh, ...store.last.filter((one) => !ids.has(one.item.id))].slice(0, LAST) });
 }
@@ -136,6 +137,3 @@ export function refused(error, item, choice) {
     notice(words.failure(error.message));
   }
 }
-
-/** Is there a class to answer with? */
-export const hasClasses = () => openClasses().length > 0 || allClasses().length > 0;
