@@ -7,8 +7,8 @@ import askless
 
 ROOT = Path(askless.__file__).parent
 FLOORS = [
-    {"errors", "files", "digest", "progress", "worth"},
-    {"rng", "options", "reading"},
+    {"errors", "files", "digest", "progress", "worth", "machine"},
+    {"rng", "options", "reading", "locks"},
     {"linalg"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing"},

@@ -22,8 +22,9 @@ from askless.bench.report import write
 from askless.bench.results import cell_name
 from askless.cli import main
 from askless.cli.bench import find
-from askless.errors import InputError
+from askless.errors import BusyError, InputError
 from askless.frozen import Frozen
+from askless.locks import held
 
 TINY = Data(name="digits", items=100, test=40)
 FEW = Supervised(steps=3, batch=16, lr=0.1)
@@ -348,8 +349,8 @@ def test_a_method_more_joins_and_one_that_is_left_out_is_not_shown(tmp_path):
 
 def test_two_runs_at_once_in_one_folder_are_refused(tmp_path):
     with (
-        runner.one_at_a_time(tmp_path),
-        pytest.raises(InputError, match=r"another benchmark is running in .*; wait for it, or use another folder"),
+        held(tmp_path / ".lock", "busy"),
+        pytest.raises(BusyError, match=r"another benchmark is running in .*; wait for it, or use another folder"),
     ):
         run(benchmark(), tmp_path)
     assert not (tmp_path / "cells").exists()

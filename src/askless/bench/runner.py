@@ -10,11 +10,9 @@ import platform
 import shlex
 import signal
 import threading
-import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +25,8 @@ from askless.bench.plan import Benchmark, Row, text_of
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
 from askless.errors import AsklessError, InputError
 from askless.frozen import Frozen
+from askless.locks import held
+from askless.machine import cores, versions
 
 TRIAL = "start"  # the method of trial cells, which settle what all others start from
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
@@ -77,7 +77,7 @@ def run(
         raise InputError(f"workers: expected at least 1, got {workers}")
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    with one_at_a_time(out):
+    with held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder"):
         about = describe(benchmark, workers, command) | {"what": what, "file": file_digest(what)}
         before = json.loads((out / ABOUT).read_text(encoding="utf-8")) if (out / ABOUT).exists() else None
         if before is not None:
@@ -146,7 +146,7 @@ def describe(benchmark: Benchmark, workers: int, command: Sequence[str]) -> dict
             for r in rows
         ],
         "command": shlex.join(command),
-        "versions": {"askless": own_version(), "python": platform.python_version()} | versions(),
+        "versions": versions(PACKAGES),
         "threads": max(1, cores() // workers),
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": cores()},
     }
@@ -161,25 +161,6 @@ def file_digest(what: str) -> str:
     return (
         digest.of_text(Path(what).read_text(encoding="utf-8")) if what.endswith(".py") and Path(what).exists() else ""
     )
-
-
-def versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
-def own_version() -> str:
-    try:
-        return version("askless")
-    except PackageNotFoundError:
-        return "from source"
-
-
-def cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 # --- trials: which start all seeds share ----------------------------------------------------------------------------
@@ -409,23 +390,3 @@ def attempt(
 def note_failure(cell: Cell, out: Path, reason: str, details: str = "") -> None:
     with contextlib.suppress(OSError):  # where nothing can be written any more, the reason is still told
         write_json(out / CELLS / cell.name / "failure.json", {"reason": reason, "details": details})
-
-
-@contextlib.contextmanager
-def one_at_a_time(out: Path) -> Iterator[None]:
-    """Two runs in one folder would write over each other: the second is refused."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
-    with (out / ".lock").open("w") as file:
-        for _ in range(20):  # one that is just ending needs a moment
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                time.sleep(0.1)
-        else:
-            raise InputError(f"another benchmark is running in {out}; wait for it, or use another folder")
-        yield

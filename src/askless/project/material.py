@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from askless.files import write_whole
+from askless.machine import cores
 from askless.project.pictures import Pictures
 from askless.project.settings import Settings
 from askless.reading import UnreadableError, read_image, real_file
@@ -219,7 +220,3 @@ def flat_map(x: np.ndarray, known: np.ndarray) -> np.ndarray:
     result = np.full((len(x), 2), np.nan, np.float32)
     result[known] = (0.5 * ranks + 0.5 * spread).numpy()  # half by rank, so that outliers do not squeeze all others
     return result
-
-
-def cores() -> int:
-    return max(1, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)

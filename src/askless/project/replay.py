@@ -12,8 +12,8 @@ def replay(db: sqlite3.Connection) -> Answers:
     events = {row["seq"]: (row["kind"], row["annotator"], json.loads(row["payload"])) for row in log(db)}
     for kind, annotator, payload in events.values():
         if kind in ("label", "unsure", "change", "import"):
-            if kind == "import" and payload["policy"] == "replace":
-                drop_others(answers, payload["items"], annotator)
+            if kind == "import":
+                drop_others(answers, payload["over"], annotator)
             put(answers, annotator, payload["items"], payload["after"])
         elif kind in ("undo", "redo") and payload["seq"] is not None:
             of_kind, _, of = events[payload["seq"]]

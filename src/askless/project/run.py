@@ -108,6 +108,12 @@ class Run:
     def close(self) -> None:
         self.store.close()
 
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
     # --- what is known -----------------------------------------------------------------------------------------------
 
     @cached_property

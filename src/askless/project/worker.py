@@ -10,12 +10,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from askless.errors import AsklessError
 from askless.files import restore_folder
+from askless.locks import held
 from askless.project.run import Run
 
 PAUSE = 0.1  # seconds between looks for new answers
@@ -54,22 +54,10 @@ class Status:
         self.write(step=step, text=text, done=0, total=0, seconds_left=None)
 
 
-@contextlib.contextmanager
-def only_worker(folder: Path) -> Iterator[None]:
-    """One worker per run: a new one waits until the one before, whose page was killed, has gone."""
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
-    with (folder / ".worker.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
 def work(folder: Path, until_done: bool = False) -> None:
     """Advances the run whenever there is something to do; with `until_done` returns when nothing is."""
-    with only_worker(folder):
+    # One worker per run: a new one waits until the one before, whose page was killed, has gone.
+    with held(folder / ".worker.lock", f"another worker is at {folder}", seconds=60.0):
         for name in ("model", *(p.name[1:-4] for p in (folder / "rounds").glob(".*.old"))):
             restore_folder(folder / name if name == "model" else folder / "rounds" / name)
         run = Run.open(folder)

@@ -18,10 +18,12 @@ from askless.errors import AsklessError, BusyError
 from askless.files import write_whole
 from askless.label.web.app import create_app, worker_status
 from askless.label.web.guard import Gate
+from askless.locks import held, is_held
 from askless.project import Run
 
 PORT = 8347
 TRIES = 50
+LOCK = "server.lock"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -48,40 +50,13 @@ class Address:
 # --- one server per run ------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def only_server(folder: Path) -> Iterator[None]:
-    """Holds the run's lock, which the system gives back whatever happens to this process."""
-    path = folder / "server.lock"
-    try:
-        import fcntl
-    except ImportError:  # no such locks on this system
-        yield
-        return
-    with path.open("a") as file:
-        os.chmod(path, 0o600)
-        for _ in range(20):  # one that is just ending needs a moment
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                time.sleep(0.05)
-        else:
-            raise BusyError(f"{folder} is being served already, at {served_at(folder) or 'an unknown address'}")
-        yield
-
-
 def served_at(folder: Path) -> str | None:
     """The address at which a run is being served now; None where nobody holds its lock."""
+    if not is_held(folder / LOCK):
+        return None
     try:
-        import fcntl
-
-        with (folder / "server.lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return None
-            except OSError:
-                return str(json.loads((folder / "server.json").read_text(encoding="utf-8"))["url"])
-    except (OSError, ValueError, KeyError, ImportError):
+        return str(json.loads((folder / "server.json").read_text(encoding="utf-8"))["url"])
+    except (OSError, ValueError, KeyError):
         return None
 
 
@@ -194,7 +169,7 @@ def serve(
 
     os.umask(0o077)  # what is written in a run is its owner's alone
     with (
-        only_server(run.folder),
+        held(run.folder / LOCK, f"{run.folder} is being served already, at {served_at(run.folder)}"),
         contextlib.closing(free_socket(host, last_port(run.folder) or PORT if port is None else port)) as sock,
     ):
         address = Address(host, sock.getsockname()[1], run.token)

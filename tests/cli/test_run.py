@@ -1,0 +1,270 @@
+"""`askless start` and what goes with a run; the page itself is in tests/label."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from askless.cli import main
+from askless.locks import held
+from askless.project import Run
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 50, 220)}
+
+
+def call(capsys, *arguments):
+    """Exit code, standard output and standard error of the command line."""
+    code = 0
+    try:
+        main([str(a) for a in arguments])
+    except SystemExit as exit_:
+        code = exit_.code or 0
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def labels_in(run):
+    """The rows of a run's labels.csv."""
+    return list(csv.DictReader((run / "labels.csv").read_text(encoding="utf-8").splitlines()))
+
+
+def write_photos(folder, n=36, seed=0):
+    """Noisy images of three colours; path -> class."""
+    rng = np.random.default_rng(seed)
+    truth = {}
+    for i in range(n):
+        name = list(COLOURS)[i % 3]
+        pixels = np.clip(rng.normal(COLOURS[name], 25, (12, 12, 3)), 0, 255).astype(np.uint8)
+        (folder / "a").mkdir(parents=True, exist_ok=True)
+        Image.fromarray(pixels).save(folder / "a" / f"{i:02d}.png")
+        truth[f"a/{i:02d}.png"] = name
+    return truth
+
+
+def label_everything(truth, run):
+    while not run.is_finished():
+        while run.advance():
+            pass
+        run.tell({path: truth[path] for path in run.waiting()})
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    """A folder of images, and a page on which everything is labelled at once."""
+    monkeypatch.chdir(tmp_path)
+    truth = write_photos(tmp_path / "photos")
+    monkeypatch.setattr("askless.label.web.serve.serve", lambda run, **options: label_everything(truth, run))
+    return truth
+
+
+START = (
+    "start",
+    "photos",
+    "--classes",
+    "red,green,blue",
+    "--budget",
+    20,
+    "--batch",
+    8,
+    "--net",
+    "frozen:raw",
+    "--steps",
+    40,
+)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A finished run; tests that change it work on a copy."""
+    folder = tmp_path_factory.mktemp("finished")
+    truth = write_photos(folder / "photos")
+    options = {"budget": 20, "batch": 8, "net": "frozen:raw", "steps": 40}
+    run = Run.create(folder / "photos", folder / "run", classes=tuple(COLOURS), **options)
+    label_everything(truth, run)
+    run.close()
+    return folder / "run"
+
+
+def test_start_makes_a_run_says_the_plan_and_goes_on_next_time(photos, capsys):
+    code, out, _ = call(capsys, *START)
+    assert code == 0
+    assert "36 images" in out
+    assert "budget 20 = 16 chosen + 4 random check images · batch 8" in out
+    assert "photos-run" in out
+    code, out, _ = call(capsys, "start", "photos-run")
+    assert code == 0
+    assert "Going on with" in out
+    assert len(labels_in(Path("photos-run"))) == 20
+    code, out, _ = call(capsys, *START)  # the same command again goes on, too
+    assert code == 0
+    assert "Going on with" in out
+
+
+def test_json_lines_say_what_happens(photos, capsys):
+    code, out, _ = call(capsys, *START, "--json")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [e["event"] for e in events] == ["indexed", "plan", "saved", "stopped"]
+    assert events[1] == {"event": "plan", "budget": 20, "check": 4, "batch": 8}
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "text"),
+    [
+        (("--strategy", "best"), 2, "unknown strategy 'best'"),
+        (("--learner", "deep"), 2, "unknown learner 'deep'"),
+        (("--check", 2), 2, "check: expected a share"),
+        (("--budget", 0), 2, "budget: expected a whole number of at least 1"),
+        (("--keys", "cat=c"), 2, "unknown class 'cat'"),
+        (("--classes", "red,Red"), 2, "there is a class 'red' already"),
+        (("--suggestions", "loud"), 2, "unknown suggestions 'loud'"),
+    ],
+)
+def test_wrong_options_say_so_before_anything_is_written(photos, tmp_path, capsys, more, code, text):
+    got, _, err = call(capsys, *START, *more)
+    assert got == code
+    assert text in err
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["photos"]
+
+
+def test_nothing_there_and_nothing_to_read_are_problems_with_the_data(photos, tmp_path, capsys):
+    code, _, err = call(capsys, "start", "nowhere")
+    assert (code, "nothing is there" in err) == (3, True)
+    (tmp_path / "empty").mkdir()
+    code, _, err = call(capsys, "start", "empty")
+    assert code == 3
+    assert "expected images" in err
+
+
+def test_a_run_that_is_served_says_where(finished, tmp_path, capsys):
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:1/?token=t", "port": 1, "pid": 1}))
+    with held(run / "server.lock", "busy"):
+        code, out, _ = call(capsys, "start", run, "--no-browser")
+        assert code == 0
+        assert "http://127.0.0.1:1/?token=t" in out
+        assert "http://127.0.0.1:1/?token=t" in call(capsys, "status", run)[1]
+    assert "not served" in call(capsys, "status", run)[1]
+
+
+def test_status_for_people_and_for_programs(finished, capsys):
+    code, out, _ = call(capsys, "status", finished)
+    assert code == 0
+    assert "20 of 20 labelled" in out
+    assert "Budget used" in out
+    found = json.loads(call(capsys, "status", finished, "--json")[1])
+    assert found["progress"]["spent"] == 20
+    assert found["measure"]["n"] == 4
+    assert [p["labels"] for p in found["curve"]] == [8, 16]
+    assert found["advice"]["verdict"] == "budget used"
+
+
+def test_report_writes_both_files(finished, capsys):
+    code, out, _ = call(capsys, "report", finished, "--no-browser")
+    assert code == 0
+    assert "report.html" in out
+    facts = json.loads((finished / "report.json").read_text())
+    assert len(facts["curve"]) == 2
+    assert all({"n", "low", "high"} <= set(p) for p in facts["curve"])
+    assert "http" not in (finished / "report.html").read_text().replace("http://www.w3.org", "")
+
+
+@pytest.mark.parametrize("to", ["csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "coco"])
+def test_every_format_is_exported(finished, tmp_path, capsys, to):
+    place = tmp_path / ("out" if to in ("imagefolder", "hf") else f"out.{to}")
+    code, out, err = call(capsys, "export", finished, "--to", to, "--out", place)
+    assert code == 0, err
+    assert "20 labels" in out
+    assert place.exists()
+
+
+def test_an_imagefolder_has_the_labelled_images_by_class(finished, tmp_path, capsys):
+    call(capsys, "export", finished, "--to", "imagefolder", "--out", tmp_path / "out")
+    rows = labels_in(finished)
+    for name in COLOURS:
+        assert len(list((tmp_path / "out" / name).rglob("*.png"))) == sum(r["label"] == name for r in rows)
+
+
+def test_labels_go_into_a_fresh_run_unchanged(finished, tmp_path, capsys):
+    source = finished.parent / "photos"
+    Run.create(source, tmp_path / "new", classes=tuple(COLOURS), net="frozen:raw", seed=5).close()
+    code, out, _ = call(capsys, "import", tmp_path / "new", finished / "labels.csv")
+    assert code == 0
+    assert "20 labels taken" in out
+    kept = [{r["path"]: r["label"] for r in labels_in(run)} for run in (finished, tmp_path / "new")]
+    assert kept[0] == kept[1]
+    assert "0 labels taken, 20 known before" in call(capsys, "import", tmp_path / "new", finished / "labels.csv")[1]
+    path, label = next(iter(kept[0].items()))
+    other = next(name for name in COLOURS if name != label)
+    (tmp_path / "other.csv").write_text(f"path,label\n{path},{other}\nnone.png,red\n")
+    code, out, err = call(capsys, "import", tmp_path / "new", tmp_path / "other.csv")
+    assert "0 labels taken, 0 known before, 1 kept as they were, 1 of images" in out
+    assert f"kept {label}: {path}" in err
+    call(capsys, "import", tmp_path / "new", tmp_path / "other.csv", "--on-conflict", "replace")
+    now = {r["path"]: r["label"] for r in labels_in(tmp_path / "new")}
+    assert now == {**kept[0], path: other}
+
+
+def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, tmp_path, capsys):
+    truth = write_photos(tmp_path / "new", 6, seed=1)
+    (tmp_path / "new" / "broken.png").write_bytes(b"no image")
+    code, out, err = call(capsys, "predict", finished, tmp_path / "new", "--probabilities")
+    rows = list(csv.DictReader(out.splitlines()))
+    assert code == 0
+    assert [r["label"] for r in rows] == list(truth.values())
+    assert all(abs(sum(float(r[c]) for c in COLOURS) - 1) < 0.01 for r in rows)
+    assert "broken.png" in err
+    assert "1 of 7 images could not be read" in err
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    assert call(capsys, "predict", finished, tmp_path / "broken.png")[0] == 3
+
+
+def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys):
+    for words in (("status",), ("report",), ("export", "--to", "csv", "--out", tmp_path / "x.csv")):
+        code, _, err = call(capsys, words[0], tmp_path, *words[1:])
+        assert code == 3
+        assert "expected a run" in err
+    code, _, err = call(capsys, "predict", tmp_path, tmp_path)
+    assert code == 3
+    assert "no model here yet" in err
+
+
+def test_doctor_finds_a_run_that_differs_from_its_log_and_images_that_are_gone(finished, tmp_path, capsys):
+    code, out, _ = call(capsys, "doctor", finished, "--port", 0)
+    assert code == 0
+    assert "20 answers, as the log of" in " ".join(out.split())
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    opened = Run.open(run)
+    with opened.store.change() as db:
+        db.execute("DELETE FROM answer WHERE item = (SELECT min(item) FROM answer)")
+    opened.close()
+    (finished.parent / "photos" / "a" / "00.png").rename(tmp_path / "00.png")
+    try:
+        code, out, _ = call(capsys, "doctor", run, "--port", 0)
+    finally:
+        (tmp_path / "00.png").rename(finished.parent / "photos" / "a" / "00.png")
+    assert code == 3
+    assert "1 answers differ" in " ".join(out.split())
+    assert "1 of 36 are gone" in " ".join(out.split())
+
+
+def test_doctor_looks_at_data(photos, tmp_path, capsys):
+    assert call(capsys, "doctor", "photos", "--port", 0)[0] == 0
+    (tmp_path / "photos" / "broken.png").write_bytes(b"")
+    code, out, _ = call(capsys, "doctor", "photos", "--port", 0)
+    assert code == 0
+    assert "broken.png" in out
+
+
+def test_the_command_line_and_the_server_start_without_torch():
+    code = "import sys, askless.cli, askless.label.web.serve; print('torch' in sys.modules, 'sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "False"]
