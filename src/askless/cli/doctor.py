@@ -103,16 +103,15 @@ def weights() -> Finding:
 
 
 def database() -> Finding:
+    from askless.project.store import Store, on_network
+
     with tempfile.TemporaryDirectory(dir=Path.cwd() if writable(Path.cwd()) else None) as folder:
-        db = sqlite3.connect(Path(folder) / "try.sqlite")
         try:
-            mode = db.execute("PRAGMA journal_mode = WAL").fetchone()[0]
-        finally:
-            db.close()
-    if mode != "wal":
-        return Finding(
-            "warn", "database", f"journal {mode}: slower here", "keep runs on a local disk, not on a network one"
-        )
+            Store(Path(folder) / "try.sqlite", create=True).close()
+        except AsklessError as error:
+            return Finding("bad", "database", str(error), "start askless in another folder, on a local disk")
+        if on_network(Path(folder)):
+            return Finding("warn", "database", "this is a network disk: every answer takes longer", "use a local one")
     return Finding("ok", "database", f"SQLite {sqlite3.sqlite_version}, write-ahead log works")
 
 

@@ -87,6 +87,8 @@ def start(
         with progress_bar(f"Indexing {what}", notes) as progress:
             run = Run.create(what, new, progress=progress, notes=lambda text: say("note", text), **options)
         say_indexed(say, run, what, time.perf_counter() - begun)
+    if run.store.journal != "WAL":
+        say("note", f"{run.folder} is on a network disk: every answer takes longer. Better keep runs on a local one.")
     with run:
         serve_run(run, say, host, port, no_browser, until_done)
 

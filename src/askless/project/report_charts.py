@@ -82,7 +82,6 @@ def change_chart(curve: Sequence[Point]) -> str:
             )
     y = frame.y(0.02)
     parts.append(f'<line class="rule" x1="{frame.left}" x2="{frame.right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-    parts.append(f'<text class="tick" x="{frame.right}" y="{y - 5:.1f}" text-anchor="end">2 %</text>')
     return frame.svg("".join(parts), f"Changed predictions for each round; last: {percent(points[-1].change)}")
 
 

@@ -14,6 +14,7 @@ from askless.errors import InputError
 from askless.project.schema import RunError, migrate
 
 BUSY_MS = 20_000
+NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre", "davfs")
 
 
 class RepeatedError(Exception):
@@ -34,9 +35,12 @@ class Store:
         if create:
             path.touch(mode=0o600, exist_ok=False)
         self.path = path
+        self.journal = "DELETE" if on_network(path) else "WAL"
         self._writing, self._reading = threading.Lock(), threading.RLock()
         try:
-            self._writer, self._lender, self._reader = (connect(path, sync) for sync in ("FULL", "NORMAL", "FULL"))
+            self._writer, self._lender, self._reader = (
+                connect(path, self.journal, sync) for sync in ("FULL", "NORMAL", "FULL")
+            )
             migrate(self._writer)
         except sqlite3.DatabaseError as error:
             raise RunError(f"{path}: cannot be used as the database of a run ({error})") from None
@@ -72,11 +76,23 @@ class Store:
                 connection.close()
 
 
-def connect(path: Path, sync: str) -> sqlite3.Connection:
+def on_network(path: Path, mounts: Path = Path("/proc/self/mounts")) -> bool:
+    """Whether a path lies on a file system of another machine, where the write-ahead log does not work."""
+    try:
+        lines = [line.split() for line in mounts.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:  # not Linux
+        return False
+    place = path.resolve()
+    # Mount points are written with octal escapes; the longest that holds the path is the one it lies on.
+    points = [(Path(p[1].replace("\\040", " ")), p[2]) for p in lines if len(p) > 2]
+    above = [(len(point.parts), kind) for point, kind in points if place.is_relative_to(point)]
+    return bool(above) and max(above)[1].startswith(NETWORK)
+
+
+def connect(path: Path, journal: str, sync: str) -> sqlite3.Connection:
     db = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
     db.row_factory = sqlite3.Row
-    # Where shared memory does not work (network file systems), SQLite keeps its other journal, which is safe there too.
-    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA journal_mode = {journal}")
     db.execute(f"PRAGMA synchronous = {sync}")
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA recursive_triggers = ON")  # so that INSERT OR REPLACE cannot remove an event either
