@@ -11,7 +11,7 @@ from typing import Any
 
 from askless.errors import AsklessError, InputError
 from askless.project.asking import Desk, take
-from askless.project.classes import note_action, shown_class, undo_class_event
+from askless.project.classes import bring_back, note_action, shown_class, undo_class_event
 from askless.project.store import once, record
 
 UNSURE = ("ambiguous", "quality", "other")
@@ -35,6 +35,7 @@ class ConflictError(AsklessError):
     def __init__(self, text: str, item: int, theirs: dict[str, Any] | None = None) -> None:
         super().__init__(text)
         self.item, self.theirs = item, theirs
+        self.yours: dict[str, Any] | None = None  # what was refused, for those who show both
 
 
 @dataclass(frozen=True)
@@ -120,27 +121,39 @@ def skip(db: sqlite3.Connection, desk: Desk, request_id: str, item: int, *, over
 
 def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, again: bool = False) -> dict[str, Any]:
     """Takes the annotator's last action back, or with `again` makes the one that was taken back last. What was done, as
-    {"kind", "items", "seq"}; kind None where there is nothing left. Items that are open again are leased to this tab."""
+    {"kind", "items", "seq"}; kind None where there is nothing left, and "refused" with the reason where others have built on
+    it since. Items that are open again are leased to this tab."""
     if again:
         chosen = "SELECT min(seq) FROM action WHERE annotator = ? AND state = 'undone'"
     else:
         chosen = "SELECT max(seq) FROM action WHERE annotator = ? AND state = 'done'"
     target = db.execute(chosen, (desk.annotator,)).fetchone()[0]
     event = None if target is None else db.execute("SELECT * FROM event WHERE seq = ?", (target,)).fetchone()
-    what = {"kind": None if event is None else event["kind"], "items": [], "seq": target}
-    if event is not None:
-        what["items"] = json.loads(event["payload"]).get("items", [])
-    seq, at = record(db, request_id, "redo" if again else "undo", desk.annotator, what)
+    kind = "redo" if again else "undo"
     if event is None:
-        return what
+        nothing: dict[str, Any] = {"kind": None, "items": [], "seq": None}
+        record(db, request_id, kind, desk.annotator, nothing)
+        return nothing
     payload = json.loads(event["payload"])
-    if event["kind"].startswith("class_"):
-        undo_class_event(db, event["kind"], payload, again)
-    elif event["kind"] == "skip":
-        undo_skip(db, desk, payload["items"][0], again)
-    else:
-        undo_answers(db, desk, event, payload, seq, at, overlap, again)
-    db.execute("UPDATE action SET state = ? WHERE seq = ?", ("done" if again else "undone", target))
+    what = {"kind": event["kind"], "items": payload.get("items", []), "seq": target}
+    db.execute("SAVEPOINT as_before")
+    try:
+        seq, at = record(db, request_id, kind, desk.annotator, what)
+        if event["kind"].startswith("class_"):
+            undo_class_event(db, event["kind"], payload, again)
+        elif event["kind"] == "skip":
+            undo_skip(db, desk, payload["items"][0], again)
+        else:
+            undo_answers(db, desk, event, payload, seq, at, overlap, again)
+        state = "done" if again else "undone"
+    except (InputError, ConflictError) as error:
+        # Others have built on it since. It is passed over, so that what was done before it can still be taken back.
+        db.execute("ROLLBACK TO as_before")
+        what = {"kind": event["kind"], "items": [], "seq": None, "refused": str(error)}
+        record(db, request_id, kind, desk.annotator, what)
+        state = "dropped"
+    db.execute("RELEASE as_before")
+    db.execute("UPDATE action SET state = ? WHERE seq = ?", (state, target))
     return what
 
 
@@ -175,9 +188,8 @@ def undo_answers(
             open_again.append(item)
         else:
             put_answer(db, item, desk.annotator, row, overlap)
-            db.execute(
-                "UPDATE class SET hidden = 0 WHERE id = ?", (row["class"],)
-            )  # its class may have been taken back
+            if row["class"] is not None:
+                bring_back(db, row["class"])  # its class may have been taken back in the meantime
     if open_again:
         take(db, desk, open_again, first=True)
 

@@ -5,6 +5,7 @@ One atomic statement takes a lease, so no two people get the same item, whatever
 
 import sqlite3
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 LEASE_SECONDS = 600.0
@@ -55,15 +56,18 @@ ORDER BY t.skips, t.round, t.rank"""
 
 def kinds_in_order(db: sqlite3.Connection) -> tuple[str, str]:
     """Whether a chosen or a check image comes first now."""
-    done = dict(
-        db.execute("SELECT kind, count(*) FROM task WHERE state = 'done' AND kind <> 'prior' GROUP BY kind").fetchall()
-    )
-    check, train = done.get("check", 0), done.get("train", 0)
+    done = done_tasks(db)
+    check, train = done["check"], done["train"]
     planned = db.execute("SELECT value FROM meta WHERE name = 'check'").fetchone()
     total = db.execute("SELECT value FROM meta WHERE name = 'budget'").fetchone()
     n_check, budget = (int(row[0]) if row is not None else 0 for row in (planned, total))
     behind = check * max(budget - n_check, 1) < train * n_check
     return ("check", "train") if behind else ("train", "check")
+
+
+def done_tasks(db: sqlite3.Connection) -> Counter[str]:
+    """How many tasks of each kind are done."""
+    return Counter(dict(db.execute("SELECT kind, sum(n) FROM tally WHERE state = 'done' GROUP BY kind").fetchall()))
 
 
 def held_items(db: sqlite3.Connection, desk: Desk) -> list[int]:

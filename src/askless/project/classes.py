@@ -112,7 +112,10 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
         ).fetchone()[0]
         if used and not again:
             raise InputError(f"the class {payload['name']!r} has {used} labels by now; rename or merge it instead")
-        db.execute("UPDATE class SET hidden = ? WHERE id = ?", (int(not again), number))
+        if again:
+            bring_back(db, number)
+        else:
+            db.execute("UPDATE class SET hidden = 1 WHERE id = ?", (number,))
     elif kind == "class_rename":
         name = payload["after"] if again else payload["before"]
         check_name(db, name, but=number)
@@ -120,9 +123,26 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
     else:
         if again:
             shown_class(db, number), shown_class(db, payload["into"])  # others may have merged them in the meantime
+        else:
+            refuse_namesake(db, number)
         for i in payload["moved"]:
             back = None if i == number else number
             db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (payload["into"] if again else back, i))
+
+
+def bring_back(db: sqlite3.Connection, number: int) -> None:
+    """Shows a class that was taken back."""
+    if all_classes(db)[number].hidden:
+        refuse_namesake(db, number)
+        db.execute("UPDATE class SET hidden = 0 WHERE id = ?", (number,))
+
+
+def refuse_namesake(db: sqlite3.Connection, number: int) -> None:
+    """An error where a class is to come back and another one has its name by now."""
+    name = all_classes(db)[number].name
+    for c in all_classes(db):
+        if c.id != number and is_shown(c) and c.name.casefold() == name.casefold():
+            raise InputError(f"there is another class {c.name!r} by now; rename that one first")
 
 
 def note_action(db: sqlite3.Connection, seq: int, annotator: str) -> None:

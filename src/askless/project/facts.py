@@ -6,7 +6,7 @@ import sqlite3
 from collections import Counter
 from typing import Any, NamedTuple
 
-from askless.project.asking import Desk
+from askless.project.asking import Desk, done_tasks
 from askless.project.classes import all_classes, final_class, is_shown
 from askless.project.store import get_meta
 
@@ -64,12 +64,12 @@ def plan(db: sqlite3.Connection) -> tuple[int, int]:
 def progress(db: sqlite3.Connection, desk: Desk | None = None) -> dict[str, Any]:
     """The numbers that the page shows at all times."""
     budget, planned = plan(db)
-    done = Counter(dict(db.execute("SELECT kind, count(*) FROM task WHERE state = 'done' GROUP BY kind").fetchall()))
+    done = done_tasks(db)
     current = db.execute("SELECT max(id) FROM round").fetchone()[0]
     batch = None
     if current is not None:
         size, finished = db.execute(
-            "SELECT count(*), coalesce(sum(state = 'done'), 0) FROM task WHERE round = ?", (current,)
+            "SELECT coalesce(sum(n), 0), coalesce(sum(n * (state = 'done')), 0) FROM tally WHERE round = ?", (current,)
         ).fetchone()
         batch = {"round": current, "done": finished, "size": size}
     can = dict.fromkeys(("done", "undone"), False)
@@ -95,7 +95,7 @@ def classes_with_counts(db: sqlite3.Connection) -> list[dict[str, Any]]:
     classes = all_classes(db)
     final = final_class(db)
     counts: Counter[int] = Counter()
-    for label, n in db.execute("SELECT class, count(*) FROM answer WHERE class IS NOT NULL GROUP BY class"):
+    for label, n in db.execute("SELECT id, labels FROM class"):
         counts[final[label]] += n
     rows = []
     place = 0

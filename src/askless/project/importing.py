@@ -50,9 +50,6 @@ def import_answers(
             unknown.append(path)
             continue
         item, split = ids[path]
-        if split == "out":
-            unknown.append(path)
-            continue
         if name and name.casefold() not in numbers:
             if not new_classes:
                 raise InputError(f"unknown class {name!r}; the classes are {', '.join(sorted(names.values()))}")
@@ -61,7 +58,8 @@ def import_answers(
             numbers[name.casefold()], names[number], final[number] = number, name, number
         label = numbers[name.casefold()] if name else None
         rows = db.execute(
-            "SELECT annotator, class FROM answer WHERE item = ? ORDER BY annotator = ? DESC, seq DESC", (item, annotator)
+            "SELECT annotator, class FROM answer WHERE item = ? ORDER BY annotator = ? DESC, seq DESC",
+            (item, annotator),
         ).fetchall()
         before = rows[0] if rows and (rows[0]["annotator"] == annotator or len(rows) >= overlap) else None
         if before is not None:

@@ -130,6 +130,7 @@ def write_skipped(skipped: Iterable[Skipped], path: Path) -> None:
     writer.writerow(Skipped._fields)
     writer.writerows(skipped)
     write_whole(path, lambda file: file.write(text.getvalue().encode()))
+    path.chmod(0o600)
 
 
 # --- folders

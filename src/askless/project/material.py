@@ -131,7 +131,8 @@ def start(folder: Path, n_items: int, side: int, backbone: Any) -> dict[str, Any
     try:
         about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
         x = np.load(folder / about["file"], mmap_mode="r", allow_pickle=False)
-        if about["name"] == name and len(x) == n_items and (folder / "tiny.npy").exists():
+        tiny = np.load(folder / "tiny.npy", mmap_mode="r", allow_pickle=False)
+        if about["name"] == name and len(x) == len(tiny) == n_items:
             return about
     except (OSError, ValueError, KeyError, EOFError):
         pass

@@ -116,8 +116,11 @@ class Classifier:
             ) from None
         except ValueError as error:
             raise RunError(f"{self.folder}: the model's description is damaged ({error})") from None
-        self.classes_ = np.array(self.config["classes"])
-        self._forward = self._load()
+        try:
+            self.classes_, self.side = np.array(self.config["classes"]), int(self.preprocess["size"])
+            self._forward = self._load()
+        except (KeyError, TypeError, RuntimeError) as error:  # a torch module refuses weights by a RuntimeError
+            raise RunError(f"{self.folder}: the model's description and its weights do not fit ({error})") from None
 
     def _load(self) -> Any:
         import torch
@@ -180,7 +183,7 @@ class Classifier:
             return np.asarray(image, dtype=np.float32)
         from askless.project.material import fitted
 
-        side = self.preprocess["size"]
+        side = self.side
         return fitted(image, side) if isinstance(image, np.ndarray) else read_image(image, (side, side))
 
     def _row(self, pixels: np.ndarray) -> np.ndarray:

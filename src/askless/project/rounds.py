@@ -1,6 +1,8 @@
 """What the worker leaves behind for each round, read without torch: what the model says of every item."""
 
 import json
+import zipfile
+import zlib
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askless.project.schema import RunError
+
+DAMAGED = (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 class Predictions(NamedTuple):
@@ -39,9 +43,9 @@ def round_folder(run: Path, number: int) -> Path:
 @lru_cache(maxsize=2)
 def _read_predictions(path: Path, mtime: int) -> Predictions:
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return Predictions(file["probs"].astype(np.float32), file["classes"])
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except DAMAGED as error:
         raise RunError(f"{path}: cannot be read ({error}); remove the folder, and the round is trained again") from None
 
 
@@ -56,7 +60,7 @@ def read_predictions(run: Path, number: int) -> Predictions:
 
 @lru_cache(maxsize=1024)
 def _read_held(path: Path, mtime: int) -> dict[int, int]:
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
         return dict(zip(file["held"].tolist(), file["held_best"].tolist(), strict=True))
 
 
@@ -65,7 +69,7 @@ def read_held(run: Path, number: int) -> dict[int, int]:
     path = round_folder(run, number) / "predictions.npz"
     try:
         return _read_held(path, path.stat().st_mtime_ns)
-    except (OSError, ValueError, KeyError, EOFError) as error:
+    except DAMAGED as error:
         raise RunError(f"{path}: cannot be read ({error}); remove the folder, and the round is trained again") from None
 
 

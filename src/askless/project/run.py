@@ -14,6 +14,7 @@ import numpy as np
 
 from askless.errors import InputError
 from askless.files import replace_folder, write_whole
+from askless.locks import held
 from askless.project import facts
 from askless.project.answering import Given, answer
 from askless.project.asking import Desk, take
@@ -172,7 +173,8 @@ class Run:
                 row = db.execute("SELECT id FROM item WHERE path = ?", (path,)).fetchone()
                 if row is None:
                     raise InputError(f"the run has no item {path!r}")
-                take(db, desk, [row["id"]])
+                if db.execute("SELECT 1 FROM task WHERE item = ?", (row["id"],)).fetchone():
+                    take(db, desk, [row["id"]])
                 request = f"tell-{time.time_ns()}-{row['id']}"
                 answer(db, desk, request, [row["id"]], Given(label=numbers[name]), overlap=self.settings.annotators)
         self.write_views()
@@ -265,9 +267,8 @@ class Run:
         read = material.Material(self.folder / "cache")
         with self.store.look() as db:
             rows = db.execute("SELECT id, split FROM item WHERE problem IS NULL ORDER BY id").fetchall()
-            asked = {r["item"] for r in db.execute("SELECT item FROM task WHERE kind <> 'check'")}
         held = [r["id"] for r in rows if r["split"] in ("check", "reserve")]
-        pool = [r["id"] for r in rows if r["split"] == "pool" and r["id"] not in asked]
+        pool = [r["id"] for r in rows if r["split"] == "pool"]
         alike = material.look_alikes(read.tiny, read.x, held, pool)
         if len(pool) - len(alike) < 1:
             alike = []
@@ -349,7 +350,8 @@ class Run:
             current, n = self.current_round(db), min(self.settings.batch, self.left_to_choose(db))
             classes = [c for c in all_classes(db) if is_shown(c)]
             fitted = db.execute("SELECT 1 FROM fit WHERE round = ?", (current,)).fetchone() is not None
-            out = {r["item"] for r in db.execute("SELECT item FROM task")} - set(labels)
+            # All that was asked, labelled or not: a label that came after the training is none to the learner.
+            out = [r["item"] for r in db.execute("SELECT item FROM task ORDER BY item")]
         names = [c.name for c in classes]
         if fitted:
             saved = round_folder(self.folder, current) / "learner"
@@ -357,7 +359,7 @@ class Run:
         else:
             place = {c.id: i for i, c in enumerate(classes)}
             learner = training.make_learner(base, self.settings, names, {i: place[y] for i, y in labels.items()}, None)
-        choice = training.choose(learner, base, n, names, fitted, sorted(out))
+        choice = training.choose(learner, base, n, names, fitted, out)
         if fitted:
             learner.save(saved, pool=False)  # what the strategy remembers of this batch
         seconds = time.perf_counter() - begun
@@ -375,7 +377,7 @@ class Run:
                     (item, current + 1, rank, choice.picked_by, reason, score),
                 )
             payload = {"round": current + 1, "items": choice.items, "info": choice.info}
-            record(db, f"round-{current + 1}", "round", "worker", payload)
+            record(db, f"worker/round-{current + 1}", "round", "worker", payload)
         report("choosing", f"Chosen by {choice.picked_by}", 1, 1)
 
     def _reporting(self, report: Report) -> None:
@@ -411,14 +413,14 @@ class Run:
         with self.store.change() as db:
             if db.execute("SELECT problem FROM item WHERE id = ?", (item,)).fetchone()["problem"] is not None:
                 return
-            record(db, f"unreadable-{item}", "unreadable", "worker", {"reason": reason}, item)
+            record(db, f"worker/unreadable-{item}", "unreadable", "worker", {"reason": reason}, item)
             db.execute("UPDATE item SET problem = ? WHERE id = ?", (reason, item))
             split = db.execute("SELECT split FROM item WHERE id = ?", (item,)).fetchone()["split"]
             if not db.execute("SELECT 1 FROM answer WHERE item = ?", (item,)).fetchone():
                 db.execute("DELETE FROM lease WHERE item = ?", (item,))
                 db.execute("DELETE FROM task WHERE item = ?", (item,))
-                if split == "check":
-                    draw_more(db, 1)
+                if split == "check" and not draw_more(db, 1):
+                    set_meta(db, "check", facts.plan(db)[1] - 1)
             skipped = [Skipped(*row) for row in get_meta(db, "skipped", [])]
             path = db.execute("SELECT path FROM item WHERE id = ?", (item,)).fetchone()["path"]
             skipped.append(Skipped(path, "unreadable", reason))
@@ -458,15 +460,19 @@ class Run:
 
     def write_views(self) -> None:
         """labels.csv and classes.txt: what the tables say, for people and other programs."""
-        with self.store.look() as db:
-            rows = label_rows(db, last_predictions(db, self.folder))
-            columns = columns_by_path(db)
-            names = [c.name for c in all_classes(db) if is_shown(c)]
-        write_labels_csv(self.folder / "labels.csv", rows, columns)
-        text = "".join(f"{name}\n" for name in names)
-        write_whole(self.folder / "classes.txt", lambda file: file.write(text.encode()))
-        for name in ("labels.csv", "classes.txt"):
-            os.chmod(self.folder / name, 0o600)
+        # The page or the worker, one at a time: else the one that has looked first may be the last to write.
+        lock = self.folder / ".views.lock"
+        lock.touch(mode=0o600)
+        with held(lock, f"{self.folder}: another process is at labels.csv", seconds=60.0):
+            with self.store.look() as db:
+                rows = label_rows(db, last_predictions(db, self.folder))
+                columns = columns_by_path(db)
+                names = [c.name for c in all_classes(db) if is_shown(c)]
+            write_labels_csv(self.folder / "labels.csv", rows, columns)
+            text = "".join(f"{name}\n" for name in names)
+            write_whole(self.folder / "classes.txt", lambda file: file.write(text.encode()))
+            for name in ("labels.csv", "classes.txt"):
+                os.chmod(self.folder / name, 0o600)
 
     def write_report(self) -> Path:
         """report.html and report.json."""

@@ -1,6 +1,7 @@
 """What a run was started with, as `project.toml` keeps it."""
 
 import json
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -19,6 +20,9 @@ STRATEGIES = (
     *("albl", "typiclust"),
 )
 LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
+BACKBONES = ("efficientnet-lite0", "raw")
+NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
+NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
 BACKBONE = "frozen:efficientnet-lite0"
 FALLBACK = "frozen:raw"
@@ -60,6 +64,10 @@ class Settings:
             raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
         if not 0 <= self.target < 1:
             raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
+        known_net = self.net.removeprefix("frozen:") in BACKBONES if self.frozen else NET.fullmatch(self.net)
+        if not known_net and "timm/" not in self.net:
+            names = ", ".join([*(f"frozen:{name}" for name in BACKBONES), "frozen:timm/NAME", *NETS, "wrn-28-2"])
+            raise OptionError(f"unknown net {self.net!r}; the known ones are {names}")
         for name, known in (("strategy", STRATEGIES), ("learner", LEARNERS), ("suggestions", SUGGESTIONS)):
             if getattr(self, name) not in known:
                 raise OptionError(f"unknown {name} {getattr(self, name)!r}; the known ones are {', '.join(known)}")

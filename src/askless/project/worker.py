@@ -58,8 +58,7 @@ def work(folder: Path, until_done: bool = False) -> None:
     """Advances the run whenever there is something to do; with `until_done` returns when nothing is."""
     # One worker per run: a new one waits until the one before, whose page was killed, has gone.
     with held(folder / ".worker.lock", f"another worker is at {folder}", seconds=60.0):
-        for name in ("model", *(p.name[1:-4] for p in (folder / "rounds").glob(".*.old"))):
-            restore_folder(folder / name if name == "model" else folder / "rounds" / name)
+        put_back(folder)
         run = Run.open(folder)
         status = Status(folder)
         status.rest(finished=False)
@@ -72,6 +71,12 @@ def work(folder: Path, until_done: bool = False) -> None:
             status.rest(run.is_finished())
             while run.store.version() == seen:
                 time.sleep(PAUSE)
+
+
+def put_back(folder: Path) -> None:
+    """The model and the rounds of which a kill left the folder under its old name, while a new one was put in its place."""
+    for old in (*folder.glob(".model.old"), *(folder / "rounds").glob(".*.old")):
+        restore_folder(old.with_name(old.name.removeprefix(".").removesuffix(".old")))
 
 
 def leave_with_parent() -> None:

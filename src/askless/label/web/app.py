@@ -57,6 +57,10 @@ ERRORS: dict[int | str, dict[str, Any]] = {
     )
 }
 
+# Answers that a person may see: where several label each image, those of others only after one's own.
+OPEN_TO = "(t.state = 'done' OR EXISTS (SELECT 1 FROM answer b WHERE b.item = a.item AND b.annotator = ?))"
+PICTURE: dict[int | str, dict[str, Any]] = {200: {"content": {"image/png": {}, "image/jpeg": {}}}}
+
 
 class Page:
     """A run as the page sees it: one per server."""
@@ -153,11 +157,14 @@ class Page:
         worker = self.worker()
         if worker["step"] == "failed":
             return "failed", f"The training stopped: {worker['problem']}"
-        if progress["spent"] >= progress["budget"] and worker["step"] in ("finished", "waiting"):
-            return "finished", "The budget is used: everything is labelled."
-        if worker["step"] == "finished":
-            return "finished", "There is nothing left to label."
-        return "training", worker["text"] or "The next batch is being chosen."
+        if self.run.is_finished():  # what the worker said last may be older than the last answer
+            used = progress["spent"] >= progress["budget"]
+            return (
+                "finished",
+                "The budget is used: everything is labelled." if used else "There is nothing left to label.",
+            )
+        busy = worker["step"] not in ("waiting", "finished", "stopped")
+        return "training", worker["text"] if busy and worker["text"] else "The next batch is being chosen."
 
     def answers(self, db: sqlite3.Connection, rows: list[sqlite3.Row]) -> list[dict[str, Any]]:
         """Answers as the page takes them, with what the model says now."""
@@ -239,7 +246,7 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(ConflictError)
     def conflict(request: Request, error: ConflictError) -> JSONResponse:
-        return error_response(409, "conflict", str(error), item=error.item, theirs=error.theirs)
+        return error_response(409, "conflict", str(error), item=error.item, theirs=error.theirs, yours=error.yours)
 
     @app.exception_handler(NoPictureError)
     @app.exception_handler(UnreadableError)
@@ -293,7 +300,7 @@ def add_pages(app: FastAPI, page: Page) -> None:
     def icon() -> Response:
         return static("favicon.ico")
 
-    @app.get("/image/{item}")
+    @app.get("/image/{item}", response_class=Response, responses=PICTURE)
     def image(item: int, size: Literal["full", "thumb"] = "full") -> Response:
         picture = page.run.pictures.full(item) if size == "full" else page.run.pictures.thumb(item)
         headers = {"cache-control": "private, max-age=86400", "content-disposition": "inline"}
@@ -338,9 +345,10 @@ def add_asking(app: FastAPI, page: Page) -> None:
                 "version": db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0],
             }
 
-    @app.post("/api/next")
-    def next_(request: Request, body: bodies.AtTab) -> dict[str, Any]:
-        return page.next(page.desk(request, body.tab), lease=True)
+    @app.post("/api/next", response_model=dict[str, Any])
+    def next_(request: Request, body: bodies.AtTab) -> Response:
+        # As a response, here and where answers come in: FastAPI would check what we made ourselves in another thread first.
+        return JSONResponse(page.next(page.desk(request, body.tab), lease=True))
 
     @app.get("/api/next")
     def look_at_next(request: Request, tab: Annotated[str, Query(max_length=100)] = "") -> dict[str, Any]:
@@ -428,8 +436,8 @@ def add_answering(app: FastAPI, page: Page) -> None:
         with store.look() as db:
             return facts.progress(db, desk)
 
-    @app.post("/api/answers")
-    def answers(request: Request, body: bodies.AnswerBody) -> dict[str, Any]:
+    @app.post("/api/answers", response_model=dict[str, Any])
+    def answers(request: Request, body: bodies.AnswerBody) -> Response:
         desk = page.desk(request, body.tab)
         given = Given(body.class_, body.unsure, body.seconds, body.bulk, body.note)
         try:
@@ -445,9 +453,13 @@ def add_answering(app: FastAPI, page: Page) -> None:
                     change=body.change,
                     suggested=suggested,
                 )
-                return {"ok": True, "repeated": False, "progress": facts.progress(db, desk)}
+                progress = facts.progress(db, desk)
+            return JSONResponse({"ok": True, "repeated": False, "progress": progress})
+        except ConflictError as error:
+            error.yours = {"class": body.class_, "unsure": body.unsure}
+            raise
         except RepeatedError:
-            return {"ok": True, "repeated": True, "progress": current(desk)}
+            return JSONResponse({"ok": True, "repeated": True, "progress": current(desk)})
 
     @app.post("/api/skip")
     def skip_(request: Request, body: bodies.ItemBody) -> dict[str, Any]:
@@ -488,6 +500,8 @@ def described(db: sqlite3.Connection, what: dict[str, Any]) -> str:
     items = what["items"]
     if what["kind"] is None:
         return ""
+    if "refused" in what:
+        return f"not possible: {what['refused']}"
     if what["kind"].startswith("class_"):
         return {"class_add": "new class", "class_rename": "renamed class", "class_merge": "merged class"}[what["kind"]]
     name = facts.item_facts(db, items[0])["name"] if len(items) == 1 else f"{len(items)} images"
@@ -539,21 +553,25 @@ def add_looking(app: FastAPI, page: Page) -> None:
 
     @app.get("/api/review")
     def review(
+        request: Request,
         show: Literal["all", "doubtful", "unsure", "conflicts"] = "all",
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> dict[str, Any]:
         with store.look() as db:
+            name, _ = page.annotator(request)
             if show in ("all", "unsure"):
-                where = "" if show == "all" else "WHERE a.unsure IS NOT NULL"
-                total = db.execute(f"SELECT count(*) FROM answer a {where}").fetchone()[0]
-                rows = facts.answers(db, where, (), limit, offset)
+                where = f"WHERE {OPEN_TO}" + ("" if show == "all" else " AND a.unsure IS NOT NULL")
+                counting = f"SELECT count(*) FROM answer a JOIN task t ON t.item = a.item {where}"
+                total = db.execute(counting, (name,)).fetchone()[0]
+                rows = facts.answers(db, where, (name,), limit, offset)
             else:
                 if show == "doubtful":
                     items = list(page.doubts(db, page.last_predictions(db)))
                 else:
                     items = [a.item for a in facts.agreed(db) if a.conflict]
-                found = [row for item in items for row in facts.answers(db, "WHERE a.item = ?", (item,))]
+                where = f"WHERE {OPEN_TO} AND a.item = ?"
+                found = [row for item in items for row in facts.answers(db, where, (name, item))]
                 total, rows = len(found), found[offset : offset + limit]
             return {"answers": page.answers(db, rows), "total": total}
 
@@ -571,8 +589,9 @@ def add_looking(app: FastAPI, page: Page) -> None:
         except (OSError, ValueError):
             return {"points": [], "labels": [], "rounds": [], "current": []}
         with store.look() as db:
-            labels = {a.item: a.label for a in facts.agreed(db) if a.label is not None}
             tasks = db.execute("SELECT item, round, state, kind FROM task").fetchall()
+            done = {row["item"] for row in tasks if row["state"] == "done"}
+            labels = {a.item: a.label for a in facts.agreed(db) if a.label is not None and a.item in done}
         rounds = {row["item"]: row["round"] or 0 for row in tasks}
         N = len(places)
         return {

@@ -10,7 +10,6 @@ import ipaddress
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -28,6 +27,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
+ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 NO_TOKEN = (
     "<!doctype html><html lang=en><title>askless</title><p>This page needs the address with the token that askless printed "
     "in the terminal. Open that one, or run <code>askless status FOLDER</code> to see it again."
@@ -86,10 +86,9 @@ def is_address(name: str) -> bool:
 
 
 def cookies_of(header: str) -> dict[str, str]:
-    try:
-        return {name: morsel.value for name, morsel in SimpleCookie(header).items()}
-    except CookieError:
-        return {}
+    """What a Cookie header says, as it is written: none of our own values needs quotes."""
+    pairs = (part.partition("=") for part in header.split(";"))
+    return {name.strip(): value.strip() for name, _, value in pairs}
 
 
 class Guard:
@@ -105,10 +104,14 @@ class Guard:
         if scope["type"] != "http":  # no websockets here
             return
 
+        begun = False
+
         async def send_guarded(message: dict[str, Any]) -> None:
+            nonlocal begun
             if message["type"] == "http.response.start":
+                begun = True
                 present = {name.lower() for name, _ in message["headers"]}
-                more = [(k.encode(), v.encode()) for k, v in HEADERS.items() if k.encode() not in present]
+                more = [(name, value) for name, value in ENCODED if name not in present]
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
 
@@ -130,7 +133,12 @@ class Guard:
             sent = True
             return {"type": "http.request", "body": body, "more_body": False}
 
-        await self.app(scope, receive_body, send_guarded)
+        try:
+            await self.app(scope, receive_body, send_guarded)
+        except Exception:  # a mistake of ours: it is told without a word of what it was, and goes on to the log
+            if not begun:
+                await answer(send_guarded, 500, "internal", "something went wrong here; the terminal says what")
+            raise
 
     def refusal(self, scope: dict[str, Any]) -> tuple[int, str, str] | None:
         """Why a request is turned away: status, code, and a sentence."""

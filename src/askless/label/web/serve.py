@@ -20,6 +20,7 @@ from askless.label.web.app import create_app, worker_status
 from askless.label.web.guard import Gate
 from askless.locks import held, is_held
 from askless.project import Run
+from askless.project.worker import put_back
 
 PORT = 8347
 TRIES = 50
@@ -146,9 +147,10 @@ def keep_views(run: Run, changed: threading.Event, ended: threading.Event) -> No
     while not ended.is_set():
         if changed.wait(0.5):
             changed.clear()
+            begun = time.monotonic()
             with contextlib.suppress(OSError, AsklessError):  # a full disk: the database has everything
                 run.write_views()
-            ended.wait(1.0)
+            ended.wait(min(max(1.0, 20 * (time.monotonic() - begun)), 10.0))  # people come first
 
 
 # --- serving -------------------------------------------------------------------------------------------------------------
@@ -168,6 +170,7 @@ def serve(
     import uvicorn
 
     os.umask(0o077)  # what is written in a run is its owner's alone
+    sys.setswitchinterval(0.001)  # a request waits so long for the thread that writes labels.csv, each time; else five
     with (
         held(run.folder / LOCK, f"{run.folder} is being served already, at {served_at(run.folder)}"),
         contextlib.closing(free_socket(host, last_port(run.folder) or PORT if port is None else port)) as sock,
@@ -179,7 +182,14 @@ def serve(
         gate = Gate(run.token, str(run.meta("run")), address.port, frozenset(names), open_host=is_open)
         app = create_app(run, gate, worker.status, worker.start)
         config = uvicorn.Config(
-            app, log_level="error", access_log=False, server_header=False, timeout_graceful_shutdown=3, lifespan="off"
+            app,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=3,
+            lifespan="off",
+            ws="none",
         )
         server = uvicorn.Server(config)
         about = json.dumps({"url": address.url, "port": address.port, "pid": os.getpid()})
@@ -191,6 +201,7 @@ def serve(
             threading.Thread(target=look_after, args=(server, worker, ready, watch, address, ended), daemon=True),
         ]
         try:
+            put_back(run.folder)
             run.write_views()
             if with_worker:
                 worker.start()

@@ -36,6 +36,7 @@ import { refused } from "./work.js";
 import { language, words } from "./words.js";
 
 const POLL = 2000; // ms between two looks at the state
+const POLL_SOON = 600; // when the next images may be there any moment
 const POLL_HIDDEN = 15_000;
 const HEARTBEAT = 60_000;
 const AWAY = 10 * 60_000; // no sign of a person for so long: leases may lapse
@@ -192,7 +193,8 @@ async function poll() {
   } catch (error) {
     trouble(error);
   }
-  pollTimer = setTimeout(poll, document.hidden ? POLL_HIDDEN : POLL);
+  const soon = ["training", "held"].includes(document.body.dataset.waiting);
+  pollTimer = setTimeout(poll, document.hidden ? POLL_HIDDEN : soon ? POLL_SOON : POLL);
 }
 
 /** Believe a state, unless this page changed something while it was on its way. */
@@ -205,17 +207,18 @@ function take(state, changes) {
 // --- Menu: name, colours. ---
 
 async function changeName() {
+  if (outbox.pending()) return toast(words.gridWait); // it must be saved under the name that gave it
   const name = await askName();
-  if (!name) return false;
+  if (!name) return;
   try {
+    await post("/api/release", { tab: store.tab }); // what is on screen was given to the name before
     await post("/api/annotator", { name });
     update({ annotator: { ...store.annotator, name, asked: true } });
     toast(words.nameSaved(name));
-    return true;
   } catch (error) {
     refused(error, null, null);
-    return false;
   }
+  views[view].next?.();
 }
 
 function setTheme(theme) {
@@ -341,7 +344,12 @@ async function start() {
     raw: (event) => views[view].raw(event),
     release: (action) => views[view].release(action),
   });
-  for (const button of $$("#tabs button")) button.addEventListener("click", () => open(button.dataset.view));
+  for (const button of $$("#tabs button")) {
+    button.addEventListener("click", (event) => {
+      if (event.detail > 0) button.blur(); // after a mouse press, Enter means the image again
+      open(button.dataset.view);
+    });
+  }
   $("#help").addEventListener("click", () => perform("help"));
   $("#trouble-retry").addEventListener("click", () => {
     outbox.retryNow();

@@ -4,7 +4,7 @@ import { count, isKnown, percent } from "./format.js";
 import { svg } from "./marks.js";
 import { words } from "./words.js";
 
-const [WIDTH, HEIGHT] = [640, 280];
+const [NARROWEST, WIDEST, HEIGHT] = [280, 640, 280];
 const [LEFT, RIGHT, TOP, BOTTOM] = [52, 16, 14, 42];
 
 /** Round numbers between 0 and `most`, at most six. */
@@ -15,8 +15,9 @@ function ticks(most) {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, place) => place * step);
 }
 
-/** The picture of points {labels, accuracy, low, high, n}. */
-export function drawCurve(points) {
+/** The picture of points {labels, accuracy, low, high, n}; `room` is its width on screen, so that texts stay readable. */
+export function drawCurve(points, room) {
+  const WIDTH = Math.min(WIDEST, Math.max(NARROWEST, room));
   const known = points.filter((point) => isKnown(point.accuracy));
   const most = Math.max(10, ...known.map((point) => point.labels)) * 1.06;
   const lowest = Math.min(...known.map((point) => point.low));

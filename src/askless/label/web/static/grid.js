@@ -9,7 +9,7 @@ import * as kept from "./kept.js";
 import { DEBOUNCE } from "./keys.js";
 import { colourOf, mark } from "./marks.js";
 import * as outbox from "./outbox.js";
-import { className, classOf, store, update } from "./store.js";
+import { className, classOf, openClasses, store, update } from "./store.js";
 import * as waiting from "./waiting.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
@@ -59,7 +59,7 @@ export function createGrid(side, trouble) {
       if (mine !== turn || !active) return;
       update({ progress: reply.progress });
       tiles = reply.items.filter((one) => !onlyOpen || !one.answer);
-      if (!openTiles().length) return await explain(mine);
+      if (!openTiles().length || !openClasses().length) return await explain(mine);
       waiting.hide();
       selected.clear();
       focus = anchor = placeOf(openTiles()[0].id);
@@ -82,7 +82,8 @@ export function createGrid(side, trouble) {
     tiles = [];
     draw();
     side.setOpen(false);
-    waiting.show(reply.item ? "other" : reply.code || "other", reply.item ? words.gridEmpty : reply.why);
+    const other = reply.item && reply.code !== "no_classes";
+    waiting.show(other ? "other" : reply.code || "other", other ? words.gridEmpty : reply.why);
   }
 
   function draw() {

@@ -172,6 +172,7 @@ export function listen(handlers) {
       event.preventDefault(); // a button held down is pressed once
       return;
     }
+    if (event.defaultPrevented) return; // a dialog took it, and may have closed by it
     if (event.isComposing || document.querySelector("dialog[open]") || typing(target)) return;
     if (handlers.raw(event)) {
       event.preventDefault();

@@ -55,9 +55,9 @@ export function createProgress(trouble) {
     $("#advice").dataset.verdict = advice ? advice.verdict : "";
     const verdict = advice ? words.verdicts[advice.verdict] || advice.verdict : "";
     const text = advice ? advice.text : "";
-    const begins = text.toLowerCase().startsWith(`${verdict.toLowerCase()}: `); // said in large letters already
+    const begins = advice && text.toLowerCase().startsWith(`${advice.verdict}: `); // said in large letters already
     setText($("#verdict"), verdict);
-    const rest = begins ? text.slice(verdict.length + 2) : text;
+    const rest = begins ? text.slice(advice.verdict.length + 2) : text;
     setText($("#advice-text"), rest.charAt(0).toUpperCase() + rest.slice(1));
     $("#advice-reasons").replaceChildren(...lines((advice && advice.reasons) || []));
   }
@@ -78,7 +78,7 @@ export function createProgress(trouble) {
     if (!measure) return;
     $("#measure-range .span").style.left = `${100 * measure.low}%`;
     $("#measure-range .span").style.width = `${100 * (measure.high - measure.low)}%`;
-    $("#measure-range .at").style.left = `${100 * measure.accuracy}%`;
+    $("#measure-range .at").style.left = `clamp(2px, ${100 * measure.accuracy}%, 100% - 2px)`;
   }
 
   function drawBudget({ progress, rate }) {
@@ -100,7 +100,7 @@ export function createProgress(trouble) {
   function drawRounds(curve) {
     const measured = curve.filter((point) => isKnown(point.accuracy) && point.n > 0);
     $("#curve-empty").hidden = measured.length > 0;
-    const picture = measured.length ? drawCurve(measured) : make("div", { id: "curve" });
+    const picture = measured.length ? drawCurve(measured, $("#curve-empty").parentElement.clientWidth - 40) : make("div", { id: "curve" });
     $("#curve").replaceWith(picture);
     setText($("#curve-note"), measured.length ? words.curveNote(measured[measured.length - 1].n) : "");
     $("#rounds").hidden = curve.length === 0;

@@ -82,7 +82,7 @@ export function createSingle(side, trouble, act) {
   }
 
   async function take(reply, mine) {
-    if (!reply.item) {
+    if (!reply.item || reply.code === "no_classes") {
       viewer.blank();
       drawInfo();
       side.showMarks();
@@ -152,6 +152,7 @@ export function createSingle(side, trouble, act) {
     setText($("#size"), shown.width ? words.size(shown.width, shown.height) : "");
     const reason = shown.kind === "check" ? words.drawn : words.chosen;
     setText($("#reason"), shown.reason ? reason(shown.reason) : "");
+    $("#reason").title = shown.reason || "";
   }
 
   /** Give an answer to the item on screen. */

@@ -339,7 +339,7 @@ export const words = {
   retryNow: "Retry now",
   failure: (text) => `That did not work: ${text}`,
   conflictTheirs: (name, theirs, yours) =>
-    `${name} was answered by somebody else in the meantime. Theirs: ${theirs}. Yours: ${yours}. The earlier answer stands; both are under Review.`,
+    `${name} was answered by somebody else in the meantime. Theirs: ${theirs}. Yours: ${yours}. The earlier answer stands; change it under Review if it is wrong.`,
   conflictStale: (name) => `${name} was no longer yours to answer, so this answer was not saved. Here is the next image.`,
   anImage: "The image",
   workerFailed: (text) => `The worker stopped with a problem: ${text}`,
