@@ -48,6 +48,9 @@ chromium:
 test-browser: .stamps/dev chromium ## the page in headless Chromium; screenshots in build/screenshots
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m browser tests/label
 
+test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
+	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
+
 check: .stamps/dev ## format, lint and types, nothing changed
 	$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy
 

@@ -23,9 +23,20 @@ class PageError(AsklessError):
 
 
 class Client:
-    """One tab at a run's page, over HTTP, by the address that askless printed. Not for several threads."""
+    """One tab at a run's page, over HTTP, by the address that askless printed. Not for several threads.
 
-    def __init__(self, url: str, name: str | None = None, tab: str | None = None, timeout: float = 30.0) -> None:
+    For `patience` seconds a server that went away may come back: what was not answered is sent again as it was, and what
+    the server had stored already it does not store twice.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        name: str | None = None,
+        tab: str | None = None,
+        timeout: float = 30.0,
+        patience: float = PATIENCE,
+    ) -> None:
         parts = urlsplit(url)
         token = parse_qs(parts.query).get("token", [""])[0]
         if parts.scheme != "http" or not parts.netloc or not token:
@@ -36,7 +47,9 @@ class Client:
         self.tab = tab or f"oracle-{uuid.uuid4().hex[:12]}"
         self.cookies: dict[str, str] = {}
         self.connection = http.client.HTTPConnection(self.netloc, timeout=timeout)
+        self.patience = 0.0  # none while it is not known whether there is a page at all
         self._exchange("GET", f"/?token={token}", None)
+        self.patience = patience
         if name is not None:
             self.post("/api/annotator", {"name": name})
 
@@ -64,13 +77,18 @@ class Client:
         if method == "POST":
             headers |= {"Content-Type": "application/json", "X-Askless": "1"}
             data = json.dumps(body).encode()
-        try:
-            self.connection.request(method, path, data, headers)
-            response = self.connection.getresponse()
-            content = response.read()
-        except (OSError, http.client.HTTPException):
-            self.connection.close()
-            raise
+        until = time.monotonic() + self.patience
+        while True:
+            try:
+                self.connection.request(method, path, data, headers)
+                response = self.connection.getresponse()
+                content = response.read()
+                break
+            except (OSError, http.client.HTTPException):
+                self.connection.close()
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.1)
         for line in response.headers.get_all("Set-Cookie") or ():
             self.cookies |= {name: morsel.value for name, morsel in SimpleCookie(line).items()}
         if response.status >= 400:

@@ -188,6 +188,7 @@ def serve(
             server_header=False,
             proxy_headers=False,
             timeout_graceful_shutdown=3,
+            timeout_keep_alive=75,  # people look at an image for longer than the usual five seconds
             lifespan="off",
             ws="none",
         )
