@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 from askless.cli import main
+from askless.label.web.serve import Address
 from askless.locks import held
 from askless.project import Run
 
@@ -106,6 +107,63 @@ def test_start_makes_a_run_says_the_plan_and_goes_on_next_time(photos, capsys):
     assert "Going on with" in out
 
 
+def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
+    assert "not used" not in call(capsys, *START)[1]
+    assert "not used" not in call(capsys, "start", "photos-run", "--no-browser", "--port", 0)[1]
+    code, out, _ = call(capsys, "start", "photos", "--seed", 0, "--batch=5", "--labels-from-folders", "--keys", "cat=c")
+    assert code == 0
+    names = "--batch, --seed, --keys, --labels-from-folders"
+    assert f"photos-run goes on as it was started; {names} not used; pass --out for a new run" in out
+
+
+def test_the_run_of_other_images_is_not_opened(photos, tmp_path, capsys):
+    call(capsys, *START)
+    write_photos(tmp_path / "b" / "photos")
+    for more in ((), ("--out", "photos-run")):
+        code, _, err = call(capsys, "start", "b/photos", *more)
+        assert code == 3
+        assert f"photos-run belongs to {tmp_path / 'photos'}; pass --out for another run" in err
+    assert call(capsys, "start", tmp_path / "photos")[0] == 0
+    assert call(capsys, "start", "b/photos", *START[2:], "--out", "b-run")[0] == 0
+
+
+def test_a_run_of_this_folder_is_made_beside_it(photos, tmp_path, capsys, monkeypatch):
+    for here in (tmp_path / "photos", tmp_path / "photos" / "a"):
+        monkeypatch.chdir(here)
+        assert call(capsys, "start", tmp_path / "photos", *START[2:])[0] == 0
+    monkeypatch.chdir(tmp_path / "photos")
+    assert "Going on with" in call(capsys, "start", ".")[1]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["photos", "photos-run"]
+    assert [p.name for p in (tmp_path / "photos").iterdir()] == ["a"]
+
+
+def test_an_open_page_says_the_address_for_others(photos, capsys, monkeypatch):
+    monkeypatch.setattr("askless.label.web.serve.socket.gethostname", lambda: "desk")
+    monkeypatch.setattr(
+        "askless.label.web.serve.serve", lambda run, host, ready, **options: ready(Address(host, 8347, "t"))
+    )
+    out = call(capsys, *START, "--host", "0.0.0.0", "--no-browser")[1]
+    assert "Label here       http://127.0.0.1:8347/?token=t" in out
+    assert "open to other computers" in out
+    assert "http://desk:8347/?token=t" in out
+    events = [
+        json.loads(line)
+        for line in call(capsys, "start", "photos-run", "--host", "0.0.0.0", "--json")[1].split("\n")[:-1]
+    ]
+    assert next(e["url"] for e in events if e["event"] == "warning") == "http://desk:8347/?token=t"
+    assert Address("fe80::1", 1, "t").url == Address("fe80::1", 1, "t").url_for_others == "http://[fe80::1]:1/?token=t"
+
+
+def test_the_demo_page_is_a_run(tmp_path, capsys, monkeypatch):
+    served = []
+    monkeypatch.setattr("askless.label.web.serve.serve", lambda run, **options: served.append(run.settings))
+    for _ in range(2):
+        code, out, err = call(capsys, "demo", "--page", "--out", tmp_path, "--steps", 7)
+        assert code == 0, err
+        assert "not used" not in out
+    assert [(s.budget, s.batch, s.steps, s.classes) for s in served] == [(60, 12, 300, tuple("0123456789"))] * 2
+
+
 def test_json_lines_say_what_happens(photos, capsys):
     code, out, _ = call(capsys, *START, "--json")
     events = [json.loads(line) for line in out.splitlines()]
@@ -124,6 +182,10 @@ def test_json_lines_say_what_happens(photos, capsys):
         (("--keys", "cat=c"), 2, "unknown class 'cat'"),
         (("--classes", "red,Red"), 2, "there is a class 'red' already"),
         (("--suggestions", "loud"), 2, "unknown suggestions 'loud'"),
+        (("--port", 99999), 2, "65535"),
+        (("--host", "999.9.9.9"), 2, "host: expected a name or address of this computer, got '999.9.9.9'"),
+        (("--host", "192.0.2.1"), 2, "host: expected a name or address of this computer, got '192.0.2.1'"),
+        (("--host", "a..b"), 2, "host: expected a name or address of this computer, got 'a..b'"),
     ],
 )
 def test_wrong_options_say_so_before_anything_is_written(photos, tmp_path, capsys, more, code, text):
@@ -224,6 +286,36 @@ def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, 
     assert "1 of 7 images could not be read" in err
     (tmp_path / "broken.png").write_bytes(b"no image")
     assert call(capsys, "predict", finished, tmp_path / "broken.png")[0] == 3
+
+
+def test_predict_takes_rows_for_a_run_on_features(tmp_path, capsys):
+    rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
+    rows[1::2] += 4
+    np.savez(tmp_path / "rows.npz", X=rows)
+    options = {"budget": 10, "batch": 10, "check": 0.0, "steps": 20}
+    with Run.create(tmp_path / "rows.npz", tmp_path / "run", classes=("a", "b"), **options) as run:
+        label_everything({str(i): "ab"[i % 2] for i in range(40)}, run)
+    new = np.vstack([rows[:4], np.full((1, 5), np.nan)])
+    np.savez(tmp_path / "new.npz", X=new, ids=["p", "q", "r", "s", "t"])
+    code, out, err = call(capsys, "predict", tmp_path / "run", tmp_path / "new.npz")
+    assert code == 0, err
+    assert [(r["path"], r["label"]) for r in csv.DictReader(out.splitlines())] == list(zip("pqrs", "abab", strict=True))
+    assert "t: NaN" in err
+    write_photos(tmp_path / "photos", 3)
+    np.save(tmp_path / "narrow.npy", rows[:, :4])
+    np.save(tmp_path / "images.npy", np.zeros((2, 8, 8, 3), np.uint8))
+    for given in ("photos/a/00.png", "photos", "narrow.npy", "images.npy"):
+        place = tmp_path / "out.csv"
+        code, out, err = call(capsys, "predict", tmp_path / "run", tmp_path / given, "--out", place)
+        assert (code, out, place.exists()) == (3, "", False)
+        assert "rows of 5 features" in err
+
+
+def test_export_options_that_are_unknown_are_a_wrong_use(finished, tmp_path, capsys):
+    for more in (("--to", "foo"), ("--to", "csv", "--what", "all"), ("--to", "csv", "--link", "soft")):
+        code, _, err = call(capsys, "export", finished, "--out", tmp_path / "x", *more)
+        assert code == 2
+        assert "expected" in err
 
 
 def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys):

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import askless
-from askless.label.oracle import Client, PageError
+from askless.label.oracle import Client
 from askless.project import Run
 from askless.project.replay import replay, stored
 from askless.project.rounds import read_status
@@ -277,17 +277,17 @@ class Labeller(threading.Thread):
         stack, other = (self.undone, self.done) if again else (self.done, self.undone)
         if again and stack and not stack[-1].after:
             self.given.back(self.name, set(stack[-1].items))  # it is skipped again
-        try:
-            reply = self.exchange(path, self.request())
-        except PageError as error:  # what was taken back and then given back may be with somebody else by now
-            self.pending = None
-            if again and error.status == 409 and not set(stack[-1].items) <= self.held:
-                return
-            raise
+        reply = self.exchange(path, self.request())
+        assert (reply["undone"] is None) == (not stack), f"{path} of {stack[-1:]}: {reply['undone']}"
         if stack:
             what = stack.pop()
-            other.append(what)
-            for item in what.items:
+            if reply["undone"]["items"]:
+                assert reply["undone"]["items"] == what.items
+                other.append(what)
+            else:  # refused: what was taken back and then given back is with somebody else by now
+                assert again
+                assert not set(what.items) <= self.held, f"{self.name} has {self.held}, and cannot redo {what}"
+            for item in reply["undone"]["items"]:
                 if not what.after and again:
                     self.lose({item})
                 elif not what.after:
@@ -315,7 +315,6 @@ class Labeller(threading.Thread):
         if path in ("/api/answers", "/api/skip"):
             assert reply["repeated"], f"{path} {body} was stored twice"
         elif reply["item"] is not None:
-            assert reply["undone"] is None
             self.take([int(reply["item"]["id"])])
 
     # --- the model ---------------------------------------------------------------------------------------------------

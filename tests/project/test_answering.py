@@ -429,3 +429,33 @@ def test_undo_of_one_of_two_answers_leaves_the_other(pair):
     assert answers(pair) == {(0, "bo"): 1}
     assert pair.rows("SELECT state, answers FROM task WHERE item = 0") == [("open", 1)]
     assert pair.take("ann") == 0
+
+
+def test_what_was_shown_of_the_model_stays_known_through_skip_and_undo(room, ann):
+    item = room.take("ann")
+    with room.run.store.change() as db:
+        mark_shown(db, Desk("ann", "ann-tab"), item, "peek")
+    ann.change(skip, item)
+    ann.undo()
+    assert room.take("ann") == item
+    ann.change(answer, [item], Given(label=0))
+    assert room.one("SELECT suggestion_shown FROM answer WHERE item = ?", item) == "peek"
+    ann.undo()
+    ann.change(answer, [item], Given(label=1))
+    assert room.one("SELECT suggestion_shown FROM answer WHERE item = ?", item) == "peek"
+
+
+def test_a_changed_answer_says_that_the_model_s_opinion_stood_beside_it(room, ann):
+    item = ann.label(0)
+    with room.run.store.change() as db:
+        answer(
+            db,
+            Desk("ann", "ann-tab"),
+            room.request(),
+            [item],
+            Given(label=1),
+            overlap=1,
+            change=True,
+            suggested={item: Suggested(1, 0.9)},
+        )
+    assert room.one("SELECT suggestion_shown FROM answer WHERE item = ?", item) == "review"

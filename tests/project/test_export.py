@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from askless.errors import InputError
+from askless.errors import InputError, OptionError
 from askless.project import export as exporting
 from askless.project.export import (
     COLUMNS,
@@ -283,15 +283,26 @@ def test_a_table_goes_into_a_folder_that_exists(tmp_path, rows, images):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"to": "xlsx"}, "expected csv or jsonl or imagefolder"),
-        ({"what": "all"}, "expected human or human"),
-        ({"link": "soft"}, "expected copy or hard or sym"),
         ({"to": "npz"}, "file_of or pixels_of"),
         ({"classes": ["cat"]}, "got none called"),
     ],
 )
 def test_what_export_refuses(tmp_path, rows, more, said):
     with pytest.raises(InputError, match=said):
+        export(**({"to": "csv", "out": tmp_path / "out", "rows": rows, "classes": CLASSES} | more))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"to": "xlsx"}, "expected csv or jsonl or imagefolder"),
+        ({"what": "all"}, "expected human or human"),
+        ({"link": "soft"}, "expected copy or hard or sym"),
+    ],
+)
+def test_options_that_export_does_not_know(tmp_path, rows, more, said):
+    with pytest.raises(OptionError, match=said):
         export(**({"to": "csv", "out": tmp_path / "out", "rows": rows, "classes": CLASSES} | more))
     assert not (tmp_path / "out").exists()
 

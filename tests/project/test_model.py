@@ -68,6 +68,18 @@ def test_the_model_says_of_rows_what_the_run_says(on_features):
     says_the_same(run, load(run.folder), list(rows))
 
 
+def test_a_model_on_features_takes_rows_only(on_features, tmp_path):
+    run, rows = on_features
+    model = load(run.folder)
+    for given in (tmp_path / "photo.jpg", "photo.jpg", rows[0, :4], np.zeros((8, 8, 3), np.uint8)):
+        with pytest.raises(InputError, match="expected a row of 5 features"):
+            model.predict([given])
+    with pytest.raises(InputError, match="NaN"):
+        model.predict([rows[0] * np.nan])
+    np.save(tmp_path / "rows.npy", rows[:3])
+    assert [name for name, _ in model.rows_in(tmp_path / "rows.npy")] == ["0", "1", "2"]
+
+
 def test_the_model_takes_arrays_and_files_alike(finished, shapes):
     model = load(finished.folder)
     files = [shapes.folder / path for path in finished.paths[:5]]

@@ -126,7 +126,8 @@ def demo(
 
     files.check_folder(to)
     if page:
-        run.start(digits.write_images(to), classes="0,1,2,3,4,5,6,7,8,9", budget=60, batch=12, to=to / "digits-run")
+        options = {"classes": "0,1,2,3,4,5,6,7,8,9", "budget": 60, "batch": 12}
+        run.label(digits.write_images(to), to / "digits-run", options)
         return
     with progress_of("demo") as progress:
         results = digits.run(to, seeds, steps, workers, progress)

@@ -7,11 +7,13 @@ import shlex
 import sys
 import time
 import webbrowser
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from askless.cli import files
@@ -25,6 +27,7 @@ RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar=
 
 
 def start(
+    ctx: typer.Context,
     what: Annotated[Path, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run to go on with.")],
     classes: Annotated[str | None, typer.Option(help="Names with commas, or a .txt with one per line.")] = None,
     budget: Annotated[int, typer.Option(help="How many images you are ready to label.")] = 200,
@@ -35,9 +38,12 @@ def start(
     check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,
     batch: Annotated[int, typer.Option(help="Images that are chosen at a time.")] = 20,
     size: Annotated[int, typer.Option(help="Side in pixels that the model sees; 0: its own choice.")] = 0,
-    to: Annotated[Path | None, typer.Option("--out", help="Folder of the run; default: NAME-run here.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the run; default: NAME-run here, not among the images.")
+    ] = None,
     port: Annotated[
-        int | None, typer.Option(help="Where the page is served; default 8347 or the next free one.")
+        int | None,
+        typer.Option(help="Where the page is served; default 8347 or the next free one.", min=0, max=65535),
     ] = None,
     host: Annotated[str, typer.Option(help="Other than 127.0.0.1 opens the page to other computers.")] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
@@ -53,44 +59,74 @@ def start(
     until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
 ) -> None:
     """Label a folder of images on a page of this computer; stop any time, and start again to go on."""
-    from askless.label.web.serve import served_at
-    from askless.project import Run, Settings
-    from askless.project.settings import read_classes, read_keys
+    options: dict[str, Any] = {
+        **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
+        **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
+        **{"suggestions": suggestions, "target": target, "labels_from_folders": labels_from_folders},
+        **{"follow_links": follow_links},
+    }
+    given = [f"--{name.replace('_', '-')}" for name in options if is_given(ctx, name)]
+    label(what, to, options, given, Say(as_json, quiet), host, port, no_browser, until_done)
 
-    say = Say(as_json, quiet)
+
+def is_given(ctx: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def label(
+    what: Path,
+    to: Path | None,
+    options: dict[str, Any],
+    given: Sequence[str] = (),
+    say: "Say | None" = None,
+    host: str = "127.0.0.1",
+    port: int | None = None,
+    no_browser: bool = False,
+    until_done: bool = False,
+) -> None:
+    """Makes a run with the options of `start`, or goes on with the one that is there, and serves it; `given` are the names
+    of the options that a run that is there leaves unused."""
+    from askless.label.web.serve import free_socket, served_at
+    from askless.project import Run
+
+    say = Say(False, False) if say is None else say
     folder = run_folder(what, to)
     if folder is not None and (url := served_at(folder)) is not None:
         say("served", f"[bold]{folder}[/] is being served already: {url}", url=url, run=str(folder))
         open_browser(url, no_browser)
         return
-    if folder is not None and (folder / "state.sqlite").exists():
+    free_socket(host, 0).close()  # whether the host can be served from, before anything is read
+    if folder is not None:
         run = Run.open(folder)
-        given = [word for word in sys.argv if word.startswith(("--budget", "--classes", "--strategy", "--net"))]
         if given:
-            say("kept", f"{folder} goes on as it was started; {', '.join(given)} not used. Pass --out for a new run.")
+            say("kept", f"{folder} goes on as it was started; {', '.join(given)} not used; pass --out for a new run")
         say("resumed", f"Going on with    {folder}", run=str(folder))
     else:
-        if not what.exists():
-            raise InputError(f"{what}: expected a folder of images, a .csv, .tsv or .npz, or a run; nothing is there")
-        names = read_classes(classes)
-        options: dict[str, Any] = {
-            **{"budget": budget, "strategy": strategy, "learner": learner, "steps": steps, "check": check},
-            **{"batch": batch, "size": size, "seed": seed, "annotators": annotators, "suggestions": suggestions},
-            **{"target": target, "labels_from_folders": labels_from_folders, "follow_links": follow_links},
-            **{"classes": names, "keys": read_keys(keys, names), "command": command()},
-        }
-        if net:
-            options["net"] = net
-        Settings(source="", **options)  # before anything is read
-        new = default_folder(what) if to is None else to
-        begun = time.perf_counter()
-        with progress_bar(f"Indexing {what}", notes) as progress:
-            run = Run.create(what, new, progress=progress, notes=lambda text: say("note", text), **options)
-        say_indexed(say, run, what, time.perf_counter() - begun)
+        run = new_run(what, default_folder(what) if to is None else to, options, say)
     if run.store.journal != "WAL":
         say("note", f"{run.folder} is on a network disk: every answer takes longer. Better keep runs on a local one.")
     with run:
         serve_run(run, say, host, port, no_browser, until_done)
+
+
+def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> Any:
+    from askless.project import Run, Settings
+    from askless.project.settings import read_classes, read_keys
+
+    if not what.exists():
+        raise InputError(f"{what}: expected a folder of images, a .csv, .tsv or .npz, or a run; nothing is there")
+    names = read_classes(options.get("classes"))
+    options = {**options, "classes": names, "keys": read_keys(options.get("keys", ""), names), "command": command()}
+    if not options.get("net"):
+        options.pop("net", None)
+    Settings(source="", **options)  # before anything is read
+    begun = time.perf_counter()
+    with progress_bar(f"Indexing {what}", notes) as progress:
+        run = Run.create(what, folder, progress=progress, notes=lambda text: say("note", text), **options)
+    say_indexed(say, run, what, time.perf_counter() - begun)
+    return run
 
 
 def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: bool, until_done: bool) -> None:
@@ -98,14 +134,13 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
     from askless.label.web.serve import LOOPBACK, Address, serve
 
     def ready(address: Address) -> None:
-        say("ready", f"Label here       [bold]{address.url}[/]", url=address.url, run=str(run.folder))
+        say("ready", f"Label here       [bold]{escape(address.url)}[/]", url=address.url, run=str(run.folder))
         if host in LOOPBACK:
             say("note", "Serving this computer only. Press Ctrl+C to stop; nothing is lost.")
         else:
-            say(
-                "warning",
-                f"[bold red]The page is open to other computers at {host}[/]: whoever has the token can label.",
-            )
+            at = address.url_for_others
+            text = f"The page is open to other computers, and whoever has the token can label: {at}"
+            say("warning", f"[bold red]{escape(text)}[/]", text=text, url=at)
         open_browser(address.url, no_browser or say.quiet or say.json)
 
     with run.store.look() as db:
@@ -175,15 +210,26 @@ class Say:
 
 def run_folder(what: Path, to: Path | None) -> Path | None:
     """The run that is meant, where there is one: the path itself, --out, or the default name."""
-    for folder in (what, to if to is not None else default_folder(what)):
-        if (folder / "state.sqlite").exists():
-            return folder
-    return None
+    from askless.project.settings import read_settings
+
+    if (what / "state.sqlite").exists():
+        return what
+    folder = default_folder(what) if to is None else to
+    if not (folder / "state.sqlite").exists():
+        return None
+    source = read_settings(folder / "project.toml").source
+    if what.resolve() != Path(source):
+        raise InputError(
+            f"{folder} belongs to {source}; pass --out for another run, or go on with it by `askless start {folder}`"
+        )
+    return folder
 
 
 def default_folder(what: Path) -> Path:
-    name = what.resolve().name if what.is_dir() else what.stem
-    return Path(f"{name}-run")
+    """NAME-run here; beside the images where here is among them, for their folder is never written to."""
+    source = what.resolve()
+    folder = Path(f"{source.name if what.is_dir() else what.stem}-run")
+    return source.parent / folder if what.is_dir() and folder.resolve().is_relative_to(source) else folder
 
 
 def open_browser(url: str, not_now: bool) -> None:
@@ -324,7 +370,9 @@ def import_(
 
 def predict(
     folder: RunFolder,
-    paths: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
+    paths: Annotated[
+        list[Path], typer.Argument(help="Images, or folders of them; an .npz or .npy for a run on features.")
+    ],
     to: Annotated[Path | None, typer.Option("--out", help="A .csv; default: print.")] = None,
     probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
 ) -> None:
@@ -334,11 +382,14 @@ def predict(
 
     files.check_writable(to)
     model = load(folder)
-    images: list[Path] = []
+    images: list[tuple[Any, Any]] = []  # what it is called, and what the model takes
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: expected an image or a folder of images, nothing is there")
-        images += find_images(path, False)[0] if path.is_dir() else [path]
+        if model.config["features"]:
+            images += model.rows_in(path)
+        else:
+            images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]
     with contextlib.ExitStack() as stack:
         target = sys.stdout if to is None else stack.enter_context(to.open("w", newline="", encoding="utf-8"))
         writer = csv.writer(target, lineterminator="\n")
@@ -347,17 +398,17 @@ def predict(
         with progress_bar("predicting", notes) as progress:
             for i in range(0, len(images), 32):
                 rows, good = [], []
-                for path in images[i : i + 32]:
+                for name, image in images[i : i + 32]:
                     try:
-                        rows.append(model.pixels(path))
-                        good.append(path)
+                        rows.append(model.pixels(image))
+                        good.append(name)
                     except UnreadableError as error:
                         bad += 1
-                        notes.print(f"{path}: {error}", highlight=False, markup=False)
-                for path, probs in zip(good, model.predict_proba(rows), strict=True):
+                        notes.print(f"{name}: {error}", highlight=False, markup=False)
+                for name, probs in zip(good, model.predict_proba(rows), strict=True):
                     best = int(probs.argmax())
                     more = [f"{p:.4f}" for p in probs] if probabilities else []
-                    writer.writerow([path, model.classes_[best], f"{probs[best]:.4f}", *more])
+                    writer.writerow([name, model.classes_[best], f"{probs[best]:.4f}", *more])
                 progress(min(i + 32, len(images)), len(images))
     if bad == len(images):
         raise InputError(f"none of {len(images)} images could be read" if images else "no images were found")

@@ -18,6 +18,7 @@ class Standing:
     gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
     share of the pool whose predicted class changed; `kappas` the same rounds' Cohen's kappa, where known. `counts`: the
     labels of each class to train on. `since_new_class`: how many labels were given since a class was first used.
+    `checked`: check images that have a label. `flattered`: images to choose from that look like check images.
     """
 
     budget: int
@@ -29,6 +30,8 @@ class Standing:
     changes: Sequence[float | None] = ()
     kappas: Sequence[float | None] = field(default=())
     since_new_class: int | None = None
+    checked: int = 0
+    flattered: int = 0
 
 
 class Advice(NamedTuple):
@@ -53,30 +56,36 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
             f"check accuracy {of_check(facts.measure)}, an interval that lies above the target {_number(facts.target)}"
         )
         looks = [f"this is the {_nth(facts.rounds)} look at the same check images, which flatters it a little"]
-        return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), None)
+        return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), facts)
     if facts.spent >= facts.budget:
         used = f"{facts.spent} of {facts.budget} labels are given"
-        return _advice("budget used", [used], lacking + stability + _short_of_target(facts), facts.measure)
+        return _advice("budget used", [used], lacking + stability + _short_of_target(facts), facts)
     left = f"{facts.budget - facts.spent} of {_many(facts.budget, 'label')} are left"
     if facts.rounds == 0:
-        return _advice("too early", ["no model has been trained yet"], [left], facts.measure)
+        one_class = sum(n > 0 for n in facts.counts.values()) == 1
+        why = (
+            "all labels so far are of one class, and a model needs two"
+            if one_class
+            else "no model has been trained yet"
+        )
+        return _advice("too early", [why], [left], facts)
     if facts.rounds == 1:
-        return _advice("too early", ["there is one model only, and nothing to compare it with"], [left], facts.measure)
+        return _advice("too early", ["there is one model only, and nothing to compare it with"], [left], facts)
     against = lacking + ([] if steady else stability) + _short_of_target(facts)
     if against:
-        return _advice("keep going", against[:1], against[1:] + (stability if steady else []) + [left], facts.measure)
+        return _advice("keep going", against[:1], against[1:] + (stability if steady else []) + [left], facts)
     quiet = "no new class" + (f" in {facts.since_new_class} labels" if facts.since_new_class is not None else "")
-    return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*stability[1:], left], facts.measure)
+    return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*stability[1:], left], facts)
 
 
-def measured(measure: Mapping[str, Any] | None) -> str:
+def measured(measure: Mapping[str, Any] | None, checked: int = 0) -> str:
     """The accuracy in words.
 
     >>> measured({"n": 40, "correct": 36, "accuracy": 0.9, "low": 0.7695, "high": 0.9604})
     'Check accuracy 0.90 (0.77–0.96, n = 40).'
     """
     if measure is None:
-        return "Check accuracy: not measured (no labelled check images)."
+        return f"Check accuracy: not measured ({'no model yet' if checked else 'no labelled check images'})."
     return f"Check accuracy {of_check(measure)}."
 
 
@@ -84,9 +93,11 @@ def of_check(measure: Mapping[str, Any]) -> str:
     return f"{measure['accuracy']:.2f} ({measure['low']:.2f}–{measure['high']:.2f}, n = {measure['n']})"
 
 
-def _advice(verdict: str, first: list[str], others: list[str], measure: Mapping[str, Any] | None) -> Advice:
-    tail = "" if verdict == "target reached" else f" {measured(measure)}"
-    return Advice(verdict, f"{verdict.capitalize()}: {first[0]}.{tail}", first + others)
+def _advice(verdict: str, first: list[str], others: list[str], facts: Standing) -> Advice:
+    tail = "" if verdict == "target reached" else f" {measured(facts.measure, facts.checked)}"
+    alike = f"{facts.flattered} images to choose from look like check images, which may flatter the accuracy"
+    more = [alike] if facts.flattered else []
+    return Advice(verdict, f"{verdict.capitalize()}: {first[0]}.{tail}", first + others + more)
 
 
 def _thin_classes(counts: Mapping[str, int]) -> list[str]:

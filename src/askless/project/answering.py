@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.errors import AsklessError, InputError
-from askless.project.asking import Desk, take
+from askless.project.asking import Desk, end_leases, take
 from askless.project.classes import bring_back, note_action, shown_class, undo_class_event
 from askless.project.store import once, record
 
@@ -82,13 +82,15 @@ def answer(
     after: list[dict[str, Any]] = []
     for item in items:
         before.append(own_answer(db, item, desk.annotator))
-        shown = "none"
+        suggestion = (suggested or {}).get(item)
         if change:
             if before[-1] is None:
                 raise ConflictError(f"item {item} has no answer of yours that could be changed", item)
+            shown = before[-1]["suggestion_shown"]
+            if shown == "none" and suggestion is not None:
+                shown = "review"  # where answers are changed, the model's opinion stands beside them
         else:
             shown = check_lease(db, desk, item, overlap)
-        suggestion = (suggested or {}).get(item)
         after.append(
             {
                 "class": given.label,
@@ -115,7 +117,7 @@ def skip(db: sqlite3.Connection, desk: Desk, request_id: str, item: int, *, over
     check_lease(db, desk, item, overlap)
     seq, _ = record(db, request_id, "skip", desk.annotator, {"items": [item]}, item)
     db.execute("UPDATE task SET skips = skips + 1 WHERE item = ?", (item,))
-    db.execute("DELETE FROM lease WHERE item = ? AND annotator = ?", (item, desk.annotator))
+    end_leases(db, "item = ? AND annotator = ?", (item, desk.annotator))
     note_action(db, seq, desk.annotator)
 
 
@@ -160,7 +162,7 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
 def undo_skip(db: sqlite3.Connection, desk: Desk, item: int, again: bool) -> None:
     db.execute("UPDATE task SET skips = max(skips + ?, 0) WHERE item = ?", (1 if again else -1, item))
     if again:
-        db.execute("DELETE FROM lease WHERE item = ? AND annotator = ?", (item, desk.annotator))
+        end_leases(db, "item = ? AND annotator = ?", (item, desk.annotator))
     elif is_free(db, desk, item):
         take(db, desk, [item], first=True)
 
@@ -206,17 +208,17 @@ def put_answer(db: sqlite3.Connection, item: int, annotator: str, row: dict[str,
         f"INSERT OR REPLACE INTO answer (item, annotator, {', '.join(FIELDS)}) VALUES ({marks})",
         (item, annotator, *values),
     )
-    db.execute("DELETE FROM lease WHERE item = ? AND annotator = ?", (item, annotator))
+    end_leases(db, "item = ? AND annotator = ?", (item, annotator))
     count_answers(db, item, overlap)
 
 
 def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
-    """A task is done when so many people have answered it; one that was taken back is open again."""
+    """A task is done when so many people have answered it, and open again when an answer was taken back."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
-    state = "done" if n >= overlap else "open"
     db.execute(
-        "UPDATE task SET answers = ?, state = CASE WHEN kind = 'prior' THEN 'done' ELSE ? END WHERE item = ?",
-        (n, state, item),
+        "UPDATE task SET answers = :n, state = CASE WHEN kind = 'prior' OR :n >= :overlap THEN 'done' "
+        "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
+        {"n": n, "overlap": overlap, "item": item},
     )
 
 

@@ -89,7 +89,8 @@ def take(db: sqlite3.Connection, desk: Desk, items: list[int], first: bool = Fal
     ).fetchone()[0]
     place = (edge or 0) + (-1 if first else 1)
     db.executemany(
-        "INSERT OR REPLACE INTO lease (item, annotator, tab, expires, taken) VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO lease (item, annotator, tab, expires, taken) VALUES (?, ?, ?, ?, ?) ON CONFLICT (item, annotator) "
+        "DO UPDATE SET tab = excluded.tab, expires = excluded.expires, taken = excluded.taken",
         [(item, desk.annotator, desk.tab, time.time() + LEASE_SECONDS, place) for item in items],
     )
 
@@ -104,7 +105,13 @@ def renew(db: sqlite3.Connection, desk: Desk) -> float:
 
 def release(db: sqlite3.Connection, desk: Desk) -> None:
     """Gives back what this tab holds."""
-    db.execute("DELETE FROM lease WHERE annotator = ? AND tab = ?", (desk.annotator, desk.tab))
+    end_leases(db, "annotator = ? AND tab = ?", (desk.annotator, desk.tab))
+
+
+def end_leases(db: sqlite3.Connection, which: str, values: tuple[str | int, ...]) -> None:
+    """Ends leases; where the model's suggestion was shown with an item, that stays known for when it comes again."""
+    db.execute(f"DELETE FROM lease WHERE shown = 'none' AND {which}", values)
+    db.execute(f"UPDATE lease SET expires = 0, tab = '' WHERE {which}", values)
 
 
 def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list[int]:
@@ -122,6 +129,12 @@ def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list
         if mine or free:
             return mine + free
     return []
+
+
+def answered_but_open(db: sqlite3.Connection, desk: Desk) -> int:
+    """How many open items this person has answered: others are to answer them, too."""
+    query = "SELECT count(*) FROM task t JOIN answer a ON a.item = t.item WHERE t.state = 'open' AND a.annotator = ?"
+    return int(db.execute(query, (desk.annotator,)).fetchone()[0])
 
 
 def holders(db: sqlite3.Connection, desk: Desk) -> dict[str, int]:

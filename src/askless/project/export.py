@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from askless.errors import InputError
+from askless.errors import InputError, OptionError
 from askless.files import write_whole
 from askless.reading import LABEL_NAMES, PATH_NAMES, UnreadableError, find_images, image_size, pick_column, read_image
 
@@ -172,7 +172,7 @@ def export(
     """
     for name, value, known in (("to", to, FORMATS), ("what", what, WHAT), ("link", link, LINKS)):
         if value not in known:
-            raise InputError(f"{name}: expected {' or '.join(known)}, got {value!r}")
+            raise OptionError(f"{name}: expected {' or '.join(known)}, got {value!r}")
     both = what == "human+model"
     model = [p for p in predicted if p.prob >= min_prob] if both else []
     unknown = ({r.label for r in rows if r.status == "labelled"} | {p.label for p in model}) - set(classes)

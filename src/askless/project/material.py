@@ -146,6 +146,9 @@ def start(folder: Path, n_items: int, side: int, backbone: Any) -> dict[str, Any
         ("tiny.npy", (n_items, TINY, TINY, 3), np.uint8),
     ):
         np.lib.format.open_memmap(folder / str(file), mode="w+", dtype=file_dtype, shape=file_shape).flush()
+        if hasattr(os, "posix_fallocate"):  # a full disk is told now, and does not end the process later
+            with (folder / str(file)).open("r+b") as whole:
+                os.posix_fallocate(whole.fileno(), 0, os.fstat(whole.fileno()).st_size)
         os.chmod(folder / str(file), 0o600)
     write_about(folder, about)
     return about
@@ -176,11 +179,18 @@ def reader(pictures: Pictures, side: int) -> Reader:
     return read
 
 
-def look_alikes(tiny: np.ndarray, x: np.ndarray, held: list[int], others: list[int]) -> list[int]:
+def look_alikes(
+    tiny: np.ndarray, x: np.ndarray, held: list[int], others: list[int], pictures: bool = True
+) -> list[int]:
     """Those of `others` that look almost the same as one of `held`: thumbnails that correlate above .99, and embeddings
-    (where there are any) whose cosine is above .95."""
+    (where there are any) whose cosine is above .95. Without pictures, rows of features that are equal but for rounding."""
     if not held or not others:
         return []
+    if not pictures:
+        known = directions(x[held])
+        tiles = (others[i : i + 1024] for i in range(0, len(others), 1024))
+        same = [(directions(x[tile]) @ known.T > 1 - 1e-6).any(axis=1) for tile in tiles]
+        return [others[i] for i in np.flatnonzero(np.concatenate(same))]
     found: list[int] = []
     of_held = [directions(a[held]) for a in ((tiny, x) if x.ndim == 2 else (tiny,))]
     for i in range(0, len(others), 1024):

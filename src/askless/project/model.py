@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from askless.errors import InputError
 from askless.project.schema import RunError
-from askless.reading import read_image
+from askless.reading import UnreadableError, read_arrays, read_image
 
 if TYPE_CHECKING:
     import torch
@@ -180,11 +181,35 @@ class Classifier:
     def pixels(self, image: Any) -> np.ndarray:
         """(side, side, 3) uint8 of an image file or array: what the model looks at. UnreadableError for a damaged file."""
         if self.config["features"]:
-            return np.asarray(image, dtype=np.float32)
+            return self._features(image)
         from askless.project.material import fitted
 
         side = self.side
         return fitted(image, side) if isinstance(image, np.ndarray) else read_image(image, (side, side))
+
+    def rows_in(self, file: Path) -> list[tuple[str, np.ndarray]]:
+        """The id and the features of each row of an .npz or .npy, for a run on features."""
+        (width,) = self.config["shape"]
+        if file.suffix.lower() not in (".npz", ".npy"):
+            raise InputError(
+                f"{file}: expected an .npz or .npy with rows of {width} features, as the run was made from"
+            )
+        found = read_arrays(file)
+        if found.x.shape[1:] != (width,):
+            raise InputError(f"{file}: expected rows of {width} features, got an array of shape {found.x.shape}")
+        return list(zip(found.ids, found.x, strict=True))
+
+    def _features(self, row: Any) -> np.ndarray:
+        width = tuple(self.config["shape"])
+        try:
+            features = np.asarray(row, dtype=np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"expected a row of {width[0]} features, as the run was made from, got {row!r}") from None
+        if features.shape != width:
+            raise InputError(f"expected a row of {width[0]} features, got an array of shape {features.shape}")
+        if not np.isfinite(features).all():
+            raise UnreadableError("NaN or infinite features")
+        return features
 
     def _row(self, pixels: np.ndarray) -> np.ndarray:
         return pixels if pixels.ndim == 1 else pixels.transpose(2, 0, 1)

@@ -73,6 +73,15 @@ def read_held(run: Path, number: int) -> dict[int, int]:
         raise RunError(f"{path}: cannot be read ({error}); remove the folder, and the round is trained again") from None
 
 
+def is_whole(cache: Path) -> bool:
+    """Whether everything that was read of the images is still there: the cache may be deleted."""
+    try:
+        about = json.loads((cache / "material.json").read_text(encoding="utf-8"))
+        return (cache / about["file"]).exists() and (cache / "tiny.npy").exists()
+    except (OSError, ValueError, KeyError):
+        return False
+
+
 def read_status(run: Path) -> dict[str, Any]:
     """What the worker said last; {} where nothing can be read."""
     try:

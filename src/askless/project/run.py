@@ -25,7 +25,8 @@ from askless.project.index import Index, Kind, scan, write_skipped
 from askless.project.labels import columns_by_path, label_rows, last_predictions
 from askless.project.making import make_run
 from askless.project.pictures import Pictures
-from askless.project.rounds import Predictions, read_predictions, round_folder
+from askless.project.rounds import Predictions, is_whole, read_predictions, round_folder
+from askless.project.schema import RunError
 from askless.project.settings import Settings, read_settings, with_backbone_here
 from askless.project.store import Store, get_meta, now, record, set_meta
 from askless.reading import Skipped, read_arrays
@@ -190,9 +191,9 @@ class Run:
 
     def next_step(self) -> str | None:
         with self.store.look() as db:
-            if not get_meta(db, "prepared"):
+            if not get_meta(db, "prepared") or not is_whole(self.folder / "cache"):
                 return "embedding" if self.settings.frozen and self.kind != "features" else "decoding"
-            if not get_meta(db, "compared"):
+            if not get_meta(db, "compared") or not (self.folder / "cache" / "map.npy").exists():
                 return "comparing"
             if db.execute("SELECT count(*) FROM task WHERE state = 'open' AND kind = 'train'").fetchone()[0]:
                 return None
@@ -235,6 +236,7 @@ class Run:
 
         with self.store.look() as db:
             known_bad = frozenset(r["id"] for r in db.execute("SELECT id FROM item WHERE problem IS NOT NULL"))
+        self._base = None
         n_items = len(self.paths)
         step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
         text = f"{verb} {n_items:,} images"
@@ -269,15 +271,24 @@ class Run:
             rows = db.execute("SELECT id, split FROM item WHERE problem IS NULL ORDER BY id").fetchall()
         held = [r["id"] for r in rows if r["split"] in ("check", "reserve")]
         pool = [r["id"] for r in rows if r["split"] == "pool"]
-        alike = material.look_alikes(read.tiny, read.x, held, pool)
-        if len(pool) - len(alike) < 1:
+        alike = material.look_alikes(read.tiny, read.x, held, pool, pictures=self.kind != "features")
+        with self.store.look() as db:
+            budget, check = facts.plan(db)
+        # Where almost everything looks alike, as in a film, too few would be left: then it is only said.
+        flattered = len(alike) if len(pool) - len(alike) < max(2, budget - check) else 0
+        if flattered:
             alike = []
         places = material.flat_map(read.x, np.array([r["id"] for r in rows], np.int64))
         write_whole(self.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
         with self.store.change() as db:
             record(db, f"compared-{time.time_ns()}", "near_check", "worker", {"items": alike})
             db.executemany("UPDATE item SET split = 'out' WHERE id = ?", [(i,) for i in alike])
+            set_meta(db, "flattered", flattered)
+            skipped = [Skipped(*row) for row in get_meta(db, "skipped", [])]
+            skipped += [Skipped(self.paths[i], "look-alike", "looks like a check image; never chosen") for i in alike]
+            set_meta(db, "skipped", skipped)
             set_meta(db, "compared", True)
+        write_skipped(skipped, self.folder / "skipped.csv")
         report("comparing", "Looking for near-duplicates of the check images", 1, 1)
 
     def _closing(self, report: Report) -> None:
@@ -364,19 +375,23 @@ class Run:
             learner.save(saved, pool=False)  # what the strategy remembers of this batch
         seconds = time.perf_counter() - begun
         with self.store.change() as db:
+            # Labels may have come in from elsewhere, or the budget been lowered, while this was thinking.
+            taken = {r["item"] for r in db.execute("SELECT item FROM task")}
+            rows = [row for row in zip(choice.items, choice.reasons, choice.scores, strict=True) if row[0] not in taken]
+            rows = rows[: self.left_to_choose(db)]
+            if not rows:
+                return
             db.execute(
                 "INSERT INTO round (id, strategy, made_at, seconds, state) VALUES (?, ?, ?, ?, 'asking')",
                 (current + 1, choice.picked_by, now(), seconds),
             )
-            for rank, (item, reason, score) in enumerate(
-                zip(choice.items, choice.reasons, choice.scores, strict=True), start=1
-            ):
+            for rank, (item, reason, score) in enumerate(rows, start=1):
                 db.execute(
                     "INSERT INTO task (item, kind, round, rank, picked_by, reason, score, state) "
                     "VALUES (?, 'train', ?, ?, ?, ?, ?, 'open')",
                     (item, current + 1, rank, choice.picked_by, reason, score),
                 )
-            payload = {"round": current + 1, "items": choice.items, "info": choice.info}
+            payload = {"round": current + 1, "items": [row[0] for row in rows], "info": choice.info}
             record(db, f"worker/round-{current + 1}", "round", "worker", payload)
         report("choosing", f"Chosen by {choice.picked_by}", 1, 1)
 
@@ -409,7 +424,11 @@ class Run:
             return np.array([row["id"] for row in rows], np.int64)
 
     def mark_unreadable(self, item: int, reason: str) -> None:
-        """An item that turned out to be damaged: nobody is asked about it, and another check image takes its place."""
+        """An item that turned out to be damaged: nobody is asked about it, and another check image takes its place. Where
+        all images are away, as on a disk that is not mounted, nothing is marked, and an error says so."""
+        root = Path(self.meta("root"))
+        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+            raise RunError(f"the images were at {root}, and nothing is there now; put them back, and start again")
         with self.store.change() as db:
             if db.execute("SELECT problem FROM item WHERE id = ?", (item,)).fetchone()["problem"] is not None:
                 return

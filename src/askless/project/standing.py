@@ -85,6 +85,8 @@ def where(
         target=run.settings.target or None,
         changes=[p["change"] for p in points],
         since_new_class=since_new_class(db),
+        checked=len(facts.check_labels(db)),
+        flattered=get_meta(db, "flattered", 0),
     )
 
 

@@ -19,6 +19,7 @@ from askless.project.material import Material
 from askless.project.measure import mean_margin, prediction_change
 from askless.project.reasons import reasons
 from askless.project.rounds import Predictions
+from askless.project.schema import RunError
 from askless.project.settings import Settings
 
 PLACEHOLDERS = ("one", "other")  # before two classes are known
@@ -42,6 +43,10 @@ class Ground:
 def ground(material: Material, settings: Settings, items: Sequence[int]) -> Ground:
     """The pool of a run, as features or as images."""
     chosen = np.array(items, np.int64)
+    if len(chosen) < 2:
+        raise RunError(
+            f"expected at least two images to choose from, got {len(chosen)}; see skipped.csv in the run's folder"
+        )
     rows = torch.from_numpy(np.array(material.x[chosen]))
     if material.x.ndim != 2:
         pool = as_pool(rows, kind="image")

@@ -1,6 +1,7 @@
 """The page's routes: each checks, calls one function of `askless.project`, and answers."""
 
 import contextlib
+import errno
 import getpass
 import json
 import sqlite3
@@ -22,7 +23,7 @@ from askless.label.web import bodies
 from askless.label.web.guard import Gate, Guard, cookies_of
 from askless.project import Run, RunError, facts
 from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
-from askless.project.asking import Desk, holders, next_item, release, renew, take_batch
+from askless.project.asking import Desk, answered_but_open, holders, next_item, release, renew, take_batch
 from askless.project.classes import add_class, all_classes, final_class, is_shown, merge_class, rename_class
 from askless.project.measure import doubtful
 from askless.project.pictures import NoPictureError
@@ -53,6 +54,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         (413, "too large"),
         (415, "not JSON"),
         (422, "not the fields that were expected"),
+        (503, "the disk or the database does not answer; nothing was stored"),
         (507, "the disk is full; nothing was stored"),
     )
 }
@@ -110,8 +112,7 @@ class Page:
     def suggested(self, db: sqlite3.Connection, items: list[int]) -> dict[int, Suggested]:
         """What the model says of chosen items; of check images nothing, ever."""
         found: dict[int, Suggested] = {}
-        number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
-        predictions = None if number is None else self.run.predictions(number)
+        predictions = self.last_predictions(db)
         if predictions is None:
             return found
         final = final_class(db)
@@ -142,18 +143,21 @@ class Page:
                 shown = None if item is None else self.item(db, item, desk if lease else None)
                 progress = facts.progress(db, desk)
                 following = upcoming(db, item)
-                others = holders(db, desk)
+                others, for_others = (holders(db, desk), answered_but_open(db, desk)) if item is None else ({}, 0)
             if item is None or not lease or self.readable(item):
                 break
-        code, why = ("ok", "") if item is not None else self.why_nothing(progress, others)
+        code, why = ("ok", "") if item is not None else self.why_nothing(progress, others, for_others)
         if not any(not c["hidden"] for c in progress["classes"]):
             code = "no_classes"
         return {"item": shown, "next": following, "code": code, "why": why, "progress": progress}
 
-    def why_nothing(self, progress: dict[str, Any], others: dict[str, int]) -> tuple[str, str]:
+    def why_nothing(self, progress: dict[str, Any], others: dict[str, int], others_to_answer: int) -> tuple[str, str]:
         if others:
             who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
             return "held", f"All images that are left are being labelled by others: {who}."
+        if others_to_answer:
+            wait = f"{others_to_answer} images wait for another person's answer"
+            return "held", f"{wait}; open the page in another browser, under another name."
         worker = self.worker()
         if worker["step"] == "failed":
             return "failed", f"The training stopped: {worker['problem']}"
@@ -166,11 +170,11 @@ class Page:
         busy = worker["step"] not in ("waiting", "finished", "stopped")
         return "training", worker["text"] if busy and worker["text"] else "The next batch is being chosen."
 
-    def answers(self, db: sqlite3.Connection, rows: list[sqlite3.Row]) -> list[dict[str, Any]]:
-        """Answers as the page takes them, with what the model says now."""
+    def answers(self, db: sqlite3.Connection, rows: list[sqlite3.Row], doubt: bool = True) -> list[dict[str, Any]]:
+        """Answers as the page takes them, with what the model says now; `doubt` looks at all labels, and takes its time."""
         final = final_class(db)
         predictions = self.last_predictions(db)
-        doubts = self.doubts(db, predictions)
+        doubts = self.doubts(db, predictions) if doubt else {}
         shown = []
         for row in rows:
             item = facts.item_facts(db, row["item"])
@@ -192,8 +196,12 @@ class Page:
         return shown
 
     def last_predictions(self, db: sqlite3.Connection) -> Predictions | None:
+        """What the last model says; None where there is none, or where it is just being replaced: no answer waits for it."""
         number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
-        return None if number is None else self.run.predictions(number)
+        try:
+            return None if number is None else self.run.predictions(number)
+        except RunError:
+            return None
 
     def doubts(self, db: sqlite3.Connection, predictions: Predictions | None) -> dict[int, float]:
         """How much the model doubts each label that it doubts at all."""
@@ -269,12 +277,15 @@ def add_errors(app: FastAPI) -> None:
         return error_response(error.status_code, codes.get(error.status_code, "bad_request"), str(error.detail))
 
     @app.exception_handler(sqlite3.OperationalError)
-    def disk(request: Request, error: sqlite3.OperationalError) -> JSONResponse:
-        return error_response(507, "disk_full", f"nothing was stored: {error}; make room on the disk and try again")
-
     @app.exception_handler(OSError)
-    def broken(request: Request, error: OSError) -> JSONResponse:
-        return error_response(507, "disk_full", f"nothing was stored: {error}; make room on the disk and try again")
+    def not_stored(request: Request, error: Exception) -> JSONResponse:
+        if (
+            "full" in str(error)
+            or "disk I/O" in str(error)
+            or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        ):
+            return error_response(507, "disk_full", f"nothing was stored: {error}; make room on the disk and try again")
+        return error_response(503, "unavailable", f"nothing was stored: {error}; try again")
 
 
 # --- the page and its pictures ---------------------------------------------------------------------------------------
@@ -339,7 +350,7 @@ def add_asking(app: FastAPI, page: Page) -> None:
                 },
                 "annotator": {"name": name, "asked": given},
                 "progress": facts.progress(db, desk),
-                "last": page.answers(db, rows),
+                "last": page.answers(db, rows, doubt=False),
                 "worker": worker,
                 "model": None if model is None else dict(model),
                 "version": db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0],
@@ -400,9 +411,10 @@ def upcoming(db: sqlite3.Connection, item: int | None) -> list[int]:
     rows = []
     for kind in ("train", "check"):
         rows += db.execute(
-            "SELECT item FROM task WHERE state = 'open' AND kind = ? AND item <> ? AND item NOT IN (SELECT item FROM lease) "
+            "SELECT item FROM task t WHERE state = 'open' AND kind = ? AND item <> ? "
+            "AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.item = t.item AND l.expires > ?) "
             "ORDER BY skips, round, rank LIMIT ?",
-            (kind, -1 if item is None else item, PRELOAD if kind == "train" else 1),
+            (kind, -1 if item is None else item, time.time(), PRELOAD if kind == "train" else 1),
         ).fetchall()
     return [row["item"] for row in rows][: PRELOAD + 1]
 
@@ -476,13 +488,12 @@ def add_answering(app: FastAPI, page: Page) -> None:
         try:
             with page.change() as db:
                 what = undo(db, desk, body.request_id, overlap=page.overlap, again=again)
-                progress = facts.progress(db, desk)
-                text = described(db, what)
-        except RepeatedError:
-            what, text, progress = {"kind": None, "items": []}, "", current(desk)
+        except RepeatedError as repeated:  # the same answer again, for those whom the first one did not reach
+            what = json.loads(repeated.event["payload"])
         with store.lend() as db:
             item = next_item(db, desk, page.overlap)
             shown = None if item is None else page.item(db, item, desk)
+            progress, text = facts.progress(db, desk), described(db, what)
         undone = None if what["kind"] is None else {"kind": what["kind"], "items": what["items"], "text": text}
         return {"ok": True, "undone": undone, "item": shown, "progress": progress}
 

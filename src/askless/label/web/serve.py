@@ -1,10 +1,13 @@
 """Serving a run: one server and one worker per run, on this computer, until somebody presses Ctrl+C."""
 
 import contextlib
+import errno
 import json
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -14,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from askless.errors import AsklessError, BusyError
+from askless.errors import AsklessError, BusyError, OptionError
 from askless.files import write_whole
 from askless.label.web.app import create_app, worker_status
 from askless.label.web.guard import Gate
@@ -38,14 +41,15 @@ class Address:
 
     @property
     def url(self) -> str:
-        host = (
-            "127.0.0.1"
-            if self.host in ("0.0.0.0", "localhost")
-            else f"[{self.host}]"
-            if ":" in self.host
-            else self.host
-        )
-        return f"http://{host}:{self.port}/?token={self.token}"
+        """For this computer."""
+        return self._at({"0.0.0.0": "127.0.0.1", "localhost": "127.0.0.1", "::": "::1"}.get(self.host, self.host))
+
+    @property
+    def url_for_others(self) -> str:
+        return self._at(socket.gethostname() if self.host in ("0.0.0.0", "::") else self.host)
+
+    def _at(self, host: str) -> str:
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/?token={self.token}"
 
 
 # --- one server per run ------------------------------------------------------------------------------------------------
@@ -71,6 +75,8 @@ def last_port(folder: Path) -> int | None:
 
 def free_socket(host: str, port: int) -> socket.socket:
     """A listening socket at the port, or at the next free one."""
+    if not 0 <= port < 65536:
+        raise OptionError(f"port: expected a number from 0 to 65535, got {port}")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     problem: OSError | None = None
     for at in [port + i for i in range(TRIES) if port + i < 65536] if port else [0]:
@@ -81,8 +87,10 @@ def free_socket(host: str, port: int) -> socket.socket:
             sock.bind((host, at))
             sock.listen(128)
             return sock
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             sock.close()
+            if isinstance(error, UnicodeError | socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, 10049):
+                raise OptionError(f"host: expected a name or address of this computer, got {host!r}: {error}") from None
             problem = error
             if error.errno not in (98, 48, 13, 10013, 10048):  # in use, or not allowed
                 break
@@ -136,7 +144,8 @@ class Worker:
                 status |= {"step": "starting", "text": "Starting", "problem": None}
             gone = self.process is not None and self.process.poll()
             if gone and status["step"] != "failed":
-                problem = f"the worker ended (code {gone}); see worker.out in the run's folder"
+                full = "; the disk is full" if shutil.disk_usage(self.folder).free < 2**20 else ""
+                problem = f"the worker ended (code {gone}){full}; see worker.out in the run's folder"
                 status |= {"step": "failed", "problem": problem}
             self._seen = (at, status)
         return self._seen[1]
@@ -148,8 +157,10 @@ def keep_views(run: Run, changed: threading.Event, ended: threading.Event) -> No
         if changed.wait(0.5):
             changed.clear()
             begun = time.monotonic()
-            with contextlib.suppress(OSError, AsklessError):  # a full disk: the database has everything
+            try:
                 run.write_views()
+            except (OSError, AsklessError, sqlite3.Error):  # a full disk: the database has everything; again later
+                changed.set()
             ended.wait(min(max(1.0, 20 * (time.monotonic() - begun)), 10.0))  # people come first
 
 
@@ -233,9 +244,10 @@ def look_after(
         return
     ready(address)
     while not ended.wait(0.2):
-        if watch(worker.status()):
-            server.should_exit = True
-            return
+        with contextlib.suppress(OSError, sqlite3.Error):  # nobody reads our output any more, or the disk hangs
+            if watch(worker.status()):
+                server.should_exit = True
+                return
 
 
 @contextlib.contextmanager

@@ -199,7 +199,7 @@ export const words = {
   reviewConflicts: "Conflicts",
   reviewTexts: {
     all: "Everything you and others answered, newest first. Press one to change it.",
-    doubtful: "Labels that the model, trained without them, finds unlikely. Look again; you may well be right.",
+    doubtful: "Labels that the model finds unlikely although it was trained on them. Look again; you may well be right.",
     unsure: "Images that were marked as unsure, with the reason.",
     conflicts: "Images on which people disagree.",
   },
