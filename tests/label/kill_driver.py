@@ -41,6 +41,7 @@ ENVIRONMENT = {
     "MKL_NUM_THREADS": "1",
 }
 SETTINGS = {"net": "frozen:raw", "learner": "supervised", "strategy": "margin", "steps": 20, "batch": 40, "check": 0.2}
+PER_RUN = 20  # kills, at most
 BUSY = ("embedding", "comparing", "training", "choosing", "reporting")
 Value = tuple[int | None, str | None]  # class, unsure
 
@@ -463,7 +464,7 @@ def kill_again_and_again(
         server = Server(images, folder / f"run-{tally.runs}", free_port(rng), budget)
         if tally.runs % 2 == 0:
             prepare(server, budget)
-        one_run(server, kills, rng, tally, busy, clients, pause)
+        one_run(server, min(kills, tally.kills + PER_RUN), rng, tally, busy, clients, pause)
         shutil.rmtree(server.folder)
         tally.runs += 1
     tally.seconds = time.monotonic() - begun
@@ -480,7 +481,7 @@ def prepare(server: Server, budget: int) -> None:
 def one_run(
     server: Server, kills: int, rng: random.Random, tally: Tally, busy: float, clients: int, pause: float
 ) -> None:
-    """Kills the server of one run until there have been enough kills, or the run is finished."""
+    """Kills the server of one run until there have been so many kills in all, or the run is finished."""
     folder = server.folder
     up, given = threading.Event(), Given()
     people: list[Labeller] = []
@@ -561,7 +562,7 @@ def wait_for_moment(server: Server, rng: random.Random, people: list[Labeller], 
     return False
 
 
-def more_rounds(server: Server, before: Counter[str], people: list[Labeller], seconds: float = 60.0) -> None:
+def more_rounds(server: Server, before: Counter[str], people: list[Labeller], seconds: float = 120.0) -> None:
     """After the last kill, the run goes on to a further training, or to its end."""
     end = time.monotonic() + seconds
     while server.worker_step() != "finished":
