@@ -75,7 +75,8 @@ def main() -> None:
         text=True,
     )
     assert start.stdout is not None
-    rounds = []
+    rounds: list[float] = []
+    embedded = False
     for line in start.stdout:
         event = json.loads(line)
         if event["event"] == "ready":
@@ -85,7 +86,8 @@ def main() -> None:
             print(f"first image after {time.perf_counter() - begun:.1f} s")
             client.post("/api/release", {"tab": client.tab})
             oracle = subprocess.Popen([*ASKLESS, "oracle", str(folder), "--truth", str(args.out / "truth.csv")])
-        elif event["event"] == "status" and event["step"] == "choosing" and not rounds:
+        elif event["event"] == "status" and event["step"] == "choosing" and not embedded:
+            embedded = True
             print(f"embedded and ready to choose after {time.perf_counter() - begun:.1f} s")
         elif event["event"] == "round":
             rounds.append(event["train_seconds"] + (event["choose_seconds"] or 0))
