@@ -30,9 +30,14 @@ def test_a_cache_that_was_deleted_is_made_again(own_shapes, tmp_path):
         own_shapes.finish(run)
     shutil.rmtree(tmp_path / "run" / "cache")
     with Run.open(tmp_path / "run") as run:
+        with run.store.look() as db:
+            before = [r["split"] for r in db.execute("SELECT split FROM item ORDER BY id")]
         run.set_budget("more-labels", "ann", 20)
         assert own_shapes.finish(run)[:3] == ["embedding", "comparing", "choosing"]
         assert standing(run)["progress"]["spent"] == 20
+        with run.store.look() as db:
+            after = [r["split"] for r in db.execute("SELECT split FROM item ORDER BY id")]
+        assert [s == "pool" for s in after] == [s == "pool" for s in before]
 
 
 def film(folder, scenes=3, frames=20):

@@ -14,7 +14,7 @@ import numpy as np
 from askless.project import facts
 from askless.project.advice import Advice
 from askless.project.classes import Class, all_classes, final_class, is_shown
-from askless.project.measure import cohens_kappa, confusion, doubtful, labels_per_minute, per_class, share
+from askless.project.measure import cohens_kappa, confusion, labels_per_minute, per_class, share
 from askless.project.report_facts import (
     Agreement,
     Batch,
@@ -34,7 +34,7 @@ from askless.project.report_facts import (
     Suggestions,
 )
 from askless.project.rounds import Predictions, read_held
-from askless.project.standing import standing
+from askless.project.standing import doubts, standing
 from askless.project.store import get_meta, now
 
 if TYPE_CHECKING:
@@ -301,21 +301,13 @@ def suspicious(
 ) -> list[Shown]:
     """Labels that the model doubts, the most doubtful first."""
     given = facts.train_labels(db)
-    if predictions is None or not given:
-        return []
     final = final_class(db)
-    items = np.array(sorted(given), np.int64)
-    place = {int(c): i for i, c in enumerate(predictions.classes)}
-    found = doubtful([place.get(given[int(i)], -1) for i in items], predictions.probs[items])
     shown = []
-    for at in found.order[:SUSPICIOUS]:
-        item = int(items[at])
-        best = predictions.best(item)
-        if not found.suspect[at] or best is None:
-            continue
-        score = float(found.score[at])
-        label, guess = names.get(given[item], ""), names.get(final[best[0]], "")
-        shown.append(Shown(item, run.paths[item], label, model_label=guess, model_prob=best[1], score=score))
+    for item, score in list(doubts(db, predictions).items())[:SUSPICIOUS]:
+        best = None if predictions is None else predictions.best(item)
+        if best is not None:
+            label, guess = names.get(given[item], ""), names.get(final[best[0]], "")
+            shown.append(Shown(item, run.paths[item], label, model_label=guess, model_prob=best[1], score=score))
     return shown
 
 

@@ -262,13 +262,17 @@ class Run:
         self._note("prepared", True)
 
     def _comparing(self, report: Report) -> None:
-        """Keeps what looks like a check image out of the pool, and draws the map."""
+        """Draws the map, and the first time keeps what looks like a check image out of the pool."""
         from askless.project import material
 
         report("comparing", "Looking for near-duplicates of the check images", 0, 1)
         read = material.Material(self.folder / "cache")
         with self.store.look() as db:
             rows = db.execute("SELECT id, split FROM item WHERE problem IS NULL ORDER BY id").fetchall()
+        places = material.flat_map(read.x, np.array([r["id"] for r in rows], np.int64))
+        write_whole(self.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
+        if self.meta("compared"):  # the cache was deleted: the pool stays as it is, for some of it has been asked
+            return
         held = [r["id"] for r in rows if r["split"] in ("check", "reserve")]
         pool = [r["id"] for r in rows if r["split"] == "pool"]
         alike = material.look_alikes(read.tiny, read.x, held, pool, pictures=self.kind != "features")
@@ -278,8 +282,6 @@ class Run:
         flattered = len(alike) if len(pool) - len(alike) < max(2, budget - check) else 0
         if flattered:
             alike = []
-        places = material.flat_map(read.x, np.array([r["id"] for r in rows], np.int64))
-        write_whole(self.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
         with self.store.change() as db:
             record(db, f"compared-{time.time_ns()}", "near_check", "worker", {"items": alike})
             db.executemany("UPDATE item SET split = 'out' WHERE id = ?", [(i,) for i in alike])

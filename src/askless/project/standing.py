@@ -6,11 +6,13 @@ from collections import Counter
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from askless.project import facts
 from askless.project.advice import Standing, advise
 from askless.project.classes import all_classes, final_class, is_shown
-from askless.project.measure import accuracy_of, labels_per_minute
-from askless.project.rounds import read_held
+from askless.project.measure import accuracy_of, doubtful, labels_per_minute
+from askless.project.rounds import Predictions, read_held
 from askless.project.store import get_meta
 
 if TYPE_CHECKING:
@@ -28,7 +30,8 @@ def standing(run: "Run") -> dict[str, Any]:
             )
         progress = facts.progress(db)
         advice = advise(where(run, db, points, measure, progress))
-        mix = json.loads(points_metrics(db)) if points else {}
+        last = db.execute("SELECT metrics FROM fit ORDER BY round DESC LIMIT 1").fetchone()
+        mix = {} if last is None else json.loads(last["metrics"])["mix"]
         return {
             "progress": progress,
             "curve": points,
@@ -63,9 +66,15 @@ def curve(run: "Run", db: sqlite3.Connection) -> list[dict[str, Any]]:
     return points
 
 
-def points_metrics(db: sqlite3.Connection) -> str:
-    row = db.execute("SELECT metrics FROM fit ORDER BY round DESC LIMIT 1").fetchone()
-    return json.dumps(json.loads(row["metrics"])["mix"])
+def doubts(db: sqlite3.Connection, predictions: Predictions | None) -> dict[int, float]:
+    """How much the model doubts each label that it doubts at all, the most doubtful first."""
+    labels = facts.train_labels(db)
+    if predictions is None or not labels:
+        return {}
+    items = np.array(sorted(labels), np.int64)
+    place = {int(c): i for i, c in enumerate(predictions.classes)}
+    found = doubtful([place.get(labels[int(i)], -1) for i in items], predictions.probs[items])
+    return {int(items[i]): float(found.score[i]) for i in found.order if found.suspect[i]}
 
 
 def where(

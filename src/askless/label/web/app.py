@@ -25,10 +25,9 @@ from askless.project import Run, RunError, facts
 from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.project.asking import Desk, answered_but_open, holders, next_item, release, renew, take_batch
 from askless.project.classes import add_class, all_classes, final_class, is_shown, merge_class, rename_class
-from askless.project.measure import doubtful
 from askless.project.pictures import NoPictureError
 from askless.project.rounds import Predictions, read_status
-from askless.project.standing import standing
+from askless.project.standing import doubts, standing
 from askless.project.store import RepeatedError, get_meta, record, set_meta
 from askless.reading import UnreadableError
 
@@ -174,7 +173,7 @@ class Page:
         """Answers as the page takes them, with what the model says now; `doubt` looks at all labels, and takes its time."""
         final = final_class(db)
         predictions = self.last_predictions(db)
-        doubts = self.doubts(db, predictions) if doubt else {}
+        doubted = doubts(db, predictions) if doubt else {}
         shown = []
         for row in rows:
             item = facts.item_facts(db, row["item"])
@@ -189,7 +188,7 @@ class Page:
                     "class": None if row["class"] is None else final[row["class"]],
                     **{name: row[name] for name in ("unsure", "annotator", "at", "seconds", "note")},
                     "model": None if best is None else {"class": final[best[0]], "prob": best[1]},
-                    "doubt": doubts.get(row["item"]),
+                    "doubt": doubted.get(row["item"]),
                     "others": [dict(other) for other in others] if self.overlap > 1 else [],
                 }
             )
@@ -202,17 +201,6 @@ class Page:
             return None if number is None else self.run.predictions(number)
         except RunError:
             return None
-
-    def doubts(self, db: sqlite3.Connection, predictions: Predictions | None) -> dict[int, float]:
-        """How much the model doubts each label that it doubts at all."""
-        labels = facts.train_labels(db)
-        if predictions is None or not labels:
-            return {}
-        items = np.array(sorted(labels), np.int64)
-        place = {int(c): i for i, c in enumerate(predictions.classes)}
-        given = [place.get(labels[int(i)], -1) for i in items]
-        result = doubtful(given, predictions.probs[items])
-        return {int(items[i]): float(result.score[i]) for i in result.order if result.suspect[i]}
 
 
 def create_app(
@@ -578,7 +566,7 @@ def add_looking(app: FastAPI, page: Page) -> None:
                 rows = facts.answers(db, where, (name,), limit, offset)
             else:
                 if show == "doubtful":
-                    items = list(page.doubts(db, page.last_predictions(db)))
+                    items = list(doubts(db, page.last_predictions(db)))
                 else:
                     items = [a.item for a in facts.agreed(db) if a.conflict]
                 where = f"WHERE {OPEN_TO} AND a.item = ?"
