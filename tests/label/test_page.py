@@ -635,13 +635,15 @@ def test_an_answer_is_kept_while_the_server_is_away_and_stored_once(serve, look,
     second = screen.ready()
 
     tries = []
+    trouble = ["no reply"]  # until the test has seen what the page says of it: a page on a busy machine may be slow
 
-    def lose_the_reply(route: Any) -> None:  # stored, but the browser does not hear of it
+    def lose_the_reply(route: Any) -> None:
         tries.append(route.request.post_data_json["request_id"])
-        if len(tries) == 1:
-            route.fetch()
+        if trouble[0] == "no reply":
+            if len(tries) == 1:
+                route.fetch()  # stored, but the browser does not hear of it
             route.abort()
-        elif len(tries) == 2:
+        elif trouble[0] == "disk full":
             route.fulfill(status=507, json={"error": {"code": "disk_full", "message": "no room"}})
         else:
             route.continue_()
@@ -652,10 +654,12 @@ def test_an_answer_is_kept_while_the_server_is_away_and_stored_once(serve, look,
     assert screen.item() == second
     assert "Not saved yet" in (screen("#alert").text_content() or "")
     screen.page.keyboard.press("3")  # does not go to the image that waits for its answer
+    trouble[0] = "disk full"
     screen.see('#saved[data-state="failed"]:has-text("the disk is full")')
+    trouble[0] = ""
     third = screen.ready(but=second)
     screen.saved()
-    assert len(tries) == 3
+    assert len(tries) >= 3
     assert len(set(tries)) == 1
     assert served.labels() == {first: 0, second: 1}
     screen.page.unroute("**/api/answers")
