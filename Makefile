@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-kill chromium check format benchmark clean
+.PHONY: help install demo test test-slow test-browser test-kill chromium check format peers speed benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -37,6 +37,18 @@ test: .stamps/dev check ## check format, lint and types, then run the tests
 test-slow: .stamps/dev ## the tests that take minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow
 
+# What people use instead, in an environment of their own: they need not agree with ours on versions.
+.stamps/peers: benchmarks/peers/requirements.txt constraints.txt
+	rm -rf .venv-peers && mkdir -p .stamps
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -r benchmarks/peers/requirements.txt
+	@touch $@
+
+peers: .stamps/peers ## make .venv-peers with the libraries that the speed suite compares with
+
+speed: .stamps/dev .stamps/peers ## how fast it is, against floors, references and peers; writes benchmarks/results
+	$(BIN)/python benchmarks/speed.py
+
 # Debian's Chromium; elsewhere install any Chromium or Chrome and set CHROMIUM to its path.
 chromium:
 	@command -v "$${CHROMIUM:-chromium}" > /dev/null || { \
@@ -64,4 +76,4 @@ benchmark: .stamps/dev ## speed and memory of selection, views and the page
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 
 clean: ## remove the environment and everything made
-	rm -rf .venv .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-peers .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache
