@@ -1,26 +1,32 @@
-"""NPC's search for the best of m candidate batches: ours, batched eigvalsh, and torch.lobpcg (the papers' way).
+"""NPC's search for the best of m candidate batches.
 
-    python benchmarks/npc_search.py            # all cases, about three minutes on 2 cores
-    python benchmarks/npc_search.py --quick    # a tenth of the candidates
+    python benchmarks/npc_search.py            # all cases, some minutes
+    python benchmarks/npc_search.py --quick    # few candidates, a small pool
 
-All are timed in one run on the same candidates; compare the ratios, the seconds depend on the machine and its other work.
-lobpcg is timed on a few candidates and scaled up.
+Ours against the reference of the tests, a batched float64 `eigvalsh` of every candidate (run once on all of them: the
+winner must be the same; timed on some of them and scaled up), and against `torch.lobpcg` per candidate, the papers' way
+(timed on three and scaled up). The floor, where every candidate's rows have to be looked at, is to fetch them and form
+their inner products in float32. The last line is a whole `select("npc")` beside one forward pass of WRN-28-2 over as many
+images (timed on some of them and scaled up).
 """
 
-import argparse
-import time
+from collections.abc import Callable
 
 import numpy as np
 import torch
+from suite import Line, Other, arguments, compare, finish, seconds
 
+import askless as al
+from askless.acquire.draws import draw_batches
 from askless.linalg import Rows, best_batch, best_batch_reference
 
-CASES = [  # N, d, labelled, Q, m
-    (50_000, 128, 50, 20, 50_000),
-    (50_000, 512, 100, 200, 400),
-    (50_000, 128, 700, 200, 2_000),
+CASES = [  # N, d, labelled, Q, m, at most ours / eigvalsh
+    (50_000, 128, 50, 20, 50_000, 1 / 15),
+    (50_000, 512, 100, 200, 400, 1 / 3),
+    (50_000, 128, 700, 200, 50_000, 1 / 10),
 ]
-CHUNK = 2_000
+SHARE = 50  # the reference and the floor are timed on one in so many candidates
+IMAGES = 256  # through WRN-28-2
 
 
 def clustered_features(N: int, d: int, rng: np.random.Generator) -> np.ndarray:
@@ -29,49 +35,87 @@ def clustered_features(N: int, d: int, rng: np.random.Generator) -> np.ndarray:
     return np.maximum(centres[rng.integers(10, size=N)] + rng.normal(size=(N, d)), 0).astype(np.float32)
 
 
-def seconds(call):
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
+def inner_products(features: torch.Tensor, batches: np.ndarray) -> Callable[[], None]:
+    """Fetches the rows of each batch and multiplies them with each other, a block that fits in the cache at a time."""
+    step = max(1, 2**22 // (8 * batches.shape[1] * features.shape[1]))
+
+    def work() -> None:
+        for i in range(0, len(batches), step):
+            part = torch.from_numpy(batches[i : i + step])
+            z = features.index_select(0, part.reshape(-1)).view(*part.shape, -1)
+            torch.matmul(z, z.mT)
+
+    return work
 
 
-def lobpcg_seconds(rows: Rows, labelled: np.ndarray, candidates: np.ndarray) -> float:
-    """Seconds per candidate of torch.lobpcg on the Gram matrix of labelled rows and batch."""
-    start = time.perf_counter()
-    for batch in candidates:
+def lobpcg(rows: Rows, labelled: np.ndarray, batches: np.ndarray) -> None:
+    for batch in batches:
         phi = rows.take(np.concatenate([labelled, batch]))
         torch.lobpcg(phi @ phi.T, k=1, largest=False)
-    return (time.perf_counter() - start) / len(candidates)
+
+
+def search_line(N: int, d: int, n_labelled: int, Q: int, m: int, limit: float | None) -> Line:
+    rng = np.random.default_rng(0)
+    features = clustered_features(N, d, rng)
+    rows, labelled = Rows(features), np.arange(n_labelled)
+    blocks = list(draw_batches(np.arange(n_labelled, N), Q, m, rng))
+    everything = np.concatenate(blocks)
+    some = everything[: max(4, m // SHARE)]
+    primal = n_labelled + Q <= d + 1
+    ways = {
+        "ours": lambda: best_batch(rows, labelled, blocks, m),
+        "reference": lambda: best_batch_reference(rows, labelled, [some]),
+    }
+    if primal:
+        ways["floor"] = inner_products(torch.from_numpy(features), some)
+    took = compare(ways, 5)
+    fast, slow = best_batch(rows, labelled, blocks, m), best_batch_reference(rows, labelled, blocks)
+    assert fast.place == slow.place, "the fast search found another batch"
+    up = m / len(some)
+    papers = seconds(lambda: lobpcg(rows, labelled, everything[:3]))[0] * m / 3 if primal else None
+    note = f"{fast.scored} of {m:,} candidates needed eigenvalues"
+    return Line(
+        f"best of {m:,} batches; N = {N:,}, d = {d}, {n_labelled} labelled, Q = {Q}",
+        took["ours"],
+        floor=Other("inner products", took["floor"] * up) if primal else None,
+        reference=Other("eigvalsh", took["reference"] * up, limit),
+        peer=None if papers is None else Other("torch.lobpcg", papers),
+        note=note if primal else f"{note}; K is singular here, which lobpcg does not look behind",
+    )
+
+
+def selection_line(N: int, images: int, limit: float | None) -> Line:
+    rng = np.random.default_rng(0)
+    features = clustered_features(N, 128, rng)
+    labelled = np.arange(50)
+    net = al.nets.make("wrn-28-2", classes=10, shape=(3, 32, 32)).eval()
+    x = torch.from_numpy(rng.normal(size=(images, 3, 32, 32)).astype(np.float32))
+
+    def forward() -> None:
+        with torch.inference_mode():
+            for part in x.split(64):
+                net(part)
+
+    took = compare(
+        {
+            "ours": lambda: al.select(al.NPC(draws=N), 20, features=features, labelled=labelled),
+            "floor": forward,
+        },
+        5,
+    )
+    return Line(
+        f"select NPC(draws={N:,}), 20 of N = {N:,}, d = 128, features given",
+        took["ours"],
+        floor=Other(f"WRN-28-2 over {N:,} images", took["floor"] * N / images, limit),
+    )
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a tenth of the candidates")
-    quick = parser.parse_args().quick
-    print(f"torch {torch.__version__}, {torch.get_num_threads()} thread(s)")
-    print(
-        f"{'N':>7} {'d':>5} {'n_L':>5} {'Q':>4} {'m':>7} | {'ours s':>8} {'eigvalsh s':>10} {'lobpcg s':>9} | ours/eigvalsh"
-    )
-    for N, d, n_labelled, Q, m in CASES:
-        m = max(100, m // 10) if quick else m
-        rng = np.random.default_rng(0)
-        rows = Rows(clustered_features(N, d, rng))
-        labelled = np.arange(n_labelled)
-        chunks = [rng.integers(n_labelled, N, size=(min(CHUNK, m - i), Q)) for i in range(0, m, CHUNK)]
-        best_batch(rows, labelled, [chunks[0][:64]], 64)  # warm-up
-        ours, fast = seconds(
-            lambda rows=rows, labelled=labelled, chunks=chunks, m=m: best_batch(rows, labelled, chunks, m)
-        )
-        theirs, slow = seconds(
-            lambda rows=rows, labelled=labelled, chunks=chunks: best_batch_reference(rows, labelled, chunks)
-        )
-        assert fast.place == slow.place, "the fast search found another batch"
-        few = chunks[0][:3]
-        papers = lobpcg_seconds(rows, labelled, few) * m if n_labelled + Q <= d + 1 else float("nan")
-        print(
-            f"{N:7} {d:5} {n_labelled:5} {Q:4} {m:7} | {ours:8.2f} {theirs:10.2f} {papers:9.1f} | {ours / theirs:.3f}"
-            f"   ({fast.scored} candidates needed eigenvalues)"
-        )
+    given = arguments(__doc__)
+    cases = [(2_000, d, L, Q, min(m, 400), None) for _, d, L, Q, m, _ in CASES] if given.quick else CASES
+    lines = [search_line(*case) for case in cases]
+    lines.append(selection_line(2_000, 16, None) if given.quick else selection_line(50_000, IMAGES, 0.05))
+    finish("npc_search", lines, given)
 
 
 if __name__ == "__main__":

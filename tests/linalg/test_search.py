@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from askless.linalg import Rows, best_batch, best_batch_reference
+from askless.linalg.gram import score_batches
+from askless.linalg.search import _make_screen
 
 KINDS = (
     "n < d+1",
@@ -70,6 +72,27 @@ def test_few_candidates_need_eigenvalues(n_labelled, q):
     found = best_batch(rows, np.arange(n_labelled), [candidates], 2000)
     assert found.scored < 200
     assert found.place == best_batch_reference(rows, np.arange(n_labelled), [candidates]).place
+
+
+@pytest.mark.parametrize("max_memory", [2**28, 2**16], ids=["columns kept", "columns made when asked for"])
+@pytest.mark.parametrize("scale", [1.0, 30.0], ids=["float32 is enough", "float64 decides"])
+@pytest.mark.parametrize(
+    ("d", "n_labelled", "q"), [(40, 0, 9), (40, 20, 9), (40, 31, 10), (140, 10, 200), (140, 300, 5), (40, 60, 30)]
+)
+def test_a_screen_turns_away_most_but_never_a_candidate_that_wins(d, n_labelled, q, scale, max_memory):
+    rng = np.random.default_rng([d, n_labelled, q])
+    # Some columns are much larger than others: a large entry beside a small eigenvalue is what rounding hurts.
+    rows = Rows(rng.normal(size=(1000, d)) * np.geomspace(1, scale, d))
+    labelled = np.arange(n_labelled)
+    batches = np.stack([n_labelled + rng.choice(1000 - n_labelled, q, replace=False) for _ in range(300)])
+    scores = score_batches(rows, labelled, batches)
+    values = scores.value.numpy()
+    screen = _make_screen(rows, labelled, q, int(scores.rank[0]), len(batches), max_memory)
+    assert screen is not None
+    for s in np.quantile(values, [0.0, 0.2, 0.5, 0.9, 0.99, 1.0]):
+        passed = screen.passes(batches, float(s))
+        assert passed[values > s].all()
+        assert not passed[values < 0.99 * s].any()  # or it would save nothing
 
 
 def test_search_stops_when_a_near_duplicate_pair_in_the_labelled_set_caps_every_candidate():

@@ -6,12 +6,13 @@ every candidate costs one attempt on a small matrix and only the few that pass a
 
 With n = |L| + |C| <= p (primal) the test is on the q x q Schur complement
     S = Phi_C Phi_C^T - sI - Phi_C Phi_L^T (K_LL - sI)^-1 Phi_L Phi_C^T.
-In coordinates Z = Phi Q whose first |L| axes are the right singular vectors of Phi_L (singular values sigma),
-    S = Z_C diag(w) Z_C^T - sI,   w = -s / (sigma^2 - s) on those axes and 1 on the others:
-nothing but the weights w depends on s. With n > p (dual) the test is on the p x p matrix
-    Phi_L^T Phi_L + Phi_C^T Phi_C - sI = diag(alpha - s) + Z_C^T Z_C
-in the eigenbasis of Phi_L^T Phi_L, ascending; its leading corners are tried first, since one that is not positive
-definite settles the matter.
+With V the right singular vectors of Phi_L (singular values sigma), and rows Z = [Phi, Phi V],
+    S = Z_C diag(w) Z_C^T - sI,   w = 1 on the first p columns and -sigma^2 / (sigma^2 - s) on the others:
+nothing but the weights w depends on s, and Z is made once.
+
+With n > p (dual) lambda_min of the p x p matrix M = Phi_L^T Phi_L + Phi_C^T Phi_C is at most that of W^T M W for any
+orthonormal W. With W the lowest few eigenvectors of what M is on average, four columns turn away nearly every candidate,
+and 16, 64 and at last all p columns are looked at for the rest alone.
 
 A screen may pass too many candidates but never lose one: it tests at s - tau, where tau bounds the rounding error, and
 works in float32 where tau stays small beside s. `best_batch_reference` scores every candidate; both return the first
@@ -27,9 +28,12 @@ from torch import Tensor
 
 from askless.linalg.gram import Rows, Score, beats, rank_tolerance, score_batches
 
-TILE = 2**25  # bytes of rows rotated at a time
-WARM_UP = 32  # candidates scored exactly before the first screen, and at most so many survivors at a time
-CORNERS = (8, 32)  # leading corners tried in the dual form before the whole matrix
+TILE = 2**25  # bytes of rows read at a time
+CACHE = 2**22  # bytes that a screen works on at a time: more than fits in a core's cache takes twice as long
+GROUP = 32  # candidates scored exactly at a time while there is no screen
+CORNERS = (4, 16, 64)  # columns tried in the dual form before all of them
+COARSE, FINE = 0.2, 0.005  # of s: with a wider margin float32 is not tried, with a narrower one it is enough
+SAMPLE = 4096  # rows of the pool that say what a batch is on average
 
 
 class Found(NamedTuple):
@@ -43,8 +47,7 @@ class Found(NamedTuple):
 
 class Screen(Protocol):
     cap: float  # no candidate can score higher
-    memory: int  # bytes to work in
-    bytes_each: int  # that one batch takes
+    step: int  # batches at a time
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
         """For each batch (k, q), whether it may beat s; never False for one that does."""
@@ -80,46 +83,71 @@ def best_batch(
     `candidates` yields arrays (k, q) of positions, `total` in all; no more than `max_memory` bytes are used beside the
     features themselves.
     """
-    best: Found | None = None
-    screen: Screen | None = None
-    tried_screen_at = -1
-    seen = scored = 0
+    search = _Search(rows, labelled, total, max_memory)
+    seen, size = 0, 1
     for batches in candidates:
-        todo = np.arange(len(batches))
-        fresh = 0  # of `todo`, how many passed the screen at the current record
-        while len(todo):
-            if best is not None and screen is not None:
-                if best.score.value + best.score.tol >= screen.cap:
-                    # Interlacing: lambda_min of the union never exceeds that of the labelled rows. Nothing can win.
-                    _report(progress, total, total)
-                    return best._replace(scored=scored)
-                if fresh == 0:
-                    step = max(1, screen.memory // screen.bytes_each)
-                    block, rest = todo[:step], todo[step:]
-                    passed = block[screen.passes(batches[block], best.score.value)]
-                    todo, fresh = np.concatenate([passed, rest]), len(passed)
-                    _report(progress, seen + len(batches) - len(todo), total)
-                    if fresh == 0:
-                        continue
-                take = min(fresh, WARM_UP)
-            else:
-                take = min(len(todo), WARM_UP)
-            now, todo, fresh = todo[:take], todo[take:], max(fresh - take, 0)
-            _report(progress, seen + len(batches) - len(todo) - take, total)
-            scores = score_batches(rows, labelled, batches[now], max_memory)
-            scored += take
-            for i, j in enumerate(now):
-                if best is None or beats(scores.at(i), best.score):
-                    best = Found(batches[j], scores.at(i), seen + int(j), 0)
-                    fresh = 0  # a new record: the rest is screened again
-            assert best is not None
-            if screen is None and best.score.rank > tried_screen_at:
-                tried_screen_at = best.score.rank
-                screen = _make_screen(rows, labelled, batches.shape[1], best.score.rank, total, max_memory)
+        at = 0
+        while at < len(batches):
+            if search.settled():
+                _report(progress, total, total)
+                return search.result()
+            size = min(size, GROUP if search.screen is None else search.screen.step)
+            search.look_at(batches[at : at + size], seen + at)
+            at, size = at + size, 2 * size  # short blocks first: while s is low, many pass
+            _report(progress, seen + min(at, len(batches)), total)
         seen += len(batches)
-        _report(progress, seen, total)
-    assert best is not None, "no candidates"
-    return best._replace(scored=scored)
+    return search.result()
+
+
+class _Search:
+    """The record so far, and the screen that candidates must pass to be scored against it."""
+
+    def __init__(self, rows: Rows, labelled: np.ndarray, total: int, max_memory: int) -> None:
+        self.rows, self.labelled, self.total, self.max_memory = rows, labelled, total, max_memory
+        self.best: Found | None = None
+        self.screen: Screen | None = None
+        self.scored = 0
+        self.tried_at = -1  # the rank at which a screen was last asked for
+
+    def settled(self) -> bool:
+        """Interlacing: lambda_min of the union never exceeds that of the labelled rows. Then nothing can win any more."""
+        if self.best is None or self.screen is None:
+            return False
+        return self.best.score.value + self.best.score.tol >= self.screen.cap
+
+    def result(self) -> Found:
+        assert self.best is not None, "no candidates"
+        return self.best._replace(scored=self.scored)
+
+    def look_at(self, batches: np.ndarray, first: int) -> None:
+        """Candidates (k, q) in order, the first of them at place `first`."""
+        left = self._passing(batches, np.arange(len(batches)))
+        while len(left):
+            # One at a time where few have passed: the first is often a record, which the others then have to pass anew.
+            few = len(left) if self.screen is None else max(1, len(left) // 8)
+            now, left = left[:few], left[few:]
+            if self._score(batches, now, first):
+                left = self._passing(batches, left)
+
+    def _passing(self, batches: np.ndarray, places: np.ndarray) -> np.ndarray:
+        if self.screen is None or self.best is None or len(places) == 0:
+            return places
+        return places[self.screen.passes(batches[places], self.best.score.value)]
+
+    def _score(self, batches: np.ndarray, places: np.ndarray, first: int) -> bool:
+        """Scores the batches at `places` by their eigenvalues; whether one of them is a record."""
+        scores = score_batches(self.rows, self.labelled, batches[places], self.max_memory)
+        self.scored += len(places)
+        record = False
+        for i, place in enumerate(places):
+            if self.best is None or beats(scores.at(i), self.best.score):
+                self.best, record = Found(batches[place], scores.at(i), first + int(place), 0), True
+        assert self.best is not None
+        rank = self.best.score.rank
+        if self.screen is None and rank > self.tried_at:
+            self.tried_at = rank
+            self.screen = _make_screen(self.rows, self.labelled, batches.shape[1], rank, self.total, self.max_memory)
+        return record
 
 
 def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
@@ -137,11 +165,13 @@ def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int
     _, sigma, vh = torch.linalg.svd(phi, full_matrices=False)
     sq = sigma.square()
     r = int((sq > rank_tolerance(n, p) * sq.max()).sum()) if len(sq) else 0
-    # Everything is rotated once if it fits in half of the memory and is not more work than rotating what is drawn.
-    keep = total * q > len(rows) and len(rows) * p * 4 <= max_memory // 2
+    # Columns are made once for all rows if they fit in half of the memory and are not more work than for what is drawn.
+    often = total * q > len(rows)
     if rank == r + q:
+        keep = often and len(rows) * (p + r) * 4 <= max_memory // 2
         return _Primal(rows, vh[:r].T, sq[:r], q, keep, max_memory // 2)
     axes = torch.eye(p, dtype=phi.dtype) if rank == p else _pool_axes(rows, phi, q, rank, max_memory)
+    keep = often and len(rows) * 2 * p * 4 <= max_memory // 2
     return None if axes is None else _Dual(rows, axes, phi @ axes, q, keep, max_memory // 2)
 
 
@@ -165,41 +195,42 @@ def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> T
     return axes if n * largest_left < rank_tolerance(n, p) * smallest_row else None
 
 
-class _Rotated:
-    """Rows of the pool in other coordinates, rotated once and kept, or rotated whenever they are asked for."""
+class _Columns:
+    """phi V for the rows phi of the pool, after phi itself if `beside`; kept in float32, or made whenever asked for."""
 
-    def __init__(self, rows: Rows, rotate: Callable[[Tensor], Tensor], width: int, keep: bool, max_memory: int) -> None:
-        self.rows, self.rotate = rows, rotate
-        self.kept = torch.empty(len(rows), width, dtype=torch.float32) if keep else None
-        self.largest_sq = 0.0
-        for where, tile in rows.tiles(min(max_memory, TILE)):
-            self.largest_sq = max(self.largest_sq, float(tile.square().sum(1).max()))
-            if self.kept is not None:
-                self.kept[where] = rotate(tile).float()
+    def __init__(self, rows: Rows, v: Tensor, beside: bool, keep: bool, max_memory: int) -> None:
+        self.rows, self.v, self.beside = rows, v, beside
+        self.width = v.shape[1] + len(v) * beside
+        self.kept = torch.empty(len(rows), self.width, dtype=torch.float32) if keep else None
+        self.largest_sq = 0.0  # of the rows, where they are looked at here
+        if beside or keep:
+            for where, phi in rows.tiles(min(max_memory, TILE)):
+                self.largest_sq = max(self.largest_sq, float(phi.square().sum(1).max()))
+                if self.kept is not None:
+                    self._fill(self.kept[where], phi)
+
+    def _fill(self, out: Tensor, phi: Tensor) -> None:
+        if self.beside:
+            out[:, : len(self.v)] = phi
+        out[:, self.width - self.v.shape[1] :] = phi @ self.v
 
     def take(self, batches: np.ndarray, dtype: torch.dtype) -> Tensor:
         """(k, q) positions -> (k, q, width)."""
+        flat = batches.reshape(-1)
         if self.kept is not None and dtype == torch.float32:
-            flat = torch.from_numpy(batches.reshape(-1))
-            return self.kept.index_select(0, flat).view(*batches.shape, -1)
-        phi = self.rows.take(batches)  # (k, q, p)
-        return self.rotate(phi.flatten(0, 1)).view(*batches.shape, -1).to(dtype)
+            made = self.kept.index_select(0, torch.from_numpy(flat))
+        else:
+            made = torch.empty(len(flat), self.width, dtype=dtype)
+            self._fill(made, self.rows.take(flat))
+        return made.view(*batches.shape, -1)
 
 
-def _positive_definite(matrices: Tensor) -> np.ndarray:
-    return (torch.linalg.cholesky_ex(matrices, check_errors=False).info == 0).numpy()
+def _positive_definite(matrices: Tensor) -> Tensor:
+    return torch.linalg.cholesky_ex(matrices, check_errors=False).info == 0
 
 
-def _margin(scale: float, terms: int, s: float) -> tuple[float, torch.dtype]:
-    """The shift tau that covers rounding in a Cholesky test of matrices with entries up to `scale`, and the dtype.
-
-    Inner products of `terms` products and the factorisation err by at most about 2 * terms * eps * scale.
-    """
-    for dtype in (torch.float32, torch.float64):
-        tau = 2 * terms * torch.finfo(dtype).eps * scale
-        if tau < 0.02 * s or dtype == torch.float64:
-            break
-    return tau, dtype
+def _step(bytes_each: int, memory: int) -> int:
+    return max(1, min(memory, CACHE) // bytes_each)
 
 
 class _Primal:
@@ -207,53 +238,69 @@ class _Primal:
 
     def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, keep: bool, memory: int) -> None:
         self.sq, self.q, self.p = sq, q, len(v)
-        self.memory, self.bytes_each = memory, 8 * (3 * q * self.p + 3 * q * q)
+        width = self.p + len(sq)
+        self.step = _step(4 * (2 * q * width + 3 * q * q), memory)
         self.cap = float(sq.min()) if len(sq) else float("inf")
-        # Householder reflectors whose product has v as its first columns (up to sign): rotates in O(p r) per row.
-        reflectors = torch.geqrf(v) if v.shape[1] else None
-
-        def rotate(phi: Tensor) -> Tensor:
-            return phi if reflectors is None else torch.ormqr(*reflectors, phi, left=False, transpose=False)
-
-        self.rotated = _Rotated(rows, rotate, self.p, keep, memory)
+        self.columns = _Columns(rows, v, True, keep, memory)
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
-        room = self.cap - s if len(self.sq) else float("inf")
-        steepest = 1.0 + (s / room if len(self.sq) else 0.0)  # bounds every |weight|
-        tau, dtype = _margin(self.rotated.largest_sq * steepest, self.p + self.q, s)
-        t = s - tau
-        weights = torch.cat([-t / (self.sq - t), self.sq.new_ones(self.p - len(self.sq))]).to(dtype)
-        z = self.rotated.take(batches, dtype)
-        schur = (z * weights) @ z.mT  # (k, q, q)
-        schur.diagonal(dim1=1, dim2=2).sub_(t)
-        return _positive_definite(schur)
+        steepest = 1.0 + (s / (self.cap - s) if len(self.sq) else 0.0)  # bounds every |weight|
+        terms = self.p + len(self.sq) + self.q
+        alive = np.ones(len(batches), dtype=bool)
+        for dtype in (torch.float32, torch.float64):
+            # Inner products and the factorisation err by at most about 2 * terms * eps * the largest entry.
+            tau = 2 * terms * torch.finfo(dtype).eps * self.columns.largest_sq * (1.0 + steepest)
+            if tau > COARSE * s and dtype == torch.float32:
+                continue
+            if not alive.any():
+                break
+            t = s - tau
+            weights = torch.cat([self.sq.new_ones(self.p), -self.sq / (self.sq - t)]).to(dtype)
+            z = self.columns.take(batches[alive], dtype)
+            schur = (z * weights) @ z.mT  # (k, q, q)
+            schur.diagonal(dim1=1, dim2=2).sub_(t)
+            alive[alive] = _positive_definite(schur).numpy()
+            if tau < FINE * s:
+                break
+        return alive
 
 
 class _Dual:
-    """Cholesky of diag(alpha - s) + Z_C^T Z_C, leading corners first; for n > p."""
+    """Cholesky of W^T M W - sI for more and more columns W; for n > p."""
 
     cap = float("inf")
 
     def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, keep: bool, memory: int) -> None:
-        alpha, v = torch.linalg.eigh(phi.T @ phi)
-        self.alpha, self.q, self.p = alpha, q, len(alpha)
-        self.memory, self.bytes_each = memory, 8 * 3 * q * rows.width
-        turn = axes @ v  # (p, rank)
-        self.rotated = _Rotated(rows, lambda x: x @ turn, self.p, keep, memory)
+        some = rows.take(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows)), dtype=np.int64)) @ axes
+        gram = phi.T @ phi
+        w = torch.linalg.eigh(gram + (q / len(some)) * some.T @ some).eigenvectors  # of the average M, ascending
+        self.base, self.q = w.T @ gram @ w, q
+        turn = axes @ w  # (p, rank)
+        rank = len(gram)
+        self.widths = (*(k for k in CORNERS if 2 * k <= rank), rank)
+        self.columns = [_Columns(rows, turn[:, :k], False, keep, memory) for k in self.widths]
+        self.memory = memory
+        read = rows.width * 3 if not keep else 0  # float64 copies of what is drawn
+        self.step = _step(8 * q * read + 4 * 3 * (q + self.widths[0]) * self.widths[0], memory)
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
-        scale = float(self.alpha[-1]) + self.q * self.rotated.largest_sq
-        tau, dtype = _margin(scale, self.p + self.q, s)
-        shifted = (self.alpha - (s - tau)).to(dtype)
-        z = self.rotated.take(batches, dtype)
         alive = np.arange(len(batches))
-        for side in (*(c for c in CORNERS if 2 * c <= self.p), self.p):
-            base = torch.diag(shifted[:side])
-            parts = z[..., :side].split(max(1, self.memory // (8 * 4 * side * side)))
-            alive_now = np.concatenate([_positive_definite(base + part.mT @ part) for part in parts])
-            alive, z = alive[alive_now], z[torch.from_numpy(alive_now)]
-            if len(alive) == 0:
-                break
+        for k, columns in zip(self.widths, self.columns, strict=True):
+            step = _step(8 * 3 * (self.q * k + k * k), self.memory)
+            parts = [alive[i : i + step] for i in range(0, len(alive), step)]
+            alive = np.concatenate([part[self._definite(columns, k, batches[part], s)] for part in parts] or [alive])
         mask = np.zeros(len(batches), dtype=bool)
         mask[alive] = True
         return mask
+
+    def _definite(self, columns: _Columns, k: int, batches: np.ndarray, s: float) -> np.ndarray:
+        for dtype in (torch.float32, torch.float64):
+            z = columns.take(batches, dtype)  # (c, q, k)
+            corner = self.base[:k, :k].to(dtype) + z.mT @ z
+            diagonal = corner.diagonal(dim1=1, dim2=2)
+            # Sums of q products and a factorisation of k columns err by at most so much in the spectral norm.
+            tau = 2 * (self.q + k) * torch.finfo(dtype).eps * diagonal.sum(1)  # (c,)
+            if float(tau.max()) < FINE * s:
+                break
+        diagonal.sub_((s - tau)[:, None])
+        return _positive_definite(corner).numpy()
