@@ -165,14 +165,10 @@ def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int
     _, sigma, vh = torch.linalg.svd(phi, full_matrices=False)
     sq = sigma.square()
     r = int((sq > rank_tolerance(n, p) * sq.max()).sum()) if len(sq) else 0
-    # Columns are made once for all rows if they fit in half of the memory and are not more work than for what is drawn.
-    often = total * q > len(rows)
     if rank == r + q:
-        keep = often and len(rows) * (p + r) * 4 <= max_memory // 2
-        return _Primal(rows, vh[:r].T, sq[:r], q, keep, max_memory // 2)
+        return _Primal(rows, vh[:r].T, sq[:r], q, total, max_memory // 2)
     axes = torch.eye(p, dtype=phi.dtype) if rank == p else _pool_axes(rows, phi, q, rank, max_memory)
-    keep = often and len(rows) * 2 * p * 4 <= max_memory // 2
-    return None if axes is None else _Dual(rows, axes, phi @ axes, q, keep, max_memory // 2)
+    return None if axes is None else _Dual(rows, axes, phi @ axes, q, total, max_memory // 2)
 
 
 def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> Tensor | None:
@@ -195,36 +191,6 @@ def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> T
     return axes if n * largest_left < rank_tolerance(n, p) * smallest_row else None
 
 
-class _Columns:
-    """phi V for the rows phi of the pool, after phi itself if `beside`; kept in float32, or made whenever asked for."""
-
-    def __init__(self, rows: Rows, v: Tensor, beside: bool, keep: bool, max_memory: int) -> None:
-        self.rows, self.v, self.beside = rows, v, beside
-        self.width = v.shape[1] + len(v) * beside
-        self.kept = torch.empty(len(rows), self.width, dtype=torch.float32) if keep else None
-        self.largest_sq = 0.0  # of the rows, where they are looked at here
-        if beside or keep:
-            for where, phi in rows.tiles(min(max_memory, TILE)):
-                self.largest_sq = max(self.largest_sq, float(phi.square().sum(1).max()))
-                if self.kept is not None:
-                    self._fill(self.kept[where], phi)
-
-    def _fill(self, out: Tensor, phi: Tensor) -> None:
-        if self.beside:
-            out[:, : len(self.v)] = phi
-        out[:, self.width - self.v.shape[1] :] = phi @ self.v
-
-    def take(self, batches: np.ndarray, dtype: torch.dtype) -> Tensor:
-        """(k, q) positions -> (k, q, width)."""
-        flat = batches.reshape(-1)
-        if self.kept is not None and dtype == torch.float32:
-            made = self.kept.index_select(0, torch.from_numpy(flat))
-        else:
-            made = torch.empty(len(flat), self.width, dtype=dtype)
-            self._fill(made, self.rows.take(flat))
-        return made.view(*batches.shape, -1)
-
-
 def _positive_definite(matrices: Tensor) -> Tensor:
     return torch.linalg.cholesky_ex(matrices, check_errors=False).info == 0
 
@@ -236,27 +202,47 @@ def _step(bytes_each: int, memory: int) -> int:
 class _Primal:
     """Cholesky of the Schur complement, q x q; for n <= p."""
 
-    def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, keep: bool, memory: int) -> None:
-        self.sq, self.q, self.p = sq, q, len(v)
-        width = self.p + len(sq)
-        self.step = _step(4 * (2 * q * width + 3 * q * q), memory)
+    def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, total: int, memory: int) -> None:
+        self.rows, self.v, self.sq, self.q, self.p = rows, v, sq, q, len(v)
+        self.width = self.p + len(sq)
+        self.step = _step(4 * (2 * q * self.width + 3 * q * q), memory)
         self.cap = float(sq.min()) if len(sq) else float("inf")
-        self.columns = _Columns(rows, v, True, keep, memory)
+        # Made once for all rows if there is room and it is not more work than for what is drawn.
+        keep = total * q > len(rows) and len(rows) * self.width * 4 <= memory
+        self.kept = torch.empty(len(rows), self.width, dtype=torch.float32) if keep else None
+        self.largest_sq = 0.0
+        for where, phi in rows.tiles(min(memory, TILE)):
+            self.largest_sq = max(self.largest_sq, float(phi.square().sum(1).max()))
+            if self.kept is not None:
+                self._fill(self.kept[where], phi)
+
+    def _fill(self, out: Tensor, phi: Tensor) -> None:
+        out[:, : self.p] = phi
+        out[:, self.p :] = phi @ self.v
+
+    def _take(self, batches: np.ndarray, dtype: torch.dtype) -> Tensor:
+        """[phi, phi V] of each item, (k, q) positions -> (k, q, width)."""
+        flat = batches.reshape(-1)
+        if self.kept is not None and dtype == torch.float32:
+            z = self.kept.index_select(0, torch.from_numpy(flat))
+        else:
+            z = torch.empty(len(flat), self.width, dtype=dtype)
+            self._fill(z, self.rows.take(flat))
+        return z.view(*batches.shape, -1)
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
         steepest = 1.0 + (s / (self.cap - s) if len(self.sq) else 0.0)  # bounds every |weight|
-        terms = self.p + len(self.sq) + self.q
         alive = np.ones(len(batches), dtype=bool)
         for dtype in (torch.float32, torch.float64):
             # Inner products and the factorisation err by at most about 2 * terms * eps * the largest entry.
-            tau = 2 * terms * torch.finfo(dtype).eps * self.columns.largest_sq * (1.0 + steepest)
+            tau = 2 * (self.width + self.q) * torch.finfo(dtype).eps * self.largest_sq * (1.0 + steepest)
             if tau > COARSE * s and dtype == torch.float32:
                 continue
             if not alive.any():
                 break
             t = s - tau
             weights = torch.cat([self.sq.new_ones(self.p), -self.sq / (self.sq - t)]).to(dtype)
-            z = self.columns.take(batches[alive], dtype)
+            z = self._take(batches[alive], dtype)
             schur = (z * weights) @ z.mT  # (k, q, q)
             schur.diagonal(dim1=1, dim2=2).sub_(t)
             alive[alive] = _positive_definite(schur).numpy()
@@ -266,41 +252,69 @@ class _Primal:
 
 
 class _Dual:
-    """Cholesky of W^T M W - sI for more and more columns W; for n > p."""
+    """Cholesky of W^T M W - sI for more and more columns W; for n > p.
+
+    Few columns of all rows are kept, as many as there is room for, and tested in float32; for what passes, the rows
+    themselves are read, once, and the rest is in float64.
+    """
 
     cap = float("inf")
 
-    def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, keep: bool, memory: int) -> None:
+    def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, total: int, memory: int) -> None:
         some = rows.take(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows)), dtype=np.int64)) @ axes
         gram = phi.T @ phi
         w = torch.linalg.eigh(gram + (q / len(some)) * some.T @ some).eigenvectors  # of the average M, ascending
-        self.base, self.q = w.T @ gram @ w, q
-        turn = axes @ w  # (p, rank)
+        self.rows, self.q, self.memory = rows, q, memory
+        self.base = w.T @ gram @ w
+        self.turn = axes @ w  # (p, rank)
         rank = len(gram)
-        self.widths = (*(k for k in CORNERS if 2 * k <= rank), rank)
-        self.columns = [_Columns(rows, turn[:, :k], False, keep, memory) for k in self.widths]
-        self.memory = memory
-        read = rows.width * 3 if not keep else 0  # float64 copies of what is drawn
-        self.step = _step(8 * q * read + 4 * 3 * (q + self.widths[0]) * self.widths[0], memory)
+        corners = [k for k in CORNERS if 2 * k <= rank]
+        kept, room = [], memory
+        for k in corners:
+            room -= len(rows) * k * 4
+            # A pass over the pool in order is worth several times as many rows read here and there.
+            if room >= 0 and 4 * total * q > len(rows):
+                kept.append(k)
+        self.kept = [torch.empty(len(rows), k, dtype=torch.float32) for k in kept]
+        self.widths = [k for k in (*corners, rank) if k not in kept]  # looked at in float64
+        if kept:
+            for where, tile in rows.tiles(min(memory, TILE)):
+                z = tile @ self.turn[:, : kept[-1]]
+                for k, columns in zip(kept, self.kept, strict=True):
+                    columns[where] = z[:, :k]
+        self.step = _step(4 * 3 * (q + kept[0]) * kept[0] if kept else 8 * 4 * q * rows.width, memory)
 
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
-        alive = np.arange(len(batches))
-        for k, columns in zip(self.widths, self.columns, strict=True):
-            step = _step(8 * 3 * (self.q * k + k * k), self.memory)
-            parts = [alive[i : i + step] for i in range(0, len(alive), step)]
-            alive = np.concatenate([part[self._definite(columns, k, batches[part], s)] for part in parts] or [alive])
         mask = np.zeros(len(batches), dtype=bool)
-        mask[alive] = True
+        alive = np.arange(len(batches))
+        for columns in self.kept:
+            k = columns.shape[1]
+            pieces = []
+            for part in _parts(alive, 4 * 3 * (self.q + k) * k, self.memory):
+                z = columns.index_select(0, torch.from_numpy(batches[part].reshape(-1)))
+                pieces.append(part[self._definite(z.view(len(part), self.q, k), s)])
+            alive = np.concatenate(pieces) if pieces else alive
+        for part in _parts(alive, 8 * 4 * self.q * self.rows.width, self.memory):
+            phi = self.rows.take(batches[part])  # (c, q, p)
+            left = np.arange(len(part))
+            for k in self.widths:
+                if len(left):
+                    left = left[self._definite(phi[torch.from_numpy(left)] @ self.turn[:, :k], s)]
+            mask[part[left]] = True
         return mask
 
-    def _definite(self, columns: _Columns, k: int, batches: np.ndarray, s: float) -> np.ndarray:
-        for dtype in (torch.float32, torch.float64):
-            z = columns.take(batches, dtype)  # (c, q, k)
-            corner = self.base[:k, :k].to(dtype) + z.mT @ z
-            diagonal = corner.diagonal(dim1=1, dim2=2)
-            # Sums of q products and a factorisation of k columns err by at most so much in the spectral norm.
-            tau = 2 * (self.q + k) * torch.finfo(dtype).eps * diagonal.sum(1)  # (c,)
-            if float(tau.max()) < FINE * s:
-                break
+    def _definite(self, z: Tensor, s: float) -> np.ndarray:
+        """For each of the batches' columns z (c, q, k), whether W^T M W - sI is positive definite, but for rounding."""
+        k = z.shape[2]
+        corner = self.base[:k, :k].to(z.dtype) + z.mT @ z
+        diagonal = corner.diagonal(dim1=1, dim2=2)
+        # Sums of q products and a factorisation of k columns err by at most so much in the spectral norm.
+        tau = 2 * (self.q + k) * torch.finfo(z.dtype).eps * diagonal.sum(1)  # (c,)
         diagonal.sub_((s - tau)[:, None])
         return _positive_definite(corner).numpy()
+
+
+def _parts(places: np.ndarray, bytes_each: int, memory: int) -> list[np.ndarray]:
+    """`places` in pieces whose batches, of so many bytes each, fit in the cache."""
+    step = _step(bytes_each, memory)
+    return [places[i : i + step] for i in range(0, len(places), step)]
