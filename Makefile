@@ -69,9 +69,7 @@ check: .stamps/dev ## format, lint and types, nothing changed
 format: .stamps/dev ## format and mend what can be mended
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
-benchmark: .stamps/dev ## speed and memory of selection, views and the page
-	$(ONE_THREAD) $(BIN)/python benchmarks/npc_search.py
-	$(ONE_THREAD) $(BIN)/python benchmarks/badge_memory.py
+benchmark: .stamps/dev ## speed of the augmented views, and of the page under load
 	$(ONE_THREAD) $(BIN)/python benchmarks/views.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 

@@ -5,6 +5,8 @@
     python benchmarks/speed.py --quick           # small sizes, nothing written: that all of it works
     python benchmarks/speed.py --table           # nothing run: the table of the results that are there
     python benchmarks/speed.py --docs            # nothing run: that table into docs/speed.md
+
+One thread in most of them: two beside other work are slower than one.
 """
 
 import argparse
@@ -23,7 +25,7 @@ SUITE = {  # script -> torch threads and title, in the order of the table
     "npc_search": (1, "NPC's search"),
     "gradients": (1, "Gradient numbers"),
     "selection": (1, "BADGE, coreset, TypiClust"),
-    "million": (2, "A million rows"),
+    "million": (1, "A million rows"),
     "fixmatch": (1, "FixMatch's step"),
     "frozen_round": (2, "A round on frozen features"),
     "embedding": (2, "Embedding"),
@@ -57,7 +59,9 @@ def whole_table(results: Path = RESULTS) -> str:
         made = (
             f"`python benchmarks/{name}.py`, {record['date']}: {machine['processor']}, {machine['cores']} cores, "
             f"{record['threads']} torch thread{'s' if record['threads'] > 1 else ''}, load {machine['load']} at the end; "
-            + ", ".join(f"{package} {version}" for package, version in record["versions"].items() if package != "askless")
+            + ", ".join(
+                f"{package} {version}" for package, version in record["versions"].items() if package != "askless"
+            )
         )
         parts.append(f"### {title}\n\n{made}\n\n" + "\n".join(table(record["lines"])))
     return "\n\n".join(parts)

@@ -163,7 +163,9 @@ def table(lines: list[dict[str, Any]]) -> list[str]:
                 cells.append("")
                 continue
             limit = "" if other["limit"] is None else f" (≤ {number(other['limit'])})"
-            cells.append(f"**{number(line['ours'] / other['value'])}**{limit} × {other['name']} {number(other['value'])}")
+            cells.append(
+                f"**{number(line['ours'] / other['value'])}**{limit} × {other['name']} {number(other['value'])}"
+            )
         cells.append({True: "yes", False: "**no**", None: ""}[line["holds"]])
         rows.append("| " + " | ".join(cells) + " |")
         if line["note"]:

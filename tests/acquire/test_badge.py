@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 import askless as al
-from askless.acquire.badge import GradientEmbeddings, draw
+from askless.acquire.badge import NearestPick, draw
 from askless.rng import stream
 
 
@@ -54,19 +54,60 @@ def test_confident_predictions_in_float32_lose_no_digits(gap):
     probs, features = e / e.sum(axis=1, keepdims=True), rng.normal(size=(300, 16)).astype(np.float32)
     g = materialised(features.astype(np.float64), probs.astype(np.float64))
     for memory in (2**28, 10_000):
-        ours = GradientEmbeddings(features, probs, max_memory=memory)
-        exact = ((g - g[7]) ** 2).sum(axis=1)
-        assert np.allclose(ours.sq_distance_to(7), exact, rtol=1e-3, atol=1e-6 * exact.max())
+        ours = NearestPick(features, probs, np.arange(300), max_memory=memory)
         assert np.allclose(ours.sq_norm, (g**2).sum(axis=1), rtol=1e-5)
+        ours.add(7)
+        exact = ((g - g[7]) ** 2).sum(axis=1)
+        assert np.allclose(ours.sq, exact, rtol=1e-3, atol=1e-6 * exact.max())
+        for pick in (100, 30, 211):
+            ours.add(pick)
+            exact = np.minimum(exact, ((g - g[pick]) ** 2).sum(axis=1))
+            assert np.allclose(ours.sq, exact, rtol=1e-3, atol=1e-6 * exact.max())
 
 
-def test_factorised_norms_and_distances_equal_the_materialised_ones():
-    features, probs = arrays()
-    g = materialised(features, probs)
-    ours = GradientEmbeddings(features, probs, max_memory=2000)
-    assert np.allclose(ours.sq_norm, (g**2).sum(axis=1), rtol=1e-12)
-    for pick in (0, 5):
-        assert np.allclose(ours.sq_distance_to(pick), ((g - g[pick]) ** 2).sum(axis=1), rtol=1e-10, atol=1e-12)
+@pytest.mark.parametrize("memory", [1, 2000, 2**28])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_factorised_norms_and_distances_equal_the_materialised_ones(memory, dtype):
+    features, probs = (a.astype(dtype) for a in arrays(N=200, seed=1))
+    g = materialised(features.astype(np.float64), probs.astype(np.float64))
+    ours = NearestPick(features, probs, np.arange(200), max_memory=memory)
+    close = {"rtol": 1e-10, "atol": 1e-12} if dtype == np.float64 else {"rtol": 1e-5, "atol": 1e-5}
+    assert np.allclose(ours.sq_norm, (g**2).sum(axis=1), **close)
+    exact = np.full(200, np.inf)
+    for pick in (0, 5, 17, 63, 4, 199):
+        ours.add(pick)
+        exact = np.minimum(exact, ((g - g[pick]) ** 2).sum(axis=1))
+        assert np.allclose(ours.sq, exact, **close)
+        assert np.allclose(ours.totals.sum(), exact.sum())
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-25, 1e20, 1e70])
+def test_the_scale_of_the_features_changes_nothing(scale):
+    features, probs = arrays(N=300, seed=3)
+    plain = al.select("badge", 30, features=features, probs=probs)
+    assert np.array_equal(al.select("badge", 30, features=scale * features, probs=probs).indices, plain.indices)
+
+
+def test_features_are_looked_at_only_where_the_probabilities_allow_a_row_to_come_nearer(monkeypatch):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(2000, 20)) + 8 * np.eye(20)[rng.integers(20, size=2000)]
+    probs = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    looked_at = []
+    update = NearestPick._update
+    monkeypatch.setattr(
+        NearestPick, "_update", lambda self, at, *rest: (looked_at.append(len(at)), update(self, at, *rest))
+    )
+    al.select("badge", 50, features=np.abs(rng.normal(size=(2000, 8))), probs=probs)
+    assert sum(looked_at) < 0.2 * 50 * 2000
+
+
+def test_a_draw_at_the_end_of_a_tile_has_weight():
+    features, probs = arrays(N=64, seed=2)
+    ours = NearestPick(features, probs, np.arange(64), max_memory=1)  # one row in each tile
+    ours.add(3)
+    weights = np.where(ours.free, ours.sq, 0.0)
+    for uniform in np.concatenate([np.linspace(0, 1, 500, endpoint=False), [1 - 2**-53]]):
+        assert ours.draw(float(uniform)) == draw(weights, ours.free, float(uniform))
 
 
 def test_embedding_is_the_gradient_of_the_cross_entropy_at_the_predicted_class():

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 import askless as al
-from askless.acquire.coreset import sq_distance_to_nearest
 
 
 def naive_furthest_first(features, labelled, n):
@@ -64,14 +63,6 @@ def test_radius_is_the_distance_of_the_worst_covered_item():
     picks = al.select("coreset", 1, features=features, labelled=[0])
     assert picks.indices.tolist() == [3]
     assert picks.info["radius"] == pytest.approx(5.0)
-
-
-def test_distances_in_tiles_equal_those_in_one_go():
-    features = np.random.default_rng(0).normal(size=(50, 3))
-    centres = np.arange(7)
-    expected = ((features[:, None] - features[centres]) ** 2).sum(axis=2).min(axis=1)
-    for memory in (1, 500, 2**28):
-        assert np.allclose(sq_distance_to_nearest(features, centres, memory), expected, atol=1e-12)
 
 
 def test_the_first_item_is_random_when_nothing_is_labelled():

@@ -3,6 +3,7 @@ import pytest
 
 import askless as al
 from askless.linalg import Rows, gram_score
+from askless.linalg.gram import score_batches
 from askless.rng import stream
 
 
@@ -49,3 +50,31 @@ def test_all_layer_features_of_a_network_can_be_judged():
     features = al.kernels.gradient_features(net, x, dim=60, seed=0)
     picks = al.select(al.CRC(group=2, bias=False), 6, features=features, labelled=[0, 1])
     assert len(picks) == 6
+
+
+@pytest.mark.parametrize("d", [3, 12, 40])  # more items than columns, and fewer
+@pytest.mark.parametrize(("n_labelled", "group"), [(0, 2), (20, 2), (20, 1), (20, 7)])
+def test_groups_that_the_screen_leaves_out_are_not_among_the_best(n_labelled, group, d):
+    rng = np.random.default_rng(d)
+    features = np.maximum(rng.normal(size=(1200, d)), 0).astype(np.float32)
+    features[rng.integers(1200, size=200)] = features[7]  # copies: many groups of lower rank
+    labelled = rng.permutation(np.setdiff1d(np.arange(1200), [7]))[:n_labelled]
+    picks = al.select(al.CRC(group=group), 5 * group, features=features, labelled=labelled, seed=1)
+
+    order = stream(1, "select").permutation(np.setdiff1d(np.arange(1200), labelled))
+    groups = order[: len(order) // group * group].reshape(-1, group)
+    scores = score_batches(Rows(features), labelled, groups)
+    best = np.lexsort((-scores.value.numpy(), -scores.rank.numpy()))[:5]
+    assert np.array_equal(picks.indices, groups[best].reshape(-1))
+    assert np.allclose(picks.scores, np.repeat(scores.value.numpy()[best], group), rtol=1e-9)
+
+
+def test_the_screen_saves_most_eigenvalues(monkeypatch):
+    import askless.acquire.crc as crc
+
+    scored = []
+    score = crc.score
+    monkeypatch.setattr(crc, "score", lambda *given: (scored.append(len(given[2])), score(*given))[1])
+    features = np.random.default_rng(0).normal(size=(4000, 8))
+    al.select(al.CRC(group=2), 8, features=features, labelled=range(30))
+    assert sum(scored) < 200  # of 1985

@@ -4,7 +4,7 @@ from sklearn.datasets import make_blobs
 from sklearn.neighbors import NearestNeighbors
 
 import askless as al
-from askless.acquire.typiclust import typicality
+from askless.acquire.typiclust import Ranking, typicality, typicality_bound
 
 
 def blobs(sizes, seed=0):
@@ -80,3 +80,47 @@ def test_more_labels_than_clusters_may_hold_still_selects():
 @pytest.mark.parametrize("size", [1, 2])
 def test_clusters_of_one_or_two_have_a_typicality(size):
     assert np.isfinite(typicality(np.arange(size, dtype=np.float32)[:, None], 20)).all()
+
+
+def awkward(kind):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(700, 6))
+    if kind == "copies":
+        x[100:400] = x[rng.integers(5, size=300)]
+    if kind == "outlier":
+        x[0] = 1e5
+    if kind == "huge":
+        x *= 1e150
+    return x
+
+
+@pytest.mark.parametrize("kind", ["plain", "copies", "outlier", "huge"])
+def test_bounds_from_float32_are_above_the_typicality(kind):
+    x = awkward(kind)
+    assert (typicality_bound(x, 10) >= typicality(x, 10)).all()
+
+
+@pytest.mark.parametrize("kind", ["plain", "copies", "outlier", "huge"])
+@pytest.mark.parametrize("size", [1, 2, 50, 700])
+def test_a_ranking_gives_out_all_items_in_the_order_of_their_typicality(kind, size):
+    rng = np.random.default_rng(0)
+    x, items = awkward(kind)[-size:], rng.permutation(1000)[:size]
+    keep, ties = rng.random(size) < 0.8, rng.random(size)
+    keep[0] = True
+    ranking = Ranking(lambda: x, 10, items, keep, ties, np.array([2000, 2001]))
+    found = [ranking.next() for _ in range(int(keep.sum()) + 2)]
+    score = typicality(x, 10)
+    order = np.flatnonzero(keep)[np.lexsort((ties[keep], -score[keep]))]
+    assert [item for item, _ in found] == [*items[order].tolist(), 2000, 2001]
+    assert np.allclose([value for _, value in found], [*score[order], 0, 0])
+
+
+def test_only_the_most_promising_are_measured_in_float64(monkeypatch):
+    import askless.acquire.typiclust as module
+
+    measured = []
+    plain = module.typicality
+    monkeypatch.setattr(module, "typicality", lambda x, k, of=None: (measured.append(of), plain(x, k, of))[1])
+    x, _ = blobs([900, 700])
+    al.select("typiclust", 2, features=x)
+    assert [len(of) for of in measured] == [16, 16]

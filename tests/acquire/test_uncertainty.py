@@ -49,3 +49,16 @@ def test_ties_fall_in_random_order():
 
 def test_a_single_class_leaves_nothing_to_compare():
     assert len(al.select("margin", 2, probs=np.ones((5, 1)))) == 2
+
+
+@pytest.mark.parametrize("n", [0, 1, 7, 199, 200])
+def test_the_best_n_are_the_beginning_of_all_in_order_with_ties_at_random(n):
+    from askless.acquire.strategy import top
+
+    scores = np.random.default_rng(0).integers(5, size=300).astype(np.float64)
+    scores[::7] = -np.inf
+    allowed = np.arange(50, 250)
+    picks = top(scores, allowed, n, np.random.default_rng(1))
+    order = np.lexsort((np.random.default_rng(1).random(200), -scores[allowed]))[:n]
+    assert np.array_equal(picks.indices, allowed[order])
+    assert np.array_equal(picks.scores, scores[allowed[order]])

@@ -16,7 +16,7 @@ SHAPES = {
     "grad_dot": "(N,)",
     "grad_sq_by_class": "(N, C)",
 }
-TILE = 2**24  # numbers looked at in one go
+TILE = 2**18  # numbers looked at in one go: they are looked at several times, so they should stay in the cache
 SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 
@@ -45,7 +45,9 @@ def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | Non
         )
     labelled = check_labelled(arrays["labelled"], N)
     labels = check_labels(arrays["labels"], labelled, "labels" in needs)
-    unlabelled = np.setdiff1d(np.arange(N), labelled, assume_unique=True)
+    free = np.ones(N, dtype=bool)
+    free[labelled] = False
+    unlabelled = np.flatnonzero(free)
     return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, **per_item)
 
 

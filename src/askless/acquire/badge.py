@@ -5,6 +5,10 @@ import numpy as np
 from askless.acquire.strategy import Selection, View
 from askless.options import options
 
+TILE = 2**21  # bytes of features worked on at a time: what a processor's cache holds
+ROWS = 2**15  # at most so many rows are bounded at a time
+MARGIN = 1e-5  # for the rounding of bounds to float32
+
 
 @options
 class BADGE:
@@ -13,25 +17,21 @@ class BADGE:
     The first pick has the largest norm; each next one is drawn with probability proportional to its squared distance to
     the nearest pick. The N x (C d) embeddings are never formed: with u = onehot(y^) - p,
         ||g - g'||^2 = |u|^2 |phi|^2 + |u'|^2 |phi'|^2 - 2 (u.u') (phi.phi').
-    Cost N (C + d) per pick, memory O(N) beside the arrays (and u itself where `max_memory` has room for it). Scores are the
-    squared distances at the moment of choice (the squared norm for the first).
+    A row comes nearer only if 2 |u.u'| |phi| |phi'| is large enough, so features are looked at only where u.u' allows it.
+    Cost N C per pick and d for the rows that may come nearer, memory O(N) beside the arrays. Scores are the squared
+    distances at the moment of choice (the squared norm for the first).
     """
 
     name = "badge"
     needs = ("features", "probs")
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        gradients = GradientEmbeddings(view["features"], view["probs"], view.max_memory)
+        nearest = NearestPick(view["features"], view["probs"], view.unlabelled, view.max_memory)
         picks, scores = np.empty(n, dtype=np.int64), np.empty(n)
-        free = np.zeros(view.N, dtype=bool)
-        free[view.unlabelled] = True
-        nearest_sq = np.full(view.N, np.inf)
         for i in range(n):
-            weights = np.where(free, gradients.sq_norm if i == 0 else nearest_sq, -1.0)
-            pick = int(weights.argmax()) if i == 0 else draw(weights, free, float(rng.random()))
-            picks[i], scores[i] = pick, weights[pick]
-            np.minimum(nearest_sq, gradients.sq_distance_to(pick), out=nearest_sq)
-            free[pick] = False
+            picks[i] = nearest.longest() if i == 0 else nearest.draw(float(rng.random()))
+            scores[i] = nearest.sq_norm[picks[i]] if i == 0 else nearest.sq[picks[i]]
+            nearest.add(int(picks[i]))
             view.report(i + 1, n)
         return Selection(picks, scores)
 
@@ -52,40 +52,92 @@ def draw(weights: np.ndarray, free: np.ndarray, uniform: float) -> int:
     return int(np.searchsorted(total, target, side="right"))
 
 
-class GradientEmbeddings:
-    """The vectors g = u (x) phi of all rows, known by their norms and distances only."""
+class NearestPick:
+    """Squared distances of the gradients g = u (x) phi to the nearest pick, known by inner products of u and phi only.
 
-    def __init__(self, features: np.ndarray, probs: np.ndarray, max_memory: int) -> None:
+    With a, b the norms of g and of a pick's g', g' is nearer to g than `sq` only if 2 (u.u') (phi.phi') > a^2 + b^2 - sq.
+    """
+
+    def __init__(self, features: np.ndarray, probs: np.ndarray, free: np.ndarray, max_memory: int) -> None:
+        N, C = probs.shape
         self.features, self.probs = features, probs
-        self.step = max(1, max_memory // 5 // (8 * 4 * (features.shape[1] + probs.shape[1])))
-        self.sq_norm = np.empty(len(probs))
-        self.kept: np.ndarray | None = (
-            np.empty(probs.shape, dtype=_working(probs))
-            if probs.size * np.dtype(_working(probs)).itemsize <= max_memory * 4 // 5
-            else None
-        )
-        for part in self._parts():
-            u, phi = residual(probs[part]), features[part].astype(np.float64)
-            if self.kept is not None:
-                self.kept[part] = u
-            u = u.astype(np.float64)
-            self.sq_norm[part] = np.einsum("ij,ij->i", u, u) * np.einsum("ij,ij->i", phi, phi)
+        self.free = np.zeros(N, dtype=bool)
+        self.free[free] = True
+        self.step = max(1, min(ROWS, max_memory // 4 // (8 * (C + 4))))
+        self.rows = max(1, min(max_memory // 4, TILE) // (8 * features.shape[1]))  # of features at a time
+        self.label = np.empty(N, dtype=np.int32)  # the predicted class
+        self.sq_norm = np.empty(N)
+        # Where no feature is negative, as after a ReLU, phi.phi' is not either, and u.u' < 0 brings nothing nearer.
+        self.positive = True
+        length = np.empty(N)  # |phi|
+        for i in range(0, N, self.rows):
+            part = slice(i, i + self.rows)
+            u, phi = residual(probs[part]).astype(np.float64), features[part].astype(np.float64)
+            phi_sq = np.einsum("ij,ij->i", phi, phi)
+            self.positive = self.positive and bool(phi.min() >= 0)
+            self.label[part] = probs[part].argmax(axis=1)
+            length[part] = np.sqrt(phi_sq)
+            self.sq_norm[part] = np.einsum("ij,ij->i", u, u) * phi_sq
+        self.scale = float(length.max()) or 1.0  # bounds are in float32, which could not hold all squares
+        self.length = (length * ((1 + MARGIN) / self.scale)).astype(np.float32)
+        self.sq = np.full(N, np.inf)  # to the nearest pick
+        self.weight = np.zeros(N)  # sq where free, else 0
+        self.totals = np.zeros(-(-N // self.step))  # of the weights, tile by tile
+        self.missing = np.full(N, -np.inf, dtype=np.float32)  # at most (a^2 - sq) / scale^2
 
-    def sq_distance_to(self, pick: int) -> np.ndarray:
-        """||g - g_pick||^2 of every row, (N,)."""
-        u_pick = residual(self.probs[pick : pick + 1])[0]
+    def longest(self) -> int:
+        """The free row of the largest norm."""
+        return int(np.where(self.free, self.sq_norm, -1.0).argmax())
+
+    def draw(self, uniform: float) -> int:
+        """A free position with probability proportional to `sq`; see `draw`, of which this is the form in tiles."""
+        ends = np.cumsum(self.totals)
+        if not ends[-1] > 0:
+            return draw(self.weight, self.free, uniform)
+        target = min(uniform * ends[-1], np.nextafter(ends[-1], 0))
+        tile = int(np.searchsorted(ends, target, side="right"))
+        inside = np.cumsum(self.weight[tile * self.step : (tile + 1) * self.step])
+        # Rounding may leave the target at the very end of its tile: then it is the last position with any weight.
+        left = min(target - (ends[tile - 1] if tile else 0.0), np.nextafter(inside[-1], 0))
+        return tile * self.step + int(np.searchsorted(inside, left, side="right"))
+
+    def add(self, pick: int) -> None:
+        """One more pick: `sq` of the rows that are nearer to it than to those before."""
+        self.free[pick] = False
+        u_pick, b_sq = residual(self.probs[pick : pick + 1])[0], float(self.sq_norm[pick])
         phi_pick = self.features[pick].astype(_working(self.features))
-        out = np.empty(len(self.probs))
-        for part in self._parts():
-            u = residual(self.probs[part]) if self.kept is None else self.kept[part]
-            phi = self.features[part].astype(phi_pick.dtype, copy=False)
-            u_dot, phi_dot = (u @ u_pick).astype(np.float64), (phi @ phi_pick).astype(np.float64)
-            out[part] = self.sq_norm[part] + self.sq_norm[pick] - 2 * u_dot * phi_dot
-        out[pick] = 0.0
-        return np.maximum(out, 0)
+        reach = 2 * float(self.length[pick])
+        # u.u' = p.u' - u'_y^ loses digits for confident rows: good enough for the bound, with its rounding added.
+        rounding = 2 * (len(u_pick) + 8) * float(np.finfo(u_pick.dtype).eps) * float(np.linalg.norm(u_pick))
+        enough = np.float32(b_sq / self.scale**2 * (1 - MARGIN))
+        for tile, i in enumerate(range(0, len(self.probs), self.step)):
+            part = slice(i, i + self.step)
+            most = self.probs[part] @ u_pick
+            most -= u_pick[self.label[part]]
+            if self.positive:
+                np.maximum(most, 0, out=most)
+            else:
+                np.abs(most, out=most)
+            most += rounding
+            most *= self.length[part]
+            most *= reach
+            most -= self.missing[part]
+            near = np.flatnonzero(most >= enough)
+            for j in range(0, len(near), self.rows):
+                self._update(near[j : j + self.rows] + i, u_pick, phi_pick, b_sq)
+            if part.start <= pick < part.stop:
+                self.sq[pick] = self.weight[pick] = 0.0
+            self.totals[tile] = self.weight[part].sum()
 
-    def _parts(self) -> list[slice]:
-        return [slice(i, i + self.step) for i in range(0, len(self.probs), self.step)]
+    def _update(self, at: np.ndarray, u_pick: np.ndarray, phi_pick: np.ndarray, b_sq: float) -> None:
+        u = self.probs[at].astype(u_pick.dtype, copy=False)  # indexing by positions has copied them
+        u[np.arange(len(u)), self.label[at]] -= 1
+        u_dot = (u @ u_pick).astype(np.float64)
+        phi_dot = (self.features[at].astype(phi_pick.dtype, copy=False) @ phi_pick).astype(np.float64)
+        sq = np.minimum(np.maximum(self.sq_norm[at] + b_sq - 2 * u_dot * phi_dot, 0), self.sq[at])
+        self.sq[at] = sq
+        self.weight[at] = np.where(self.free[at], sq, 0.0)
+        self.missing[at] = (self.sq_norm[at] * (1 - MARGIN) - sq * (1 + MARGIN)) / self.scale**2
 
 
 def residual(probs: np.ndarray) -> np.ndarray:

@@ -82,5 +82,6 @@ def check_picks(name: str, selection: Selection, view: View, n: int) -> None:
     if not isinstance(picks, np.ndarray) or picks.dtype != np.int64 or picks.shape != (n,):
         got = f"{picks.dtype} of shape {picks.shape}" if isinstance(picks, np.ndarray) else type(picks).__name__
         raise AsklessError(f"the strategy {name} must return int64 positions of shape ({n},), got {got}")
-    if len(np.unique(picks)) < n or not np.isin(picks, view.unlabelled).all():
+    inside = (picks >= 0) & (picks < view.N)
+    if len(np.unique(picks)) < n or not inside.all() or np.isin(picks, view.labelled).any():
         raise AsklessError(f"the strategy {name} must return distinct unlabelled positions of the pool, got {picks}")

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 
 Progress = Callable[[int, int], None]  # done, total
+TILE = 2**22  # bytes: no more at a time than a processor's cache holds
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class View:
     def by_rows(self, score: Callable[..., np.ndarray], *names: str) -> np.ndarray:
         """`score` of the rows of these arrays in float64, (N,), a tile at a time."""
         arrays = [self[name] for name in names]
-        step = self.step(8 * 4 * sum(a.shape[1] for a in arrays))
+        row = 8 * 4 * sum(a.shape[1] for a in arrays)
+        step = min(self.step(row), max(1, TILE // row))
         out = np.empty(self.N)
         for i in range(0, self.N, step):
             out[i : i + step] = score(*(a[i : i + step].astype(np.float64) for a in arrays))
@@ -83,5 +85,9 @@ class Strategy(Protocol):
 def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
     """The n positions of `allowed` with the highest scores (N,), ties in random order."""
     scores = np.asarray(scores, dtype=np.float64)[allowed]
-    order = np.lexsort((rng.random(len(allowed)), -scores))[:n]
+    ties = rng.random(len(allowed))
+    order = np.arange(len(allowed))
+    if 0 < n < len(allowed):  # only what reaches the n-th highest score need be sorted
+        order = np.flatnonzero(-scores <= np.partition(-scores, n - 1)[n - 1])
+    order = order[np.lexsort((ties[order], -scores[order]))[:n]]
     return Selection(allowed[order], scores[order])

@@ -1,13 +1,17 @@
 """TypiClust: the most typical item of each uncovered cluster (Hacohen et al., ICML 2022)."""
 
-import warnings
+from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from askless.acquire.clusters import cluster_of_each
 from askless.acquire.strategy import Selection, View
 from askless.options import check_count, options
-from askless.rng import Seed, stream
+from askless.rng import stream
+
+TILE = 2**19  # distances at a time: what stays in the processor's cache
+SMALL = 256  # up to so many items the typicality of all is computed at once
 
 
 @options
@@ -18,7 +22,7 @@ class TypiClust:
     Typicality = 1 / mean distance to the `neighbours` nearest items of the same cluster. At most `max_clusters` clusters;
     then, and where clusters run empty, further rounds take the next most typical item of each. In clusters of more than
     `max_members` items a random `max_members` of them stand for all, so that the cost stays below N max_members d.
-    Scores are typicalities. Beside `max_memory` it needs two float32 copies of the features (its own and k-means').
+    Scores are typicalities.
     Works with zero labels; better from features of a pretrained network than from pixels.
     """
 
@@ -39,42 +43,94 @@ class TypiClust:
             return Selection(view.unlabelled[:0], np.empty(0))
         features = view["features"]
         k = min(len(view.labelled) + n, self.max_clusters, view.N)
-        cluster = cluster_of_each(features, k, self.normalize, rng)
+        state = int(stream(rng, "k-means").integers(2**31 - 1))
+        cluster = cluster_of_each(features, k, self.normalize, state, view.max_memory)
         free = np.zeros(view.N, dtype=bool)
         free[view.unlabelled] = True
         taken = np.bincount(cluster[view.labelled], minlength=k)
         members = np.split(np.argsort(cluster, kind="stable"), np.cumsum(np.bincount(cluster, minlength=k))[:-1])
         size = np.array([len(m) for m in members])
         left = np.array([int(free[m].sum()) for m in members])
-        ranked: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        ranked: dict[int, Ranking] = {}
         picks, scores = np.empty(n, dtype=np.int64), np.empty(n)
         for i in range(n):
             # Among clusters that still have something to give: fewest labels, then largest.
             c = int(np.lexsort((-size, taken, left == 0))[0])
             if c not in ranked:
-                ranked[c] = self._by_typicality(features, members[c], free, rng)
-            items, typical = ranked[c]
-            picks[i], scores[i] = items[0], typical[0]
-            ranked[c] = (items[1:], typical[1:])
+                ranked[c] = self._rank(features, members[c], free, rng)
+            picks[i], scores[i] = ranked[c].next()
             taken[c] += 1
             left[c] -= 1
             view.report(i + 1, n)
         return Selection(picks, scores, {"clusters": k})
 
-    def _by_typicality(
-        self, features: np.ndarray, members: np.ndarray, free: np.ndarray, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The free members of a cluster and their typicality, most typical first; those not measured come last."""
+    def _rank(self, features: np.ndarray, members: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> "Ranking":
+        """The free members of a cluster by their typicality; those not measured come last."""
         if len(members) > self.max_members:
             measured = np.sort(rng.choice(members, self.max_members, replace=False))
         else:
             measured = members
-        score = typicality(rows_of(features, measured, self.normalize), self.neighbours)
         keep = free[measured]
-        order = np.lexsort((rng.random(int(keep.sum())), -score[keep]))
+        ties = np.zeros(len(measured))
+        ties[keep] = rng.random(int(keep.sum()))
         others = np.setdiff1d(members[free[members]], measured)
-        items = np.concatenate([measured[keep][order], others])
-        return items, np.concatenate([score[keep][order], np.zeros(len(others))])
+        return Ranking(
+            lambda: rows_of(features, measured, self.normalize), self.neighbours, measured, keep, ties, others
+        )
+
+
+class Ranking:
+    """Items of a cluster, most typical first, worked out as far as they are asked for.
+
+    Bounds on all typicalities come from products in float32; the typicality itself, in float64, is computed for those with
+    the largest bounds only, until enough of them are above all other bounds.
+    """
+
+    def __init__(
+        self,
+        read: Callable[[], np.ndarray],  # the rows (m, d) in float64; read again when needed, not held
+        neighbours: int,
+        items: np.ndarray,  # (m,)
+        keep: np.ndarray,  # (m,) which of them may be given out
+        ties: np.ndarray,  # (m,) decides between equals
+        others: np.ndarray,  # to give out after all of them
+    ) -> None:
+        self.read, self.neighbours, self.items, self.ties, self.others = read, neighbours, items, ties, others
+        self.known = np.zeros(len(items), dtype=bool)
+        self.score = np.full(len(items), np.inf)  # where not known, a bound from above
+        self.left = keep.copy()
+        self.bounded = False
+        self.ready: list[tuple[int, float]] = []  # the next ones, last first
+
+    def next(self) -> tuple[int, float]:
+        """The next item and its typicality; 0 for one that was not measured."""
+        if not self.ready and self.left.any():
+            self._prepare()
+        if self.ready:
+            return self.ready.pop()
+        item, self.others = int(self.others[0]), self.others[1:]
+        return item, 0.0
+
+    def _prepare(self) -> None:
+        x = self.read()
+        if len(x) <= SMALL:
+            self.score, self.known[:] = typicality(x, self.neighbours), True
+        elif not self.bounded:
+            self.score, self.bounded = typicality_bound(x, self.neighbours), True
+        block = 16
+        while True:
+            unknown = np.flatnonzero(self.left & ~self.known)
+            some = unknown[np.argsort(-self.score[unknown], kind="stable")[:block]]
+            if len(some):
+                self.score[some], self.known[some] = typicality(x, self.neighbours, some), True
+            rest = self.score[self.left & ~self.known].max(initial=-np.inf)
+            sure = np.flatnonzero(self.left & self.known & (self.score > rest))
+            if len(sure):
+                break
+            block *= 2
+        order = sure[np.lexsort((self.ties[sure], -self.score[sure]))]
+        self.left[order] = False
+        self.ready = [(int(self.items[j]), float(self.score[j])) for j in order[::-1]]
 
 
 def rows_of(features: np.ndarray, positions: np.ndarray, normalize: bool) -> np.ndarray:
@@ -86,54 +142,52 @@ def rows_of(features: np.ndarray, positions: np.ndarray, normalize: bool) -> np.
     return x
 
 
-def centred(features: np.ndarray, normalize: bool, step: int = 16_384) -> np.ndarray:
-    """All rows in float32 around their mean, which is taken away in float64: a large offset costs no digits."""
-    parts = [np.arange(i, min(i + step, len(features))) for i in range(0, len(features), step)]
-    mean = sum(rows_of(features, part, normalize).sum(axis=0) for part in parts) / len(features)
-    out = np.empty(features.shape, dtype=np.float32)
-    for part in parts:
-        out[part] = rows_of(features, part, normalize) - mean
-    return out
+def typicality(x: np.ndarray, neighbours: int, of: np.ndarray | None = None) -> np.ndarray:
+    """1 / mean distance of each row (m, d), or of those at `of`, to its `neighbours` nearest other rows.
 
-
-def cluster_of_each(features: np.ndarray, k: int, normalize: bool, seed: Seed) -> np.ndarray:
-    """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as the authors do."""
-    from sklearn.cluster import KMeans, MiniBatchKMeans  # a second to import, which most uses of askless do without
-    from sklearn.exceptions import ConvergenceWarning
-
-    x = centred(features, normalize)
-    state = int(stream(seed, "k-means").integers(2**31 - 1))
-    if k > 50 or len(x) > 50_000:
-        means = MiniBatchKMeans(k, batch_size=4096, n_init=1, random_state=state)
-    else:
-        means = KMeans(k, n_init=1, random_state=state)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
-        return means.fit_predict(x).astype(np.int64)
-
-
-def typicality(x: np.ndarray, neighbours: int) -> np.ndarray:
-    """1 / mean distance of each row (m, d) to its `neighbours` nearest other rows, (m,); infinite among copies.
-
-    By matrix products in float64; squared distances below their rounding count as 0.
+    Infinite among copies. By matrix products in float64; squared distances below their rounding count as 0.
 
     >>> typicality(np.array([[0.0], [1.0], [3.0]]), 1)
     array([1. , 1. , 0.5])
     """
     m = len(x)
+    of = np.arange(m) if of is None else of
     k = min(neighbours, m - 1)
     if k < 1:
-        return np.zeros(m)
+        return np.zeros(len(of))
     points = torch.from_numpy(x - x.mean(axis=0)).double()
     sq = points.square().sum(dim=1)
     rounding = 8 * torch.finfo(torch.float64).eps * sq
-    out = np.empty(m)
-    step = max(1, 2**24 // m)
-    for i in range(0, m, step):
-        some = slice(i, i + step)
-        distance = sq[some, None] + sq - 2 * (points[some] @ points.T)  # squared, (step, m)
+    out = np.empty(len(of))
+    step = max(1, TILE // m)
+    for i in range(0, len(of), step):
+        some = torch.from_numpy(of[i : i + step])
+        distance = torch.addmm(sq, points[some], points.T, alpha=-2).add_(sq[some, None])  # squared, (step, m)
         distance[distance < rounding[some, None] + rounding] = 0
-        distance[torch.arange(len(distance)), torch.arange(i, i + len(distance))] = torch.inf
-        out[some] = distance.topk(k, largest=False).values.sqrt().mean(dim=1).numpy()
+        distance[torch.arange(len(some)), some] = torch.inf
+        out[i : i + step] = distance.topk(k, largest=False).values.sqrt().mean(dim=1).numpy()
     with np.errstate(divide="ignore"):
         return 1 / out
+
+
+def typicality_bound(x: np.ndarray, neighbours: int) -> np.ndarray:
+    """At least the typicality of each row (m, d), m > 1, (m,): from products in float32, less their rounding."""
+    m, d = x.shape
+    k = min(neighbours, m - 1)
+    x = x - x.mean(axis=0)
+    scale = float(np.abs(x).max()) or 1.0  # float32 could not square large numbers
+    points = torch.from_numpy((x / scale).astype(np.float32))
+    sq = points.square().sum(dim=1)
+    slack = (d + 16) * float(np.finfo(np.float32).eps)
+    rounding = (slack * (sq + sq.max())).numpy()
+    out = np.empty(m)
+    step = max(1, TILE // m)
+    for i in range(0, m, step):
+        distance = torch.addmm(
+            sq, points[i : i + step], points.T, alpha=-2
+        ).numpy()  # less the row's own square, (step, m)
+        distance[np.arange(len(distance)), np.arange(i, i + len(distance))] = np.inf
+        least = np.partition(distance, k - 1, axis=1)[:, :k] + (sq.numpy() - rounding)[i : i + step, None]
+        out[i : i + step] = np.sqrt(np.maximum(least, 0)).mean(axis=1, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        return (1 + 1e-6) / (out * scale)

@@ -1,0 +1,154 @@
+"""k-means clusters of a pool that is read a few rows at a time: scikit-learn's, from the same seed, in less time and memory.
+
+Mini-batch k-means (Sculley, 2010) as `sklearn.cluster.MiniBatchKMeans` does it, draw for draw, so that both find the same
+clusters up to rounding. Here the features are not copied (theirs is on one centred float32 copy), distances are one product
+per batch, and the seeding and the drawing of batches do not repeat what can be done once.
+"""
+
+import warnings
+
+import numpy as np
+import torch
+from torch import Tensor
+
+BATCH = 4096
+PATIENCE = 10  # batches without a better smoothed inertia
+EPOCHS = 100
+TOO_SMALL = 0.01  # clusters with a smaller share than this of the largest one's count start again elsewhere
+
+
+class Centred:
+    """Rows of the features around their mean, of unit length before that with `normalize`, in float32.
+
+    The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits.
+    """
+
+    def __init__(self, features: np.ndarray, normalize: bool, max_memory: int) -> None:
+        self.features, self.normalize = features, normalize
+        self.dtype = np.float64 if features.dtype.itemsize >= 8 or normalize else np.float32
+        self.step = max(1, min(max_memory // 4, 2**23) // (8 * features.shape[1]))
+        total = np.zeros(features.shape[1])
+        for i in range(0, len(features), self.step):
+            total += self._rows(slice(i, i + self.step)).sum(axis=0, dtype=np.float64)
+        self.mean = (total / len(features)).astype(self.dtype)
+
+    def __len__(self) -> int:
+        return len(self.features)
+
+    def __getitem__(self, positions: np.ndarray | slice) -> np.ndarray:
+        """The rows at `positions` (k,) -> (k, d)."""
+        return (self._rows(positions) - self.mean).astype(np.float32, copy=False)
+
+    def _rows(self, positions: np.ndarray | slice) -> np.ndarray:
+        x = self.features[positions].astype(self.dtype, copy=False)
+        if self.normalize:
+            norm = np.linalg.norm(x, axis=1, keepdims=True)
+            x = x / np.where(norm > 0, norm, 1.0)
+        return x
+
+
+def cluster_of_each(features: np.ndarray, k: int, normalize: bool, state: int, max_memory: int = 2**28) -> np.ndarray:
+    """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as TypiClust's do."""
+    x = Centred(features, normalize, max_memory)
+    if k > 50 or len(x) > 50_000:
+        return nearest_centre(x, mini_batch_centres(x, k, np.random.RandomState(state)))
+    from sklearn.cluster import KMeans  # a second to import, which most uses of askless do without
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
+        return KMeans(k, n_init=1, random_state=state).fit_predict(x[:]).astype(np.int64)
+
+
+def mini_batch_centres(x: Centred, k: int, random_state: np.random.RandomState) -> Tensor:
+    """k centres (k, d) in float32."""
+    N, batch = len(x), min(BATCH, len(x))
+    some = min(N, 3 * batch if 3 * batch >= k else 3 * k)
+    random_state.randint(0, N, some)  # theirs draws rows here to compare several seedings by; there is one
+    centres = torch.from_numpy(seeds(x[random_state.randint(0, N, some)] if some < N else x[:], k, random_state))
+    counts = torch.zeros(k)
+    # As random_state.choice(N, batch, p=...) draws, which would sum up its N probabilities for every batch.
+    ends = np.cumsum(np.full(N, np.float32(1) / np.float32(N), dtype=np.float64))
+    ends /= ends[-1]
+    smoothed, best, waited, since = None, np.inf, 0, 0
+    for i in range(EPOCHS * N // batch):
+        points = torch.from_numpy(x[np.searchsorted(ends, random_state.random_sample(batch), side="right")])
+        since += batch
+        restart = bool((counts == 0).any()) or since >= 10 * k
+        since = 0 if restart else since
+        label, least = nearest(points, centres)
+        arrived = torch.bincount(label, minlength=k).float()
+        moved = (centres * counts[:, None]).index_add_(0, label, points)
+        counts = counts + arrived
+        centres = torch.where(arrived[:, None] > 0, moved / counts.clamp(min=1)[:, None], centres)
+        if restart:
+            _restart_small(centres, counts, points, random_state)
+        inertia = float((least.double() + points.square().sum(dim=1).double()).clamp_(min=0).sum()) / batch
+        if i == 0:
+            continue  # the inertia of the seeds
+        share = min(2 * batch / (N + 1), 1.0)
+        smoothed = inertia if smoothed is None else smoothed * (1 - share) + inertia * share
+        waited = 0 if smoothed < best else waited + 1
+        best = min(best, smoothed)
+        if waited >= PATIENCE:
+            break
+    return centres
+
+
+def _restart_small(centres: Tensor, counts: Tensor, points: Tensor, random_state: np.random.RandomState) -> None:
+    """Puts the centres of clusters that hardly anything goes to on rows of the batch."""
+    small = (counts < TOO_SMALL * counts.max()).numpy()
+    most = int(0.5 * len(points))
+    if small.sum() > 0.5 * len(points):
+        small[np.argsort(counts.numpy())[most:]] = False
+    at = torch.from_numpy(small)
+    if small.any():
+        centres[at] = points[torch.from_numpy(random_state.choice(len(points), replace=False, size=int(small.sum())))]
+    counts[at] = counts[~at].min()
+
+
+def nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each point (m, d) the nearest of the centres (k, d), and its squared distance less the point's squared length."""
+    least, label = torch.addmm(centres.square().sum(dim=1), points, centres.T, alpha=-2).min(dim=1)
+    return label, least
+
+
+def nearest_centre(x: Centred, centres: Tensor) -> np.ndarray:
+    """Of each row the nearest centre, (N,)."""
+    out = np.empty(len(x), dtype=np.int64)
+    for i in range(0, len(x), x.step):
+        out[i : i + x.step] = nearest(torch.from_numpy(x[i : i + x.step]), centres)[0].numpy()
+    return out
+
+
+def seeds(x: np.ndarray, k: int, random_state: np.random.RandomState) -> np.ndarray:
+    """k rows of x (m, d) by greedy k-means++: those that scikit-learn finds from the same state, several times faster.
+
+    Its own way converts float32 rows to float64 anew in each of the k steps and takes longer than the clustering that
+    follows. Here they are converted once and stored by columns, which suits products with a few rows; sums and draws are in
+    the type of x, as there.
+    """
+    columns = np.ascontiguousarray(x.T, dtype=np.float64)  # (d, m)
+    sq = np.einsum("ij,ij->j", columns, columns)
+    one = np.ones(len(x), dtype=x.dtype)
+
+    def sq_distances(some: np.ndarray) -> np.ndarray:
+        distances = (-2 * x[some].astype(np.float64)) @ columns  # (s, m)
+        distances += sq
+        distances += sq[some, None]
+        np.maximum(distances, 0, out=distances)
+        distances[np.arange(len(some)), some] = 0
+        return distances.astype(x.dtype)
+
+    chosen = np.empty(k, dtype=np.int64)
+    chosen[0] = random_state.choice(len(x), p=one / one.sum())
+    nearest = sq_distances(chosen[:1])[0]
+    potential = nearest @ one
+    for i in range(1, k):
+        draws = random_state.uniform(size=2 + int(np.log(k))) * potential
+        tried = np.searchsorted(np.cumsum(nearest), draws).clip(max=len(x) - 1)
+        distances = np.minimum(nearest, sq_distances(tried))  # (trials, m)
+        potentials = distances @ one
+        best = int(potentials.argmin())
+        chosen[i], nearest, potential = tried[best], distances[best], potentials[best]
+    return x[chosen]
