@@ -89,7 +89,7 @@ def measure(base: dict[str, int], axes: dict[str, tuple[int, ...]], repeats: int
 
 def exponents_table(axes: dict[str, tuple[int, ...]], found: dict[str, dict[str, list[float]]]) -> str:
     rows = ["| strategy | at the base point, s | " + " | ".join(axes) + " |", "|---|---:|" + "---:|" * len(axes)]
-    for name in STRATEGIES:
+    for name in next(iter(found.values())):
         middle = statistics.median(found[axis][name][len(sizes) // 2] for axis, sizes in axes.items() if axis != "C")
         cells = [f"{exponent(sizes, found[axis][name]):.2f}" for axis, sizes in axes.items()]
         rows.append(f"| {name} | {middle:.3g} | " + " | ".join(cells) + " |")

@@ -15,8 +15,10 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+from growth import exponents_table
 from suite import HERE, RESULTS, table
 
 from askless.files import write_whole
@@ -32,7 +34,6 @@ SUITE = {  # script -> torch threads and title, in the order of the table
     "imports": (1, "Imports"),
 }
 PAGE = HERE.parent / "docs" / "speed.md"
-BEGIN, END = "<!-- from benchmarks/results: begin -->", "<!-- from benchmarks/results: end -->"
 
 
 def run(name: str, quick: bool) -> bool:
@@ -67,12 +68,31 @@ def whole_table(results: Path = RESULTS) -> str:
     return "\n\n".join(parts)
 
 
+def growth_table(results: Path = RESULTS) -> str:
+    record = json.loads((results / "growth.json").read_text())
+    return exponents_table(record["axes"], record["seconds"])
+
+
+TABLES: dict[str, Callable[[], str]] = {"speed": whole_table, "growth": growth_table}  # by the mark in docs/speed.md
+
+
+def mark(name: str, which: str) -> str:
+    return f"<!-- {name} from benchmarks/results: {which} -->"
+
+
+def shown_in_docs() -> dict[str, str]:
+    """Each table as docs/speed.md has it."""
+    text = PAGE.read_text()
+    return {name: text.split(mark(name, "begin"))[1].split(mark(name, "end"))[0].strip() for name in TABLES}
+
+
 def write_docs() -> None:
     text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    new = f"{before}{BEGIN}\n\n{whole_table()}\n\n{END}{after}"
-    write_whole(PAGE, lambda file: file.write(new.encode()))
+    for name, make in TABLES.items():
+        before, rest = text.split(mark(name, "begin"))
+        after = rest.split(mark(name, "end"))[1]
+        text = f"{before}{mark(name, 'begin')}\n\n{make()}\n\n{mark(name, 'end')}{after}"
+    write_whole(PAGE, lambda file: file.write(text.encode()))
 
 
 def main() -> int:

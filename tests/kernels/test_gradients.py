@@ -215,6 +215,33 @@ def test_looping_is_logged_where_vmap_fails(net, caplog):
     assert "vmap cannot take this model" in caplog.text
 
 
+@pytest.mark.parametrize("flat", ["flatten", "view"])
+def test_images_go_channels_last_through_networks_that_can_take_it(caplog, flat):
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.head = nn.Conv2d(3, 4, 3), nn.Linear(4 * 3 * 3, 3)
+
+        def forward(self, x):
+            layouts.add(x.is_contiguous())
+            h = torch.tanh(self.body(x))
+            return self.head(h.view(len(x), -1) if flat == "view" else h.flatten(1))
+
+    caplog.set_level(logging.INFO)
+    torch.manual_seed(0)
+    layouts = set()
+    model, x = Net().double(), torch.randn(7, 3, 5, 5, dtype=torch.float64)
+    g = loss_gradients(model, x)
+    layouts.clear()
+    stats = gradient_stats(model, x, against=(x, None), batch_size=4)
+    close(stats.sq, g.square().sum(1))
+    close(stats.dot, g @ g.sum(0))
+    assert False in layouts
+    with differentiating(model):
+        assert choose_route(model, x).channels_last == (flat != "view")
+    assert ("cannot take channels last" in caplog.text) == (flat == "view")
+
+
 @pytest.mark.parametrize(
     ("labels", "message"),
     [

@@ -88,4 +88,5 @@ def gradient_sum(model: nn.Module, xs: Examples, ys: Any, *, classes: int, batch
         )
         for name, g in zip(parameters, grads, strict=True):
             total[name] += g
-    return {name: g.to(parameters[name].dtype) for name, g in total.items()}
+        del grads, logits  # before the next batch, and before the sums are copied
+    return {name: total.pop(name).to(p.dtype) for name, p in parameters.items()}

@@ -10,7 +10,6 @@ and a rule either forms g for a few examples at a time or uses the right-hand si
 """
 
 from collections.abc import Callable, Iterator
-from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -26,7 +25,8 @@ SLICE = 2**20  # numbers in a temporary: few enough to stay in the cache
 FEW = 16  # examples in a slice at most
 # Costs in multiplications of a matrix product, fitted roughly to one CPU core:
 WRITE = 64  # writing and reading one entry of a formed g
-OFFSET = 4  # multiplying and adding one pair of positions at one offset of a convolution's kernel
+COPY = 16  # copying one number of a patch
+PAIR = 24  # multiplying and adding one pair of positions at one offset of a convolution's kernel
 
 
 class Rules(NamedTuple):
@@ -80,20 +80,47 @@ def last_axis_bias(layer: nn.Linear, a: Tensor, delta: Tensor, G: Tensor | None)
 
 
 def conv_weight(layer: Conv, a: Tensor, delta: Tensor, G: Tensor | None) -> Numbers:
-    """g = sum_t delta_t patch_t^T, (O, I / groups, *kernel); a (n, I, *size), delta (n, O, *out)."""
-    a = padded(layer, a)
-    weight, I, O = layer.weight.numel(), layer.in_channels, layer.out_channels
+    """g = sum_t delta_t patch_t^T, (O, I / groups, *kernel); a (n, I, *size), delta (n, O, *out).
+
+    Three ways, by their multiplications for one example: g formed, or ||g||^2 from the products of all pairs of pixels,
+    or of all pairs of patches; g . G is then a convolution with G, as dear as forming g.
+    """
+    weight, I, O, K = layer.weight.numel(), layer.in_channels, layer.out_channels, prod(layer.kernel_size)
     T, S = prod(delta.shape[2:]), prod(a.shape[2:])
-    gram = S * S * I + T * T * (O + OFFSET * layer.groups * prod(layer.kernel_size))
-    if gram + (0 if G is None else T * weight) < (T + WRITE) * weight:
-        sq = few_at_a_time(lambda a, d: conv_gram(layer, a, d), S * S * layer.groups, a, delta).clamp_min(0)
-        return sq, None if G is None else dots(delta, _apply(layer, a, G))
-    return formed(lambda a, d: conv_gradients(layer, a, d), G, weight, a, delta)
+    unfolded = 0 if layer.groups > 1 else T * K * I  # numbers in the patches
+    along = 0 if G is None else T * weight
+    form = (T + WRITE) * weight + COPY * unfolded
+    pixels = S * S * I + T * T * O + PAIR * layer.groups * S * T * sum(layer.kernel_size) + along
+    patch = T * T * (K * I + O) + COPY * unfolded + along
+    if layer.groups == 1 and patch < min(form, pixels):
+        sq = few_at_a_time(lambda a, d: patch_gram(layer, a, d), T * (K * I + 2 * T), a, delta)
+    elif pixels < form:
+        sq = few_at_a_time(lambda a, d: pixel_gram(layer, a, d), 2 * layer.groups * max(S, T) ** 2, a, delta)
+    elif layer.groups == 1:
+        G = None if G is None else _channels_last(G).reshape(O, -1)  # (O, I, *kernel) -> (O, K I)
+        return formed(lambda a, d: d.flatten(2) @ patches(layer, a), G, max(weight, unfolded), a, delta)
+    else:
+        return formed(lambda a, d: grouped_gradients(layer, a, d), G, weight, a, delta)
+    return sq.clamp_min(0), None if G is None else _along(layer, a, delta, G)
 
 
-def conv_gradients(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
-    """Each example's weight gradient, by one convolution in which every example is a group of its own; a is padded."""
+def patches(layer: Conv, a: Tensor) -> Tensor:
+    """What each position of the output is computed from, (n, T, K I), for a layer without groups."""
+    a = _channels_last(padded(layer, a))  # (n, *size, I): copied I numbers at a time
+    for axis, (k, s, d) in enumerate(zip(layer.kernel_size, layer.stride, layer.dilation, strict=True), start=1):
+        a = a.unfold(axis, d * (k - 1) + 1, s)[..., ::d]
+    n, T = len(a), prod(a.shape[1 : 1 + len(layer.kernel_size)])
+    return a.movedim(1 + len(layer.kernel_size), -1).reshape(n, T, -1)  # (n, *out, I, *kernel) -> (n, T, K I)
+
+
+def _channels_last(a: Tensor) -> Tensor:
+    return a.movedim(1, -1).contiguous()
+
+
+def grouped_gradients(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
+    """Each example's weight gradient, by one convolution in which every group of every example is a group of its own."""
     n, (O, *rest) = len(a), layer.weight.shape
+    a = padded(layer, a)
     if prod(layer.kernel_size) == 1:  # no neighbours: a product of matrices, for which the grouped kernels are slow
         a = a[:, :, *(slice(None, None, s) for s in layer.stride)]
         pixels, delta = a.reshape(n, layer.groups, rest[0], -1), delta.reshape(n, layer.groups, O // layer.groups, -1)
@@ -111,46 +138,85 @@ def conv_gradients(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
     return g.reshape(n, O, *rest)
 
 
-def conv_gram(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
-    """sum_{t,t'} (delta_t . delta_t') (patch_t . patch_t'), (n,), without patches; a is padded.
+def patch_gram(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
+    """sum_{t,t'} (delta_t . delta_t') (patch_t . patch_t'), (n,), for a layer without groups."""
+    u, d = patches(layer, a), delta.flatten(2)  # (n, T, K I), (n, O, T)
+    return dots(u @ u.mT, d.mT @ d)
 
-    patch_t . patch_t' is a sum over the offsets k of the kernel of products of pixels, A[s t + k, s t' + k], so one
-    Gram matrix A of the pixels serves all offsets.
+
+def pixel_gram(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
+    """The same without patches.
+
+    patch_t . patch_t' is the sum over the offsets k of the kernel of A[s t + k, s t' + k], A the Gram matrix of the pixels,
+    so one A serves all offsets. The sum is taken one axis at a time, 3 + 3 terms for a kernel of 3 x 3 instead of 9.
     """
-    D, A = _pixel_gram(layer, delta), _pixel_gram(layer, a)  # (n, groups, *out, *out), (n, groups, *size, *size)
-    total = torch.zeros(len(a), dtype=torch.float64, device=a.device)
-    for offset in product(*map(range, layer.kernel_size)):
-        at = tuple(
-            slice(d * k, d * k + s * (o - 1) + 1, s)
-            for d, k, s, o in zip(layer.dilation, offset, layer.stride, delta.shape[2:], strict=True)
-        )
-        total += dots(D, A[:, :, *at, *at])
-    return total
+    before = [left for left, _ in _padding(layer)]
+    if layer.padding_mode != "zeros":  # zeros add nothing, and need not be there
+        a, before = padded(layer, a), [0] * len(before)
+    D, A = _products(layer, delta), _products(layer, a)  # (n, groups, *out, *out), (n, groups, *size, *size)
+    axes, out = len(layer.kernel_size), delta.shape[2:]
+
+    def shifts(axis: int) -> Iterator[tuple[slice, slice]]:
+        """By offset k: the outputs t whose pixel s t + d k is not padding, and these pixels."""
+        k, s, d = layer.kernel_size[axis], layer.stride[axis], layer.dilation[axis]
+        for at in range(-before[axis], d * k - before[axis], d):
+            first = max(0, -(at // s))
+            last = min(out[axis] - 1, (a.shape[2 + axis] - 1 - at) // s)
+            if first <= last:
+                yield slice(first, last + 1), slice(s * first + at, s * last + at + 1, s)
+
+    for axis in reversed(range(1, axes)):
+        shape = list(A.shape)
+        shape[2 + axis] = shape[2 + axes + axis] = out[axis]
+        total = A.new_zeros(shape)
+        for outputs, pixels in shifts(axis):
+            total[_both(axis, axes, outputs)] += A[_both(axis, axes, pixels)]
+        A = total
+    sq = torch.zeros(len(a), dtype=torch.float64, device=a.device)
+    for outputs, pixels in shifts(0):
+        sq += dots(D[_both(0, axes, outputs)], A[_both(0, axes, pixels)])
+    return sq
 
 
-def _pixel_gram(layer: Conv, a: Tensor) -> Tensor:
+def _both(axis: int, axes: int, at: slice) -> tuple[slice, ...]:
+    """`at` along an axis of t and the same axis of t', of (n, groups, *t, *t')."""
+    index = [slice(None)] * (2 + 2 * axes)
+    index[2 + axis] = index[2 + axes + axis] = at
+    return tuple(index)
+
+
+def _products(layer: Conv, a: Tensor) -> Tensor:
     n, size = len(a), a.shape[2:]
     pixels = a.reshape(n, layer.groups, -1, prod(size))  # (n, groups, channels, S)
     return (pixels.mT @ pixels).reshape(n, layer.groups, *size, *size)
 
 
+def _along(layer: Conv, a: Tensor, delta: Tensor, G: Tensor) -> Tensor:
+    """g . G = sum_t delta_t . G patch_t, (n,)."""
+    convolve = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[a.ndim]
+    if layer.padding_mode == "zeros":
+        out = convolve(a, G, None, layer.stride, layer.padding, layer.dilation, layer.groups)
+    else:
+        out = convolve(padded(layer, a), G, None, layer.stride, 0, layer.dilation, layer.groups)
+    return few_at_a_time(lambda d, o: dots(d.movedim(1, -1), o.movedim(1, -1)), out[0].numel(), delta, out)
+
+
 def padded(layer: Conv, a: Tensor) -> Tensor:
     """The input with its padding made explicit, so that the convolution itself needs none."""
+    sides = [side for both in reversed(_padding(layer)) for side in both]  # F.pad starts at the last axis
+    return (
+        F.pad(a, sides, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode) if any(sides) else a
+    )
+
+
+def _padding(layer: Conv) -> list[tuple[int, int]]:
+    """How much is added before and after each axis."""
     if layer.padding == "valid":
-        return a
-    sides: list[int] = []
-    for i in reversed(range(len(layer.kernel_size))):  # F.pad starts at the last axis
-        if layer.padding == "same":
-            both = layer.dilation[i] * (layer.kernel_size[i] - 1)
-            sides += [both // 2, both - both // 2]
-        else:
-            sides += [int(layer.padding[i])] * 2
-    return F.pad(a, sides, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode)
-
-
-def _apply(layer: Conv, a: Tensor, G: Tensor) -> Tensor:
-    convolve = {3: F.conv1d, 4: F.conv2d, 5: F.conv3d}[a.ndim]
-    return convolve(a, G, stride=layer.stride, dilation=layer.dilation, groups=layer.groups)
+        return [(0, 0)] * len(layer.kernel_size)
+    if layer.padding == "same":
+        both = [d * (k - 1) for d, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+        return [(b // 2, b - b // 2) for b in both]
+    return [(int(side), int(side)) for side in layer.padding]
 
 
 def channel_bias(layer: nn.Module, a: Tensor, delta: Tensor, G: Tensor | None) -> Numbers:

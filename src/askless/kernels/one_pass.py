@@ -11,7 +11,7 @@ from askless.kernels.head import layer_input
 from askless.kernels.logits import Labelling, class_logits, cross_entropy
 from askless.kernels.survey import Shapes, Site, fits
 
-OnDelta = Callable[[Site, Tensor, Tensor], None]  # site, input, gradient over the output
+OnDelta = Callable[[Site, list[Tensor], Tensor], None]  # site, its input (to be emptied), gradient over the output
 
 
 class Irregular(Exception):
@@ -41,7 +41,8 @@ def one_pass(
     """
     n, column = len(batch), 0
 
-    def reduce(site: Site, a: Tensor, delta: Tensor) -> None:
+    def reduce(site: Site, held: list[Tensor], delta: Tensor) -> None:
+        a = held.pop() if column == m - 1 else held[0]  # as autograd frees what it has used
         for local, name in site.parameters.items():
             rule = site.rules.weight if local == "weight" else site.rules.bias
             s, d = rule(site.layer, a, delta, None if along is None else along[name])
@@ -70,14 +71,14 @@ def _forward(
 
     def watch(site: Site) -> Any:
         def hook(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Tensor | None:
-            a = layer_input(args, kwargs).detach()
-            calls[site.layer].append((a.shape, output.shape))
+            held = [layer_input(args, kwargs).detach()]
+            calls[site.layer].append((held[0].shape, output.shape))
             if not torch.is_grad_enabled():  # the model cut this part off, its gradient is zero
                 return None
             if not output.requires_grad:  # a first layer
-                leaves.append(output.detach().requires_grad_())
-                output = leaves[-1].clone()  # which an in-place ReLU may overwrite, as it may not a leaf
-            output.register_hook(lambda delta: on_delta(site, a, delta))
+                leaves.append(output.new_zeros(()).requires_grad_())
+                output = output.detach() + leaves[-1]  # a single number to differentiate by, not a second output
+            output.register_hook(lambda delta: on_delta(site, held, delta))
             return output
 
         return site.layer.register_forward_hook(hook, with_kwargs=True, prepend=True)

@@ -30,13 +30,20 @@ def gradient(
     model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, x: Tensor, label: Tensor
 ) -> Tensor:
     """grad of objective(f(x), label) over the parameters, (P,), for one example x without batch axis."""
+    return torch.cat([g.flatten() for g in gradient_by_name(model, parameters, objective, x, label).values()])
+
+
+def gradient_by_name(
+    model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, x: Tensor, label: Tensor
+) -> dict[str, Tensor]:
+    """The same in the shapes of the parameters."""
     value = objective(class_logits(model(x[None]))[0], label)
     tensors = list(parameters.values())
     if not value.requires_grad:
         grads = [torch.zeros_like(p) for p in tensors]
     else:
         grads = list(torch.autograd.grad(value, tensors, allow_unused=True, materialize_grads=True))
-    return torch.cat([g.detach().flatten() for g in grads])
+    return {name: g.detach() for name, g in zip(parameters, grads, strict=True)}
 
 
 def gradients(

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -32,6 +32,7 @@ class Route:
     sites: tuple[Site, ...]  # layers with rules
     other: dict[str, nn.Parameter]  # the rest
     whole: GradientRows | None  # gradients over the rest
+    channels_last: bool = False  # whether the layers with rules get the batch in this layout
 
 
 def choose_route(model: nn.Module, x: Examples) -> Route:
@@ -48,6 +49,8 @@ def choose_route(model: nn.Module, x: Examples) -> Route:
     # Two lengths tell the axis of the examples from one that happens to be as long.
     sites, other = survey(model, [trial[:2], trial[:3]])
     route = _route(model, sites, other, trial[:2])
+    if in_channels_last(model, route, few, turn):
+        return replace(route, channels_last=True)
     if not sites or agrees(model, route, few, turn):
         return route
     logger.warning("the layer rules disagree with autograd on this model; using whole gradients, exact but slower")
@@ -72,7 +75,7 @@ def all_sums(
     model: nn.Module, route: Route, batch: Tensor, labelling: Labelling, along: Mapping[str, Tensor] | None
 ) -> Sums:
     """||g||^2 and g . G over all trainable parameters, for the labels that `labelling` gives."""
-    sums = one_pass(model, route.sites, batch, labelling, along)
+    sums = one_pass(model, route.sites, arranged(route, batch), labelling, along)
     if route.whole is None:
         return sums
     G = None if along is None else torch.cat([along[name].flatten() for name in route.other])  # (P,)
@@ -87,28 +90,58 @@ def all_sums(
     return sums
 
 
+def arranged(route: Route, batch: Tensor) -> Tensor:
+    """The batch in the layout of the route; a ReLU near zero may turn with the rounding of another layout."""
+    return batch.contiguous(memory_format=torch.channels_last) if route.channels_last else batch
+
+
 def agrees(model: nn.Module, route: Route, few: Tensor, turn: Tensor) -> bool:
     """Whether the route's numbers for the batch few[turn] are those of plain autograd on each of the few alone."""
-    parameters = trainable(model)
+    parameters, few = trainable(model), arranged(route, few)
     with torch.no_grad():
         logits = class_logits(model(few))
     labels = least_likely(logits)  # (k, 1)
-    gradient = partial(reference.gradient, model, parameters, cross_entropy)  # one at a time, to hold two at most
-    G = gradient(few[0], labels[0, 0])  # (P,)
-    pieces = G.split([p.numel() for p in parameters.values()])
-    along = {name: piece.view_as(p) for (name, p), piece in zip(parameters.items(), pieces, strict=True)}
+    gradient = partial(
+        reference.gradient_by_name, model, parameters, cross_entropy
+    )  # one at a time, to hold two at most
+    along = gradient(few[0], labels[0, 0])
     try:
         sums = all_sums(model, route, few[turn], lambda _: labels[turn], along)
     except Irregular:
         return False
-    exact = [given(gradient(x, label)[None], G) for x, label in zip(few, labels[:, 0], strict=True)]
-    sq = torch.cat([sq for sq, _ in exact])[turn]  # (k,) -> (k + 2,)
-    dot = torch.cat([dot for _, dot in exact if dot is not None])[turn]
+    exact = [_numbers(gradient(x, label), along) for x, label in zip(few, labels[:, 0], strict=True)]
+    sq, dot = (torch.stack(column)[turn] for column in zip(*exact, strict=True))  # (k,) -> (k + 2,)
     assert sums.dot is not None
     near = tolerance(model, logits)
     right_sq = (sums.sq[:, 0] - sq).abs() <= near * sq
-    right_dot = (sums.dot[:, 0] - dot).abs() <= near * sq.sqrt() * G.norm()
+    right_dot = (sums.dot[:, 0] - dot).abs() <= near * (sq * sq[0]).sqrt()  # ||g|| ||G||, G that of the first
     return bool((right_sq & right_dot).all())
+
+
+def _numbers(g: Mapping[str, Tensor], G: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """||g||^2 and g . G over all of these tensors, without making one of them."""
+    pieces = [given(g[name][None], G[name]) for name in G]
+    return torch.cat([sq for sq, _ in pieces]).sum(), torch.cat([dot for _, dot in pieces if dot is not None]).sum()
+
+
+def in_channels_last(model: nn.Module, route: Route, few: Tensor, turn: Tensor) -> bool:
+    """Whether `route` agrees also with images laid out pixel by pixel, all channels of a pixel together.
+
+    On a processor convolutions are then a fifth faster on the way there and back, and patches are copied in long pieces.
+    Some networks cannot take it: `x.view(n, -1)` refuses what `x.flatten(1)` copies.
+    """
+    convolves = any(isinstance(site.layer, nn.Conv2d) for site in route.sites)
+    if few.ndim != 4 or few.device.type != "cpu" or not convolves:
+        return False
+    route = replace(route, channels_last=True)
+    try:
+        with torch.no_grad():
+            there, here = class_logits(model(arranged(route, few))), class_logits(model(few))
+        same = bool((there - here).norm() <= tolerance(model, here) * here.norm())
+        return same and agrees(model, route, few, turn)
+    except RuntimeError as error:
+        logger.info("this model cannot take channels last (%s)", str(error).split("\n")[0])
+        return False
 
 
 def _route(model: nn.Module, sites: tuple[Site, ...], other: tuple[str, ...], first: Tensor) -> Route:
