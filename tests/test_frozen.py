@@ -3,6 +3,7 @@
 import importlib.util
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -194,3 +195,31 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
 def test_bad_options_are_named(make, message):
     with pytest.raises(al.InputError, match=message):
         make()
+
+
+def test_the_next_images_are_made_while_the_last_are_used_in_order_and_never_more():
+    made, used = [], []
+    second = threading.Event()
+
+    def make(part):
+        made.append(int(part[0]))
+        if len(made) == 2:
+            second.set()
+        return part + 100
+
+    for images in module.one_ahead(make, [torch.tensor([i]) for i in range(5)]):
+        if not used:
+            assert second.wait(10)  # the second is made before the first has been used up
+        used.append(int(images[0]))
+        assert len(made) <= len(used) + 1
+    assert made == [0, 1, 2, 3, 4]
+    assert used == [100, 101, 102, 103, 104]
+    assert list(module.one_ahead(make, [])) == []
+
+
+def test_an_error_while_images_are_made_comes_out():
+    def make(part):
+        raise ValueError(f"part {int(part[0])}")
+
+    with pytest.raises(ValueError, match="part 0"):
+        list(module.one_ahead(make, [torch.tensor([0]), torch.tensor([1])]))

@@ -3,7 +3,8 @@
 A pool of images becomes cached views of feature vectors, which the same learners and strategies work on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from functools import cache
 from io import StringIO
@@ -97,9 +98,11 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
             path = folder / f"{key[:32]}.npy"
             if not is_whole(path, len(pool)):
                 make = image_maker(pool, kind, torch_stream(frozen.seed, f"{kind} {v}"))
+                starts = range(0, len(pool), batch)
+                parts = [torch.arange(start, min(start + batch, len(pool))) for start in starts]
                 rows = []
-                for start in range(0, len(pool), batch):
-                    rows.append(backbone.embed(make(torch.arange(start, min(start + batch, len(pool))))).half().numpy())
+                for start, images in zip(starts, one_ahead(make, parts), strict=True):
+                    rows.append(backbone.embed(images).half().numpy())
                     if progress is not None:
                         progress(done + start, total)
                 save_array(path, np.concatenate(rows))
@@ -245,6 +248,18 @@ def image_maker(pool: Pool, kind: str, generator: torch.Generator) -> Callable[[
     if kind == "plain":
         return pixels.plain
     return lambda at: getattr(pixels, kind)(at, generator)
+
+
+def one_ahead(make: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Iterator[Tensor]:
+    """make(part) for each part in order: the next one is under way, in a thread, while the last is used. Images of a lazy
+    pool are so read while the backbone runs; the draws of augmentation stay in order."""
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        waiting = [thread.submit(make, part) for part in parts[:1]]
+        for part in parts[1:]:
+            ready = waiting.pop().result()
+            waiting.append(thread.submit(make, part))
+            yield ready
+        yield from (last.result() for last in waiting)
 
 
 def coarsely(x: Tensor) -> str:

@@ -3,8 +3,16 @@ import pytest
 import torch
 
 from askless.data import KEKMODEL, LEEDOYUP, OFFICIAL, rand_augment
-from askless.data.augment import MAPS, TONES, affine
-from askless.data.randaugment import NAMES, apply_operations, as_policy, cutout_span, draw_operations, random_cutout
+from askless.data.augment import MAPS, TONES, affine, fixed_point
+from askless.data.randaugment import (
+    NAMES,
+    apply_operations,
+    as_policy,
+    cutout_span,
+    draw_operations,
+    random_cutout,
+    whole_level_table,
+)
 from askless.errors import InputError
 
 LEVELS = torch.arange(1.0, 10.0, dtype=torch.float64)
@@ -69,19 +77,19 @@ def test_draws_follow_the_policy():
 # --- applying
 
 
-@pytest.mark.parametrize("C", [1, 3])
-def test_grouping_by_operation_equals_one_image_at_a_time(C):
+@pytest.mark.parametrize("policy", [KEKMODEL, LEEDOYUP, OFFICIAL], ids=["kekmodel", "leedoyup", "official"])
+@pytest.mark.parametrize("C", [1, 3, 4])
+def test_grouping_by_operation_equals_one_image_at_a_time(C, policy):
     x = batch(56, C=C, H=20, W=24)
     which = torch.arange(56) % 14
     level, sign = torch.arange(56) % 9 + 1.0, 1.0 - 2 * (torch.arange(56) % 2)
-    out = apply_operations(x, which, level.double(), sign.double(), KEKMODEL.magnitudes)
+    level = level if policy.whole_levels else level / 10
+    out = apply_operations(x, which, level.double(), sign.double(), policy)
     for i in range(56):
         name = NAMES[which[i]]
         parameter = level[i : i + 1].double()
-        if name in KEKMODEL.magnitudes:
-            parameter = KEKMODEL.magnitudes[name](
-                parameter, sign[i : i + 1].double(), 20 if name.endswith("_y") else 24
-            )
+        if name in policy.magnitudes:
+            parameter = policy.magnitudes[name](parameter, sign[i : i + 1].double(), 20 if name.endswith("_y") else 24)
         one = x[i : i + 1]
         alone = affine(one, MAPS[name](parameter, 20, 24)) if name in MAPS else TONES[name](one, parameter)
         assert torch.equal(out[i : i + 1], alone), name
@@ -108,6 +116,32 @@ def test_the_global_generator_is_left_alone():
 
 def test_an_empty_batch_stays_empty():
     assert rand_augment(batch(0), generator()).shape == (0, 3, 32, 32)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_of_one_operation(name):
+    x = batch(5, H=20, W=24)
+    which, level, sign = torch.full((5,), NAMES.index(name)), torch.arange(1.0, 6.0).double(), torch.ones(5).double()
+    together = apply_operations(x, which, level, sign, KEKMODEL)
+    parts = [apply_operations(x[i : i + 1], which[:1], level[i : i + 1], sign[:1], KEKMODEL) for i in range(5)]
+    assert torch.equal(together, torch.cat(parts))
+    assert torch.equal(together, x) == (name == "identity")
+
+
+@pytest.mark.parametrize("policy", [KEKMODEL, OFFICIAL], ids=["kekmodel", "official"])
+def test_the_table_of_whole_levels_holds_what_the_policy_says(policy):
+    values, maps = whole_level_table(policy, 20, 24)
+    for k, name in enumerate(NAMES):
+        for v in range(1, 10):
+            for s in (1.0, -1.0):
+                level, sign = torch.tensor([float(v)]).double(), torch.tensor([s]).double()
+                parameter = level
+                if name in policy.magnitudes:
+                    parameter = policy.magnitudes[name](level, sign, 20 if name.endswith("_y") else 24)
+                at = 20 * k + 2 * v + (s < 0)
+                assert values[at] == parameter[0]
+                if name in MAPS:
+                    assert torch.equal(maps[at], fixed_point(MAPS[name](parameter, 20, 24))[0])
 
 
 # --- Cutout

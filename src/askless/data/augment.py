@@ -6,6 +6,7 @@ Each operation equals Pillow's on every image, up to the rounding of its arithme
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -23,28 +24,23 @@ def blend(degenerate: Tensor, x: Tensor, factor: Tensor) -> Tensor:
     return mixed.clamp_(0, 255).to(torch.uint8)
 
 
-def brightness(x: Tensor, factor: Tensor) -> Tensor:
-    return blend(x.new_zeros(()), x, factor)
+def black(x: Tensor) -> Tensor:
+    return x.new_zeros(())
 
 
-def color(x: Tensor, factor: Tensor) -> Tensor:
-    return blend(grey(x), x, factor) if x.shape[1] == 3 else x
+def colourless(x: Tensor) -> Tensor:
+    return grey(x) if x.shape[1] == 3 else x
 
 
-def contrast(x: Tensor, factor: Tensor) -> Tensor:
-    """Towards the mean grey level, rounded."""
+def mean_grey(x: Tensor) -> Tensor:
+    """(B, 1, 1, 1): the mean grey level, rounded."""
     levels = grey(x).flatten(1)  # (B, H W)
     n = levels.shape[1]
-    mean = (2 * levels.sum(dim=1, dtype=torch.int64) + n) // (2 * n)
-    return blend(per_image(mean), x, factor)
-
-
-def sharpness(x: Tensor, factor: Tensor) -> Tensor:
-    """Towards the image smoothed by the 3 x 3 kernel of ones with 5 in the middle, over 13; the border stays."""
-    return blend(smoothed(x), x, factor)
+    return per_image((2 * levels.sum(dim=1, dtype=torch.int64) + n) // (2 * n))
 
 
 def smoothed(x: Tensor) -> Tensor:
+    """By the 3 x 3 kernel of ones with 5 in the middle, over 13; the border stays."""
     if min(x.shape[2:]) < 3:
         return x
     wide = x.to(torch.int16)
@@ -63,6 +59,18 @@ def grey(x: Tensor) -> Tensor:
         return x.float().mean(dim=1, keepdim=True).round_().to(torch.uint8)
     r, g, b = x.int().unbind(dim=1)
     return ((19595 * r + 38470 * g + 7471 * b + 32768) >> 16).to(torch.uint8)[:, None]
+
+
+DEGENERATE: dict[str, Callable[[Tensor], Tensor]] = {
+    "brightness": black,
+    "color": colourless,
+    "contrast": mean_grey,
+    "sharpness": smoothed,
+}
+
+
+def blend_with(name: str) -> Operation:
+    return lambda x, factor: blend(DEGENERATE[name](x), x, factor)
 
 
 # --- tone curves (ImageOps)
@@ -141,23 +149,34 @@ MAPS: dict[str, Callable[[Tensor, int, int], Tensor]] = {  # (parameter, height,
 }
 
 
+def fixed_point(maps: Tensor) -> Tensor:
+    """(n, 6) int64: maps measured at pixel centres, in units of 1 / 65536."""
+    centred = maps.double().clone()
+    centred[:, 2] += (maps[:, 0] + maps[:, 1]) / 2
+    centred[:, 5] += (maps[:, 3] + maps[:, 4]) / 2
+    return torch.floor(centred * 65536 + 0.5).long()
+
+
 def affine(x: Tensor, maps: Tensor) -> Tensor:
-    """Each image through its map (B, 6), measured at pixel centres.
+    """Each image through its map (B, 6), floats or what `fixed_point` made of them.
 
     In 16.16 fixed point, as Pillow does it, so that the nearest pixel is the same one also at ties.
     """
     height, width = x.shape[2:]
-    centred = maps.double().clone()
-    centred[:, 2] += (maps[:, 0] + maps[:, 1]) / 2
-    centred[:, 5] += (maps[:, 3] + maps[:, 4]) / 2
-    a, b, c, d, e, f = torch.floor(centred * 65536 + 0.5).long().t()[:, :, None, None]  # six of (B, 1, 1)
-    u = torch.arange(width, device=x.device)[None, None, :]
-    v = torch.arange(height, device=x.device)[None, :, None]
+    whole = fixed_point(maps) if maps.is_floating_point() else maps
+    a, b, c, d, e, f = whole.t()[:, :, None, None]  # six of (B, 1, 1)
+    u, v = count_to(width, x.device)[None, None, :], count_to(height, x.device)[None, :, None]
     column = (a * u + (b * v + c)) >> 16  # (B, H, W)
     row = (d * u + (e * v + f)) >> 16
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
     source = (row * width + column) * inside
     return gather_pixels(x, source) * inside[:, None]
+
+
+@lru_cache(maxsize=32)
+def count_to(n: int, device: torch.device) -> Tensor:
+    """0, 1, ..., n - 1: made once, because for small images that takes as long as any other operation; not to be changed."""
+    return torch.arange(n, device=device)
 
 
 def gather_pixels(x: Tensor, source: Tensor) -> Tensor:
@@ -170,13 +189,13 @@ def gather_pixels(x: Tensor, source: Tensor) -> Tensor:
 
 TONES: dict[str, Operation] = {
     "autocontrast": autocontrast,
-    "brightness": brightness,
-    "color": color,
-    "contrast": contrast,
+    "brightness": blend_with("brightness"),
+    "color": blend_with("color"),
+    "contrast": blend_with("contrast"),
     "equalize": equalize,
     "identity": identity,
     "posterize": posterize,
-    "sharpness": sharpness,
+    "sharpness": blend_with("sharpness"),
     "solarize": solarize,
 }
 
@@ -186,8 +205,7 @@ TONES: dict[str, Operation] = {
 
 def cutout(x: Tensor, top: Tensor, left: Tensor, bottom: Tensor, right: Tensor, fill: Tensor) -> Tensor:
     """Rows top..bottom-1, columns left..right-1 of each image replaced by the colour `fill` (C,)."""
-    v = torch.arange(x.shape[2], device=x.device)[None, :]
-    u = torch.arange(x.shape[3], device=x.device)[None, :]
+    v, u = count_to(x.shape[2], x.device)[None, :], count_to(x.shape[3], x.device)[None, :]
     rows = (v >= top[:, None]) & (v < bottom[:, None])  # (B, H)
     columns = (u >= left[:, None]) & (u < right[:, None])  # (B, W)
     inside = rows[:, None, :, None] & columns[:, None, None, :]
@@ -204,8 +222,8 @@ def flip_and_crop(x: Tensor, flipped: Tensor, down: Tensor, right: Tensor, refle
     Works for uint8 and float, in one gather.
     """
     height, width = x.shape[2:]
-    rows = torch.arange(height, device=x.device)[None, :] + down[:, None]  # (B, H)
-    columns = torch.arange(width, device=x.device)[None, :] + right[:, None]  # (B, W)
+    rows = count_to(height, x.device)[None, :] + down[:, None]  # (B, H)
+    columns = count_to(width, x.device)[None, :] + right[:, None]  # (B, W)
     inside = None
     if not reflect:
         inside = ((rows >= 0) & (rows < height))[:, :, None] & ((columns >= 0) & (columns < width))[:, None, :]

@@ -1,22 +1,28 @@
 """RandAugment and Cutout with the constants of three FixMatch implementations (METHODS 1.3)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import accumulate
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from askless.data.augment import MAPS, TONES, affine, cutout
+from askless.data.augment import DEGENERATE, MAPS, TONES, affine, blend, cutout, fixed_point
 from askless.errors import InputError
 
 # (level v (n,), sign +-1 (n,), length of the side in pixels) -> parameter (n,); v is 1..9, or uniform in [0, 1).
 Magnitude = Callable[[Tensor, Tensor, int], Tensor]
 NAMES = (*TONES, *MAPS)  # the 14 operations
 IDENTITY = NAMES.index("identity")
+CURVES = tuple(name for name in TONES if name not in DEGENERATE and name != "identity")
+TURNS = (*DEGENERATE, *CURVES, *MAPS, "identity")  # the order in which they are applied to a batch
+FIRST_MOVE = len(DEGENERATE) + len(CURVES)
+TURN = torch.tensor([TURNS.index(name) for name in NAMES])  # an operation's number -> its turn
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # as objects, so that one can be the key of what is computed from it
 class Policy:
     """One way of making strong views.
 
@@ -124,7 +130,7 @@ def rand_augment(x: Tensor, generator: torch.Generator, policy: Policy = KEKMODE
     """(B, C, H, W) uint8 -> the same with random operations and a Cutout, drawn for each image by itself."""
     for _ in range(policy.operations):
         which, level, sign = draw_operations(len(x), generator, policy)
-        x = apply_operations(x, which, level, sign, policy.magnitudes)
+        x = apply_operations(x, which, level, sign, policy)
     return random_cutout(x, generator, policy)
 
 
@@ -137,32 +143,73 @@ def draw_operations(B: int, generator: torch.Generator, policy: Policy) -> tuple
     return which.masked_fill(u[2] >= policy.chance, IDENTITY), level, sign
 
 
-def apply_operations(
-    x: Tensor, which: Tensor, level: Tensor, sign: Tensor, magnitudes: Mapping[str, Magnitude]
-) -> Tensor:
-    """Image i through operation `which[i]`: the images of one operation go through it together, all moves at once."""
-    H, W = x.shape[2:]
-    out = x.clone()
-    moved, maps = [], []
-    order = which.argsort(stable=True)
-    start = 0
-    for name, n in zip(NAMES, torch.bincount(which, minlength=len(NAMES)).tolist(), strict=True):
-        rows, start = order[start : start + n], start + n
-        if n == 0 or name == "identity":
-            continue
-        parameter = level[rows]
-        if name in magnitudes:
-            parameter = magnitudes[name](parameter, sign[rows], H if name.endswith("_y") else W)
-        if name in MAPS:
-            moved.append(rows)
-            maps.append(MAPS[name](parameter, H, W))
-        else:
-            there = rows.to(x.device)
-            out.index_copy_(0, there, TONES[name](x.index_select(0, there), parameter.to(x.device)))
-    if moved:
-        there = torch.cat(moved).to(x.device)
-        out.index_copy_(0, there, affine(x.index_select(0, there), torch.cat(maps).to(x.device)))
-    return out
+def apply_operations(x: Tensor, which: Tensor, level: Tensor, sign: Tensor, policy: Policy) -> Tensor:
+    """Image i through operation `which[i]`.
+
+    The images are sorted by operation, so that each operation works on one slice; those that blend with another image do so
+    together, and so do those that move pixels. On small images it is the number of torch's calls that takes the time.
+    """
+    turn = TURN.to(which.device)[which]
+    counts = torch.bincount(turn, minlength=len(TURNS)).tolist()
+    ends = [0, *accumulate(counts)]
+    spans = {name: slice(ends[i], ends[i + 1]) for i, name in enumerate(TURNS) if counts[i]}
+    blended, moved = slice(0, ends[len(DEGENERATE)]), slice(ends[FIRST_MOVE], ends[-2])
+    changed = turn.argsort(stable=True)[: moved.stop]  # identity comes last and is left out
+    value, maps = parameters(which[changed], level[changed], sign[changed], policy, spans, moved, x.shape[2:])
+    changed, value = changed.to(x.device), value.to(x.device)
+    y = x.index_select(0, changed)
+    if blended.stop:
+        degenerate = torch.empty_like(y[blended])
+        for name, of in DEGENERATE.items():
+            if name in spans:
+                degenerate[spans[name]] = of(y[spans[name]])
+        y[blended] = blend(degenerate, y[blended], value[blended])
+    for name in CURVES:
+        if name in spans:
+            y[spans[name]] = TONES[name](y[spans[name]], value[spans[name]])
+    if moved.start < moved.stop:
+        y[moved] = affine(y[moved], maps.to(x.device))
+    return x.index_copy(0, changed, y)
+
+
+def parameters(
+    which: Tensor,
+    level: Tensor,
+    sign: Tensor,
+    policy: Policy,
+    spans: Mapping[str, slice],
+    moved: slice,
+    sides: Sequence[int],
+) -> tuple[Tensor, Tensor]:
+    """Of n images sorted by operation: each one's parameter (n,), and the maps of those in `moved`, in fixed point."""
+    H, W = sides
+    if policy.whole_levels:
+        values, maps = (t.to(which.device) for t in whole_level_table(policy, H, W))
+        at = (20 * which + 2 * level.long()).add_(sign < 0)
+        return values[at], maps[at[moved]]
+    value = level.clone()
+    for name, span in spans.items():
+        if name in policy.magnitudes:
+            value[span] = policy.magnitudes[name](level[span], sign[span], H if name.endswith("_y") else W)
+    made = [MAPS[name](value[spans[name]], H, W) for name in MAPS if name in spans]
+    return value, fixed_point(torch.cat(made) if made else value.new_empty(0, 6))
+
+
+@lru_cache(maxsize=32)
+def whole_level_table(policy: Policy, H: int, W: int) -> tuple[Tensor, Tensor]:
+    """The parameter, and the map in fixed point, of operation k at level v and sign +1 or -1: at 20 k + 2 v + (sign < 0).
+
+    There are only 9 levels: made once, they are looked up. (280,) and (280, 6).
+    """
+    level = torch.arange(10, dtype=torch.float64).clamp(min=1).repeat_interleave(2)  # 0 is never drawn
+    sign = torch.tensor([1.0, -1.0], dtype=torch.float64).repeat(10)
+    values, maps = [], []
+    for name in NAMES:
+        magnitude = policy.magnitudes.get(name)
+        value = level if magnitude is None else magnitude(level, sign, H if name.endswith("_y") else W)
+        values.append(value.double())
+        maps.append(fixed_point(MAPS[name](value, H, W)) if name in MAPS else torch.zeros(20, 6, dtype=torch.int64))
+    return torch.cat(values), torch.cat(maps)
 
 
 def random_cutout(x: Tensor, generator: torch.Generator, policy: Policy) -> Tensor:

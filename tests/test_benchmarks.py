@@ -1,0 +1,81 @@
+"""The speed suite: its limits, its table in the docs, and that each of its scripts runs (slow)."""
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"benchmarks_{name}", BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def suite(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("suite")
+
+
+@pytest.fixture
+def speed(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("speed")
+
+
+def test_a_line_holds_where_every_limit_is_kept(suite):
+    Line, Other = suite.Line, suite.Other
+    assert Line("a", 1.0).holds() is None
+    assert Line("a", 1.0, floor=Other("b", 0.5)).holds() is None
+    assert Line("a", 1.0, floor=Other("b", 0.5, 2.0)).holds() is True
+    assert Line("a", 1.1, floor=Other("b", 0.5, 2.0)).holds() is False
+    assert Line("a", 1.0, reference=Other("b", 10, 0.1), peer=Other("c", 10, 0.05)).holds() is False
+    assert Line("a", 1.0, most=0.9).holds() is False
+
+
+def test_ways_are_timed_in_turn_after_one_warm_up(suite):
+    calls = []
+    took = suite.compare({"a": lambda: calls.append("a"), "b": lambda: calls.append("b")}, repeats=3)
+    assert calls == ["a", "b"] * 4
+    assert set(took) == {"a", "b"}
+    assert all(value >= 0 for value in took.values())
+
+
+def test_every_result_is_of_a_full_run_and_of_a_script_of_the_suite(speed):
+    for path in sorted(speed.RESULTS.glob("*.json")):
+        record = json.loads(path.read_text())
+        assert record["benchmark"] == path.stem
+        assert (BENCHMARKS / f"{path.stem}.py").exists()
+        assert not record.get("quick", False)
+        assert {"processor", "cores", "load"} <= set(record["machine"])
+
+
+def test_the_table_in_the_docs_is_that_of_the_results(speed):
+    for name, shown in speed.shown_in_docs().items():
+        assert shown == speed.TABLES[name](), f"{name}: run `python benchmarks/speed.py --docs`"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["npc_search", "gradients", "selection", "million", "fixmatch", "frozen_round", "embedding", "imports", "growth"],
+)
+def test_each_script_runs_at_small_sizes(name, speed):
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "| what | ours |" in done.stdout or name == "growth"
