@@ -7,8 +7,8 @@ views go through forward and backward in both, because FixMatch runs one batch t
 85 % of its speed where ours is at most 1 / 0.85 of the floor. The reference is the step as it is usually written: Pillow
 image by image, a Python loop over the parameters for the average, DARP by its authors' scheme. All three take turns within
 one run. Medians of ten steps together hold one solution of DARP each; those of WRN-28-2, of single steps, hold none (some
-100 ms in ten steps), and the copy of the weights that is kept every 50 steps is in few. USB (semilearn) is left out: it wants
-parts of torchvision, torchaudio and CUDA that the CPU builds here lack.
+100 ms in ten steps), and the copy of the weights that is kept every 50 steps is in few. USB (semilearn) is left out: it
+wants parts of torchvision, torchaudio and CUDA that the CPU builds here lack.
 """
 
 import copy
