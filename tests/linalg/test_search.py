@@ -95,6 +95,25 @@ def test_a_screen_turns_away_most_but_never_a_candidate_that_wins(d, n_labelled,
         assert not passed[values < 0.99 * s].any()  # or it would save nothing
 
 
+@pytest.mark.parametrize("scale", [1e-140, 1e-25, 1e-15, 1e15, 1e25, 1e140])
+@pytest.mark.parametrize(("d", "n_labelled", "q"), [(20, 5, 4), (12, 20, 6)])
+def test_features_of_any_size_give_the_same_batch(d, n_labelled, q, scale):
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(300, d))
+    candidates = np.stack([n_labelled + rng.choice(300 - n_labelled, q, replace=False) for _ in range(300)])
+    labelled = np.arange(n_labelled)
+    found = best_batch(Rows(features * scale, bias=False), labelled, [candidates], 300)
+    assert found.place == best_batch_reference(Rows(features, bias=False), labelled, [candidates]).place
+
+
+def test_a_record_at_the_cap_ends_the_search_in_the_middle_of_a_block():
+    features = np.eye(12)
+    features[1:4] *= 0.5
+    candidates = np.arange(1, 9)[:, None]
+    found = best_batch(Rows(features, bias=False), np.array([0]), [candidates], 8)
+    assert (found.place, found.score.value) == (3, 1.0)
+
+
 def test_search_stops_when_a_near_duplicate_pair_in_the_labelled_set_caps_every_candidate():
     rng = np.random.default_rng(0)
     features = rng.normal(size=(300, 64))

@@ -39,6 +39,13 @@ class Centred:
         """The rows at `positions` (k,) -> (k, d)."""
         return (self._rows(positions) - self.mean).astype(np.float32, copy=False)
 
+    def everything(self) -> np.ndarray:
+        """All rows in float32, a tile at a time."""
+        out = np.empty(self.features.shape, dtype=np.float32)
+        for i in range(0, len(self), self.step):
+            out[i : i + self.step] = self[i : i + self.step]
+        return out
+
     def _rows(self, positions: np.ndarray | slice) -> np.ndarray:
         x = self.features[positions].astype(self.dtype, copy=False)
         if self.normalize:
@@ -57,7 +64,7 @@ def cluster_of_each(features: np.ndarray, k: int, normalize: bool, state: int, m
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
-        return KMeans(k, n_init=1, random_state=state).fit_predict(x[:]).astype(np.int64)
+        return KMeans(k, n_init=1, random_state=state).fit_predict(x.everything()).astype(np.int64)
 
 
 def mini_batch_centres(x: Centred, k: int, random_state: np.random.RandomState) -> Tensor:
@@ -65,7 +72,9 @@ def mini_batch_centres(x: Centred, k: int, random_state: np.random.RandomState) 
     N, batch = len(x), min(BATCH, len(x))
     some = min(N, 3 * batch if 3 * batch >= k else 3 * k)
     random_state.randint(0, N, some)  # theirs draws rows here to compare several seedings by; there is one
-    centres = torch.from_numpy(seeds(x[random_state.randint(0, N, some)] if some < N else x[:], k, random_state))
+    centres = torch.from_numpy(
+        seeds(x[random_state.randint(0, N, some)] if some < N else x.everything(), k, random_state)
+    )
     counts = torch.zeros(k)
     # As random_state.choice(N, batch, p=...) draws, which would sum up its N probabilities for every batch.
     ends = np.cumsum(np.full(N, np.float32(1) / np.float32(N), dtype=np.float64))

@@ -22,7 +22,8 @@ class TypiClust:
     Typicality = 1 / mean distance to the `neighbours` nearest items of the same cluster. At most `max_clusters` clusters;
     then, and where clusters run empty, further rounds take the next most typical item of each. In clusters of more than
     `max_members` items a random `max_members` of them stand for all, so that the cost stays below N max_members d.
-    Scores are typicalities.
+    Scores are typicalities. Beside `max_memory`, 12,288 rows are held in float64 for the seeds, and up to 50 clusters of
+    up to 50,000 items need two float32 copies of the features (one is k-means' own).
     Works with zero labels; better from features of a pretrained network than from pixels.
     """
 

@@ -33,6 +33,7 @@ CACHE = 2**22  # bytes that a screen works on at a time: more than fits in a cor
 GROUP = 32  # candidates scored exactly at a time while there is no screen
 CORNERS = (4, 16, 64)  # columns tried in the dual form before all of them
 COARSE, FINE = 0.2, 0.005  # of s: with a wider margin float32 is not tried, with a narrower one it is enough
+SINGLE = (1e-24, 1e24)  # squared lengths between which float32 neither overflows nor loses small numbers
 SAMPLE = 4096  # rows of the pool that say what a batch is on average
 
 
@@ -132,6 +133,8 @@ class _Search:
     def _passing(self, batches: np.ndarray, places: np.ndarray) -> np.ndarray:
         if self.screen is None or self.best is None or len(places) == 0:
             return places
+        if self.settled():
+            return places[:0]
         return places[self.screen.passes(batches[places], self.best.score.value)]
 
     def _score(self, batches: np.ndarray, places: np.ndarray, first: int) -> bool:
@@ -236,7 +239,8 @@ class _Primal:
         for dtype in (torch.float32, torch.float64):
             # Inner products and the factorisation err by at most about 2 * terms * eps * the largest entry.
             tau = 2 * (self.width + self.q) * torch.finfo(dtype).eps * self.largest_sq * (1.0 + steepest)
-            if tau > COARSE * s and dtype == torch.float32:
+            in_range = SINGLE[0] < self.largest_sq < SINGLE[1]
+            if dtype == torch.float32 and (tau > COARSE * s or not in_range):
                 continue
             if not alive.any():
                 break
@@ -287,7 +291,7 @@ class _Dual:
     def passes(self, batches: np.ndarray, s: float) -> np.ndarray:
         mask = np.zeros(len(batches), dtype=bool)
         alive = np.arange(len(batches))
-        for columns in self.kept:
+        for columns in self.kept if SINGLE[0] < s < SINGLE[1] else ():
             k = columns.shape[1]
             pieces = []
             for part in _parts(alive, 4 * 3 * (self.q + k) * k, self.memory):
@@ -311,7 +315,9 @@ class _Dual:
         # Sums of q products and a factorisation of k columns err by at most so much in the spectral norm.
         tau = 2 * (self.q + k) * torch.finfo(z.dtype).eps * diagonal.sum(1)  # (c,)
         diagonal.sub_((s - tau)[:, None])
-        return _positive_definite(corner).numpy()
+        return (
+            _positive_definite(corner) | ~tau.isfinite()
+        ).numpy()  # beyond the range of its type nothing is turned away
 
 
 def _parts(places: np.ndarray, bytes_each: int, memory: int) -> list[np.ndarray]:
