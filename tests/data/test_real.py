@@ -38,3 +38,27 @@ def test_the_data_set_is_the_published_one(name):
     views = ImageViews(pool)
     assert views.mean.tolist() == pytest.approx(mean, abs=2e-4)
     assert views.std.tolist() == pytest.approx(std, abs=2e-4)
+
+
+TEXTS = {  # training and test class counts, and the least that a linear probe has right
+    "reuters": ([1624, 260, 2843, 41, 195, 206, 107, 252], [735, 144, 1079, 10, 89, 99, 50, 107], 0.93),
+    "spam-assassin": ([3119, 1416], [1031, 480], 0.95),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_texts_are_the_published_ones_and_their_features_tell_the_classes_apart(name):
+    from sklearn.linear_model import LogisticRegression
+
+    if find(name) is None:
+        pytest.skip(f"{name} is not on this machine; run `askless data fetch {name}`")
+    fetch(name)  # verifies the checksums
+    train, test, least = TEXTS[name]
+    pool = load(name)
+    assert np.bincount(pool.labels).tolist() == train
+    assert np.bincount(pool.test[1]).tolist() == test
+    assert (pool.kind, pool.shape) == ("features", (256,))
+    assert pool.x.norm(dim=1).numpy() == pytest.approx(1, abs=1e-4)
+    probe = LogisticRegression(max_iter=1000).fit(pool.x.numpy(), pool.labels)
+    assert probe.score(pool.test[0].numpy(), pool.test[1]) > least

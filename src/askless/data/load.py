@@ -13,6 +13,7 @@ from askless.data.idx import fashion_mnist, mnist
 from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool
+from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
 from askless.errors import InputError, OptionError
 
@@ -25,6 +26,8 @@ SOURCES: dict[str, Callable[..., Pool]] = {
     "cifar100": cifar100,
     "svhn": svhn,
     "caltech101": caltech101,
+    "reuters": reuters,
+    "spam-assassin": spam_assassin,
 }
 SUFFIXES: dict[str, Callable[..., Pool]] = {".csv": csv, ".tsv": csv, ".npz": npz, ".npy": npz}
 
