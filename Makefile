@@ -28,7 +28,7 @@ help: ## list every task
 
 install: .stamps/dev ## make .venv with askless and the developers' tools
 
-demo: .stamps/bare ## NPC against random on the digits, about two minutes; writes demo/report.html
+demo: .stamps/bare ## askless against random on the digits, about two minutes; writes demo/report.html
 	$(BIN)/askless demo --out demo
 
 test: .stamps/dev check ## check format, lint and types, then run the tests

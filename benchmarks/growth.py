@@ -56,7 +56,7 @@ def arrays(N: int, d: int, C: int, n_L: int) -> dict[str, np.ndarray]:
 
 
 def seconds(name: str, Q: int, given: dict[str, np.ndarray]) -> float:
-    needs = al.acquire.make(name).needs
+    needs = al.acquire.looks_at(al.acquire.make(name))
     wanted = {k: v for k, v in given.items() if k in (*needs, "labelled", "labels")}
     start = time.perf_counter()
     al.select(name, Q, pool=len(given["features"]), **wanted)

@@ -235,8 +235,10 @@ BAD = [
     (lambda a: al.ActiveLearner(a.pool, net="frozen:nonsense"), "unknown backbone 'nonsense'"),
     (lambda a: al.ActiveLearner(a.pool, net="frozen:raw"), "embeds images, got a pool of features"),
     (
-        lambda a: al.ActiveLearner(blobs(), net="mlp", learner=al.LabelPropagation(), strategy="dynamical").ask(1),
-        "no gradients",
+        lambda a: al.ActiveLearner(
+            blobs(), net="mlp", learner=al.LabelPropagation(), strategy=al.EGL(layers="all")
+        ).ask(1),
+        "has no network",
     ),
     (lambda a: al.ActiveLearner(al.data.digits(), learner=al.LabelPropagation()).ask(1), "works on feature vectors"),
 ]

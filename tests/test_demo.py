@@ -60,15 +60,15 @@ def command(*arguments):
 
 
 def test_strategies_of_a_seed_share_their_start(results):
-    assert set(results.asked) == {("", name, seed) for name in ("random", "npc") for seed in (0, 1)}
+    assert set(results.asked) == {("", name, seed) for name in ("random", "askless") for seed in (0, 1)}
     for seed in (0, 1):
-        random, npc = (results.asked["", name, seed] for name in ("random", "npc"))
-        assert random[0] == npc[0]
-        assert random[1] != npc[1]
+        random, own = (results.asked["", name, seed] for name in ("random", "askless"))
+        assert random[0] == own[0]
+        assert random[1] != own[1]
         for on in demo.ON:
             first = [demo.accuracies(results, name, on)[seed, 0] for name in demo.STRATEGIES]
             assert first[0] == first[1] > 0
-    assert results.asked["", "npc", 0][0] != results.asked["", "npc", 1][0]
+    assert results.asked["", "askless", 0][0] != results.asked["", "askless", 1][0]
     for rounds in results.asked.values():
         assert [len(batch) for batch in rounds] == [10] * 5
         assert len({i for batch in rounds for i in batch}) == 50
@@ -82,7 +82,7 @@ def test_the_start_has_one_image_of_every_digit(results):
 
 def test_the_gain_is_paired_by_seed(results):
     """Seed 0: 53 - 50, seed 1: 81 - 80: 2 ± t sd / sqrt(2) = 12.706 * sqrt(2) / sqrt(2)."""
-    level = {("random", 1): 0.80, ("random", 0): 0.50, ("npc", 0): 0.53, ("npc", 1): 0.81}
+    level = {("random", 1): 0.80, ("random", 0): 0.50, ("askless", 0): 0.53, ("askless", 1): 0.81}
     tilt = np.array([-0.02, -0.01, 0, 0.01, 0.02])  # which the mean of a curve does not see
     made = made_up(results, {key: value + tilt for key, value in level.items()})
     for on in demo.ON:
@@ -93,19 +93,20 @@ def test_the_gain_is_paired_by_seed(results):
 
 def test_the_gain_is_that_of_the_records(results):
     value = {(r.method, r.seed, r.labels): r.value for r in results.records if r.metric == "test_accuracy"}
-    by_hand = [np.mean([value["npc", s, n] - value["random", s, n] for n in demo.LABELS]) for s in (0, 1)]
+    by_hand = [np.mean([value["askless", s, n] - value["random", s, n] for n in demo.LABELS]) for s in (0, 1)]
     assert demo.gain(results, "test").mean == pytest.approx(100 * np.mean(by_hand))
 
 
 def test_the_table_shows_both_with_their_spread_in_80_columns(results):
     made = made_up(
-        results, {(m, s): [0.5 + s / 10] * 4 + [1.0] for m, s in (("random", 0), ("random", 1), ("npc", 0), ("npc", 1))}
+        results,
+        {(m, s): [0.5 + s / 10] * 4 + [1.0] for m, s in (("random", 0), ("random", 1), ("askless", 0), ("askless", 1))},
     )
     text = shown(demo.table(made))
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
     # 50 and 60: mean 55, sd sqrt(50); on the pool one point less
-    assert re.findall(r"(test|pool) *│ *(random|npc)", text) == [(on, m) for on in demo.ON for m in demo.STRATEGIES]
+    assert re.findall(r"(test|pool) *│ *(random|askless)", text) == [(on, m) for on in demo.ON for m in demo.STRATEGIES]
     assert (text.count("55.0±7.1"), text.count("54.0±7.1"), text.count("100.0±0.0")) == (8, 8, 2)
     assert " ".join(text.split()).count("+0.0 ± 0.0 points (95 %, paired)") == 2
     assert "of 2 seeds" in text
@@ -115,7 +116,7 @@ def test_the_report_is_one_file_with_curves_choices_and_map(results, tmp_path):
     made = made_up(results, {key[1:]: [0.5, 0.6, 0.7, 0.8, 0.87] for key in results.asked})
     page = demo.write_report(made, tmp_path / "demo").read_text()
     assert page.count("<img") == page.count('src="data:image/png;base64,') == 4
-    for word in ("learning curves", "chosen by npc", "chosen by random", "map of the pool"):
+    for word in ("learning curves", "chosen by askless", "chosen by random", "map of the pool"):
         assert word in page
     assert (page.count("<td>87.0 ± 0.0</td>"), page.count("<td>86.0 ± 0.0</td>")) == (2, 2)
     assert "http" not in page
@@ -165,7 +166,7 @@ def test_other_steps_or_seeds_in_the_same_folder_are_no_trouble(tmp_path, capsys
 @pytest.mark.usefixtures("no_map")
 def test_a_curve_that_failed_is_said_and_computed_the_next_time(tmp_path, monkeypatch, capsys):
     def fails(row, *args, **options):
-        if row.method == "npc":
+        if row.method == "askless":
             raise MemoryError("no memory")
         return run_cell(row, *args, **options)
 
@@ -174,7 +175,7 @@ def test_a_curve_that_failed_is_said_and_computed_the_next_time(tmp_path, monkey
     monkeypatch.setattr(runner, "run_cell", fails)
     assert command(*given) == 3
     said = capsys.readouterr()
-    assert "1 of 2 curves failed (npc, seed 0: MemoryError: no memory); the others are kept in" in said.err
+    assert "1 of 2 curves failed (askless, seed 0: MemoryError: no memory); the others are kept in" in said.err
     assert not (tmp_path / "report.html").exists()
     monkeypatch.setattr(runner, "run_cell", run_cell)
     assert command(*given) == 0

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.acquire import Selection, Strategy, make, select
+from askless.acquire import Selection, Strategy, looks_at, make, select
 from askless.data import CachedViews, Pool, as_pool
 from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
 from askless.learn.training import Look, TrainingError, Watch, check_labels
-from askless.observe import observe, probabilities
+from askless.observe import head_gradients, observe, probabilities
 from askless.options import check_choice
 from askless.prepare import Net, check_network, class_names, first_network, make_views
 from askless.rng import stream
@@ -28,7 +28,7 @@ SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
 class ActiveLearner:
     """A pool, a network, a way of training and a way of choosing, joined in a loop.
 
-        learner = ActiveLearner(pool, net="small-cnn", learner=FixMatch(steps=500), strategy="npc", classes=10, seed=0)
+        learner = ActiveLearner(pool, net="small-cnn", learner=FixMatch(steps=500), strategy="askless", classes=10, seed=0)
         batch = learner.ask(20)
         learner.tell(batch.indices, labels)
         learner.fit()
@@ -53,7 +53,7 @@ class ActiveLearner:
         *,
         net: Net = "small-cnn",
         learner: Training | LabelPropagation | None = None,
-        strategy: str | Strategy = "npc",
+        strategy: str | Strategy = "askless",
         classes: int | Sequence[str] | None = None,
         seed: int = 0,
         fresh: bool = True,
@@ -413,7 +413,8 @@ class ActiveLearner:
         return self.views.plain(torch.arange(len(self.pool))).numpy()
 
     def _propagated_arrays(self) -> dict[str, Any]:
-        """What a strategy may see of label propagation: the features, and probabilities (uniform before the first fit)."""
+        """What a strategy may see of label propagation: the features, probabilities (uniform before the first fit), and the
+        gradients of a linear head that had these probabilities."""
         features = self._all_features()
         probs = np.full((len(features), self.classes), 1 / self.classes)
         if self._propagated is not None:
@@ -424,13 +425,16 @@ class ActiveLearner:
             "logits": np.log(np.maximum(probs, 1e-12)),
             "labels": self.known_labels,
         }
+        if {"grad_sq", "grad_dot"} & set(looks_at(self.strategy)):
+            sq, dot = head_gradients(features, probs, self.labelled, self.known_labels)
+            arrays |= {"grad_sq": sq, "grad_dot": dot}
         missing = [name for name in self.strategy.needs if name not in arrays]
         if missing:
             raise InputError(
                 f"the strategy {self.strategy.name} needs {', '.join(missing)}, which label propagation has not (it has no "
-                "gradients); use another strategy, or a learner that trains a network"
+                "network); use another strategy, or a learner that trains a network"
             )
-        return {name: arrays[name] for name in self.strategy.needs}
+        return {name: arrays[name] for name in looks_at(self.strategy) if name in arrays}
 
     # --- on disk ---------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""The whole loop on the digits that ship with scikit-learn: NPC against random, valued by semi-supervised training.
+"""The whole loop on the digits that ship with scikit-learn: askless against random, valued by semi-supervised training.
 
 A small convolutional network starts from one labelled image per class; each strategy then asks for ten more, four times
 over. After every answer the network is trained afresh by FixMatch with DARP, on the labelled images and on the other
@@ -27,7 +27,7 @@ from askless.errors import AsklessError
 from askless.files import write_whole
 from askless.learn import DARP, FixMatch
 
-STRATEGIES = ("random", "npc")
+STRATEGIES = ("random", "askless")
 LABELS = (10, 20, 30, 40, 50)
 SEEDS, STEPS = 3, 250
 ON = ("test", "pool")  # the images whose accuracy is shown
@@ -102,15 +102,15 @@ def accuracies(results: Results, name: str, on: str) -> np.ndarray:
 
 
 def gain(results: Results, on: str) -> Difference:
-    """npc minus random in points: the means of their curves, paired by seed."""
-    return paired(accuracies(results, "npc", on).mean(axis=1), accuracies(results, "random", on).mean(axis=1))
+    """askless minus random in points: the means of their curves, paired by seed."""
+    return paired(accuracies(results, "askless", on).mean(axis=1), accuracies(results, "random", on).mean(axis=1))
 
 
 def table(results: Results) -> Table:
     out = Table(
         title=f"digits, FixMatch + DARP: accuracy in % by number of labels, {_of_seeds(results)}",
         caption="\n".join(
-            f"npc minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON
+            f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON
         ),
         padding=(0, 0, 0, 1),  # fits a terminal of 80 columns
     )
@@ -137,7 +137,7 @@ def write_report(results: Results, folder: Path) -> Path:
         f"<h3>{name}</h3>{_image(_chosen_figure(asked[name]), f'chosen by {name}')}" for name in STRATEGIES
     )
     sentences = "".join(
-        f"<p>On the {on} images, npc's curve minus random's: {_points(gain(results, on))}.</p>" for on in ON
+        f"<p>On the {on} images, askless's curve minus random's: {_points(gain(results, on))}.</p>" for on in ON
     )
     seconds = sum(r.value for r in results.times if r.metric == "cell_seconds")
     page = f"""<!doctype html>
@@ -156,7 +156,7 @@ With so few seeds the spread is as much of a result as the mean.</p>
 <h2>What was chosen (seed {SHOWN}; first row: the start, then one row per question)</h2>{choices}
 <h2>Where it lies</h2>
 <p>The pool on a map that puts similar images together (t-SNE of their pixels). Colours: the true digit.
-Circles: chosen by npc. Crosses: drawn by random.</p>
+Circles: chosen by askless. Crosses: drawn by random.</p>
 {_image(_map_figure(asked), "map of the pool")}
 </html>"""
     path = folder / "report.html"
@@ -218,8 +218,10 @@ def _map_figure(asked: dict[str, list[list[int]]]) -> Any:
     figure = Figure(figsize=(8, 7), layout="constrained")
     axes = figure.subplots()
     points = axes.scatter(xy[:, 0], xy[:, 1], c=pool.labels, cmap="tab10", s=6, alpha=0.5)
-    chosen, drawn = (xy[[i for batch in asked[name][1:] for i in batch]] for name in ("npc", "random"))
-    axes.scatter(chosen[:, 0], chosen[:, 1], label="npc", linewidths=1.5, s=90, facecolors="none", edgecolors="black")
+    chosen, drawn = (xy[[i for batch in asked[name][1:] for i in batch]] for name in ("askless", "random"))
+    axes.scatter(
+        chosen[:, 0], chosen[:, 1], label="askless", linewidths=1.5, s=90, facecolors="none", edgecolors="black"
+    )
     axes.scatter(drawn[:, 0], drawn[:, 1], label="random", linewidths=1.5, marker="x", c="black")
     axes.add_artist(axes.legend(*points.legend_elements(), title="digit", loc="upper left", bbox_to_anchor=(1, 1)))
     axes.legend(loc="lower left", bbox_to_anchor=(1, 0))

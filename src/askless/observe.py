@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from askless import kernels
-from askless.acquire import DynamicAL, Strategy
+from askless.acquire import DynamicAL, Strategy, looks_at
 from askless.learn.material import Views
 from askless.rng import Seed
 
@@ -43,12 +43,12 @@ def observe(
     seed: Seed = 0,
     batch_size: int = 256,
 ) -> dict[str, Any]:
-    """The arrays in `strategy.needs`, of all `size` items, seen by `model` in eval mode.
+    """The arrays in `strategy.needs` and `wants`, of all `size` items, seen by `model` in eval mode.
 
     `layers="all"` gives NPC, CRC and others gradient features of the whole network (a projection to about `dim` numbers)
     in place of the last layer's input. DynamicAL's features are those of the loss gradients.
     """
-    needs = strategy.needs
+    needs = looks_at(strategy)
     everything = PlainItems(views, np.arange(size))
     arrays: dict[str, Any] = {"labels": labels}
     of_loss = isinstance(strategy, DynamicAL)
@@ -65,6 +65,18 @@ def observe(
     if "grad_sq_by_class" in needs:
         arrays["grad_sq_by_class"] = kernels.gradient_sq_by_class(model, everything, batch_size=batch_size)
     return {name: arrays[name] for name in needs}
+
+
+def head_gradients(
+    features: np.ndarray, probs: np.ndarray, labelled: np.ndarray, labels: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """||g_u||^2 and g_u . g_S, (N,) each, as `kernels.gradient_stats` has them, for a linear head with these probabilities:
+    g_u = (p_u - e) x [phi_u, 1], e the most probable class of an item and the label of a labelled one."""
+    guess = np.eye(probs.shape[1])[probs.argmax(axis=1)] - probs
+    known = np.eye(probs.shape[1])[labels] - probs[labelled]
+    total = known.T @ features[labelled].astype(np.float64), known.sum(axis=0)  # g_S: (C, d) and the bias (C,)
+    length = np.einsum("nd,nd->n", features, features, dtype=np.float64) + 1
+    return (guess**2).sum(axis=1) * length, (guess * (features @ total[0].T + total[1])).sum(axis=1)
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from askless.acquire import Selection, Strategy, select
+from askless.acquire import Selection, Strategy, looks_at, select
 from askless.errors import AsklessError
 
 CLASSES = 4
@@ -63,8 +63,8 @@ def check_strategy(strategy: Strategy) -> None:
 
 
 def choose(strategy: Strategy, n: int, arrays: dict[str, Any], seed: int = 0) -> Selection:
-    """`select` with only the arrays that the strategy says it needs."""
-    given = {name: arrays[name] for name in (*strategy.needs, "labelled", "labels")}
+    """`select` with only the arrays that the strategy says it looks at."""
+    given = {name: arrays[name] for name in (*looks_at(strategy), "labelled", "labels")}
     try:
         return select(strategy, n, seed=seed, pool=len(arrays["features"]), **given)
     except AsklessError as error:

@@ -142,7 +142,12 @@ BAD = [
     ("npc", 2, {"features": F, "labelled": [1], "labels": [-1]}, "labels: expected whole numbers >= 0, got -1"),
     ("margin", 2, {"probs": 2 * P}, "probs: expected rows >= 0 that sum to 1, got row 0 with sum 2"),
     ("margin", 2, {"probs": P - 0.5}, "pass logits= if these are not probabilities"),
-    ("nonsense", 2, {"features": F}, "unknown strategy 'nonsense'; the known ones are random, confidence, margin"),
+    (
+        "nonsense",
+        2,
+        {"features": F},
+        "unknown strategy 'nonsense'; the known ones are askless, random, confidence, margin",
+    ),
     ("npc", 2, {"feature": F}, "unknown argument feature; the arrays are features, probs"),
     ("badge", 2, {"features": F}, r"the strategy needs probs \(N, C\), which was not given; it needs features, probs"),
     ("npc", 2, {"features": np.empty((0, 4))}, "the pool is empty"),

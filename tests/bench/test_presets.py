@@ -12,6 +12,7 @@ from askless.acquire import ALBL, BADGE, CRC, EGL, NPC, Confidence, Coreset, Dyn
 from askless.bench import PRESETS, Record, Results, measures, papers, preset, tables
 from askless.bench.figures import FIGURES
 from askless.bench.plan import SCALES
+from askless.bench.presets.own import PRESETS as OWN
 from askless.bench.runner import describe
 from askless.cli import main
 from askless.data.fetch import DATA_SETS
@@ -72,7 +73,7 @@ def by_group(benchmark):
 
 
 def test_every_table_and_figure_is_listed(capsys):
-    assert sorted(PRESETS) == sorted(NAMES)
+    assert sorted(PRESETS) == sorted([*NAMES, *(own.name for own in OWN)])
     assert run("bench", "list") == 0
     shown = capsys.readouterr().out
     listed = re.findall(r"\b(?:npc|crc|dal)\.(?:table|fig)\d+\b", shown)

@@ -60,8 +60,8 @@ def test_select_from_one_archive_with_options_into_a_file(capsys, arrays, tmp_pa
     strategy = al.NPC(draws=77, score="schur", normalize=True)
     expected = al.select(strategy, 4, features=arrays["features"], labelled=[4, 9, 11]).indices.tolist()
     code, out, err = run(
-        capsys, "select", "-n", 4, "--arrays", tmp_path / "all.npz", "--option", "draws=77", "--option", "score=schur",
-        "--option", "normalize=true", "--out", tmp_path / "picks.csv",
+        capsys, "select", "--strategy", "npc", "-n", 4, "--arrays", tmp_path / "all.npz", "--option", "draws=77",
+        "--option", "score=schur", "--option", "normalize=true", "--out", tmp_path / "picks.csv",
     )  # fmt: skip
     assert (code, out) == (0, "")
     assert read_picks((tmp_path / "picks.csv").read_text()) == expected
@@ -142,8 +142,12 @@ def test_version_and_help(capsys):
 
 
 BAD = [
-    (["select", "-n", 5, "--strategy", "nonsense"], 2, "the known ones are random, confidence"),
-    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "drawz=3"], 2, "NPC: got drawz; its options are"),
+    (["select", "-n", 5, "--strategy", "nonsense"], 2, "the known ones are askless, random, confidence"),
+    (
+        ["select", "-n", 5, "--features", "{}/features.npy", "--option", "drawz=3"],
+        2,
+        "Askless: got drawz; its options are",
+    ),
     (["select", "-n", 5, "--features", "{}/features.npy", "--option", "draws"], 2, "expected an option as name=value"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--max-memory", "lots"], 2, "expected a size such as 256MB"),
     (["select", "-n", 5], 3, "needs features (N, d), which was not given"),
@@ -171,9 +175,9 @@ BAD = [
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/float.csv"], 3, "in line 1, got '3.0'"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/bare.csv"], 3, "name the columns"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}"], 3, "got a folder"),
-    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "name=x"], 2, "NPC: got name"),
-    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "draws={{[]:1}}"], 3, "draws must be"),
-    (["select", "-n", 5, "--features", "{}/features.npy", "--state", "{}/s.json"], 2, "NPC: got state"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "name=x"], 2, "Askless: got name"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--option", "targets={{[]:1}}"], 3, "targets must be"),
+    (["select", "-n", 5, "--features", "{}/features.npy", "--state", "{}/s.json"], 2, "Askless: got state"),
     (["select", "-n", 5, "--strategy", "albl", "--state", "{}/words.csv"], 3, "expected a state that askless wrote"),
     (["select"], 2, "-n"),
     (["selekt"], 2, "selekt"),

@@ -7,6 +7,8 @@ from askless.project.reasons import between, eigenvalue_gains, regions
 
 KNOWN = (
     r"drawn at random",
+    r"stands for \d+ images like it(; the model hesitates between \w+ and \w+)?",
+    r"unlike all others(; the model hesitates between \w+ and \w+)?",
     r"random check image",
     r"near other labels",
     r"covers a new region: typical of a group of images without a label",
@@ -52,7 +54,7 @@ def test_without_others_to_compare_with_there_is_no_gain():
     assert eigenvalue_gains(np.eye(3, dtype=np.float32), np.array([0]), np.array([1, 2]), seed=0) == [(0.0, 0.0)] * 2
 
 
-@pytest.mark.parametrize("strategy", ["npc", "margin", "coreset", "random"])
+@pytest.mark.parametrize("strategy", ["askless", "npc", "margin", "coreset", "random"])
 def test_the_reasons_of_a_run_make_sense(shapes, tmp_path, strategy):
     run = shapes.start(tmp_path / "run", strategy=strategy, learner="supervised", budget=20, batch=8)
     shapes.finish(run)

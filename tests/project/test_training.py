@@ -35,7 +35,7 @@ def test_the_ground_knows_items_by_their_numbers(base):
 
 
 @pytest.mark.parametrize(
-    ("labels", "strategy"), [({}, "typiclust"), ({10: 0, 11: 0}, "typiclust"), ({10: 0, 11: 1}, "margin")]
+    ("labels", "strategy"), [({}, "askless"), ({10: 0, 11: 0}, "askless"), ({10: 0, 11: 1}, "margin")]
 )
 def test_before_two_classes_are_known_the_collection_is_covered(base, labels, strategy):
     assert make_learner(base, SETTINGS, NAMES, labels, None).strategy.name == strategy
@@ -90,7 +90,7 @@ def test_choosing_leaves_out_what_was_asked_without_a_label(base):
     assert not set(choice.items) & set(out)
     assert all(50 <= item < 60 for item in choice.items)
     assert len(choice.reasons) == len(choice.scores) == 5
-    assert choice.picked_by == "typiclust"
+    assert choice.picked_by == "askless"
 
 
 def test_scores_that_are_not_finite_are_left_out():

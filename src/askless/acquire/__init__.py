@@ -1,6 +1,7 @@
 """Strategies: arrays in, selection out. One method per file, named by its paper."""
 
 from askless.acquire.albl import ALBL
+from askless.acquire.askless import Askless
 from askless.acquire.badge import BADGE
 from askless.acquire.coreset import Coreset
 from askless.acquire.crc import CRC
@@ -9,7 +10,7 @@ from askless.acquire.egl import EGL
 from askless.acquire.npc import NPC
 from askless.acquire.random import Random
 from askless.acquire.selecting import select
-from askless.acquire.strategy import Selection, Strategy, View
+from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.table import STRATEGIES, Info, make
 from askless.acquire.typiclust import TypiClust
 from askless.acquire.uncertainty import Confidence, Entropy, Margin
@@ -24,12 +25,14 @@ __all__ = [
     "Selection",
     "Strategy",
     "View",
+    "looks_at",
     # the strategies
     "ALBL",
     "BADGE",
     "CRC",
     "EGL",
     "NPC",
+    "Askless",
     "Confidence",
     "Coreset",
     "DynamicAL",

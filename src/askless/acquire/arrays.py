@@ -21,8 +21,8 @@ SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 
 
-def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | None) -> View:
-    """The arrays as a `View`, or an `InputError`."""
+def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | None, wants: tuple[str, ...] = ()) -> View:
+    """The arrays as a `View`, or an `InputError`; those in `wants` need not be there."""
     known = ", ".join(arrays)
     for name in needs:
         if name not in arrays:
@@ -31,6 +31,7 @@ def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | Non
             raise InputError(
                 f"the strategy needs {name} {SHAPES[name]}, which was not given; it needs {', '.join(needs)}"
             )
+    needs = (*needs, *(name for name in wants if arrays[name] is not None))
     per_item: dict[str, Any] = {
         k: as_array(k, v, k in needs) for k, v in arrays.items() if v is not None and k in SHAPES
     }

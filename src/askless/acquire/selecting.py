@@ -35,7 +35,8 @@ def select(
 
     `strategy`: a name or an object such as `NPC(draws=5000)`. Arrays, numpy or torch: `features` (N, d), `probs` (N, C),
     `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,), `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
-    Which of them a strategy needs stands in its `needs`; the others are checked for their length and not looked at.
+    Which of them a strategy needs stands in its `needs`, and which it uses where they are given in its `wants`; the others
+    are checked for their length and not looked at.
     `pool` is N where no array says it (for "random").
     `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
     is called now and then. The same seed on the same machine gives the same picks.
@@ -61,7 +62,7 @@ def select(
         )
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
         raise InputError(f"expected a strategy's name or an object such as NPC(), got {chosen!r}")
-    view = check_arrays(chosen.needs, arrays, pool)
+    view = check_arrays(chosen.needs, arrays, pool, getattr(chosen, "wants", ()))
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):

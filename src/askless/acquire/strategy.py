@@ -82,6 +82,12 @@ class Strategy(Protocol):
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...
 
 
+def looks_at(strategy: Strategy) -> tuple[str, ...]:
+    """The arrays that a strategy makes use of: those it needs, and those in its `wants`, if it has such, which it can do
+    without."""
+    return (*strategy.needs, *getattr(strategy, "wants", ()))
+
+
 def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
     """The n positions of `allowed` with the highest scores (N,), ties in random order."""
     scores = np.asarray(scores, dtype=np.float64)[allowed]

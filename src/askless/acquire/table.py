@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 from askless.acquire.albl import ALBL
+from askless.acquire.askless import Askless
 from askless.acquire.badge import BADGE
 from askless.acquire.coreset import Coreset
 from askless.acquire.crc import CRC
@@ -26,6 +27,7 @@ class Info(NamedTuple):
 
 # N items of which L are labelled, n picks, d features, C classes, m draws, r = min(L + n, d + 1)
 STRATEGIES: dict[str, Info] = {
+    "askless": Info(Askless, "this project; herding, Bae et al. 2024, 2025", "N T d, T = min(N, 8192)"),
     "random": Info(Random, "-", "n"),
     "confidence": Info(Confidence, "Lewis & Gale 1994", "N C"),
     "margin": Info(Margin, "Scheffer et al. 2001", "N C"),

@@ -40,17 +40,19 @@ def strategies() -> None:
     from askless.acquire import STRATEGIES
 
     table = Table(caption="N items, L labelled, n picks, d features, C classes, m draws, r = min(L + n, d + 1)")
-    for column in ("name", "paper", "arrays needed", "cost"):
+    for column in ("name", "paper", "arrays needed (used)", "cost"):
         table.add_column(column, overflow="fold")
     for name, info in STRATEGIES.items():
-        table.add_row(name, info.paper, " ".join(info.make().needs) or "-", info.cost)
+        strategy = info.make()
+        wanted = [f"({array})" for array in getattr(strategy, "wants", ())]
+        table.add_row(name, info.paper, " ".join([*strategy.needs, *wanted]) or "-", info.cost)
     out.print(table)
 
 
 @app.command()
 def select(
     n: Annotated[int, typer.Option("-n", "--number", help="How many items to choose.")],
-    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "npc",
+    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
     arrays: Annotated[Path | None, typer.Option(help="One .npz with the arrays under their names.")] = None,
     features: Annotated[Path | None, typer.Option(help=".npy, (N, d).")] = None,
     probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
@@ -88,7 +90,7 @@ def select(
         "labelled": labelled,
         "labels": labels,
     }
-    loaded = files.read_arrays(arrays, given, chosen.needs)
+    loaded = files.read_arrays(arrays, given, askless.acquire.looks_at(chosen))
     with progress_bar(f"choosing by {strategy}", notes) as progress:
         picks = askless.select(
             chosen,
@@ -121,7 +123,7 @@ def demo(
     steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
     page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
 ) -> None:
-    """NPC against random on the digits that ship with scikit-learn; about two minutes. One that was stopped goes on."""
+    """askless against random on the digits that ship with scikit-learn; about two minutes. One that was stopped goes on."""
     from askless import demo as digits
 
     files.check_folder(to)

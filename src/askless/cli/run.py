@@ -31,7 +31,7 @@ def start(
     what: Annotated[Path, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run to go on with.")],
     classes: Annotated[str | None, typer.Option(help="Names with commas, or a .txt with one per line.")] = None,
     budget: Annotated[int, typer.Option(help="How many images you are ready to label.")] = 200,
-    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "npc",
+    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
     net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
     learner: Annotated[str, typer.Option(help="fixmatch, supervised, mean-teacher or pi-model.")] = "fixmatch",
     steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,

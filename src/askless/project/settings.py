@@ -16,7 +16,7 @@ from askless.project.schema import RunError
 
 # Names only, so that the page starts without torch; the tests hold them against what there is.
 STRATEGIES = (
-    *("random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
+    *("askless", "random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
     *("albl", "typiclust"),
 )
 LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
@@ -39,7 +39,7 @@ class Settings:
     budget: int = 200
     check: float = 0.2
     batch: int = 20
-    strategy: str = "npc"
+    strategy: str = "askless"
     net: str = BACKBONE
     learner: str = "fixmatch"
     steps: int = 300

@@ -65,7 +65,7 @@ def make_learner(
     """A learner with these labels (item -> place in `classes`); a strategy that remembers goes on from the round before."""
     strategy: Any = settings.strategy
     if len(set(labels.values())) < 2 and strategy != "random":
-        strategy = "typiclust"  # nothing to be learnt yet: cover the collection
+        strategy = "askless"  # nothing to be learnt yet: cover the collection
     places = base.positions()
     known = {places[item]: label for item, label in sorted(labels.items()) if item in places}
     if before is not None and (before / "learner.json").exists() and strategy == settings.strategy == "albl":

@@ -1,11 +1,12 @@
-"""Every table and figure of the three papers, as a benchmark that can be run at three scales."""
+"""Every table and figure of the three papers, and the tables of our own strategy, as benchmarks that can be run at three
+scales."""
 
 from askless.bench.plan import Benchmark
-from askless.bench.presets import crc, dynamical, npc
+from askless.bench.presets import crc, dynamical, npc, own
 from askless.bench.presets.common import Preset
 from askless.errors import OptionError
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS)}
+PRESETS: dict[str, Preset] = {p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS)}
 
 
 def preset(name: str, scale: str = "small") -> Benchmark:

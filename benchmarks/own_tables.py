@@ -1,0 +1,157 @@
+"""The tables of docs/askless.md, from the numbers of docs/evidence: askless against each of the others, paired by seed.
+
+    python benchmarks/own_tables.py                       # prints them
+    python benchmarks/own_tables.py --docs                # renews them in docs/askless.md
+    python benchmarks/own_tables.py --runs runs           # from runs/askless.frozen and so on, as `askless bench run` wrote them
+
+Areas are those under the curves of test accuracy (AUBC) in %, differences in points with their 95 % t interval over seeds.
+"""
+
+import argparse
+import csv
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_target, paired
+from askless.files import write_whole
+
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "askless.md"
+OWN, YARDSTICK = "askless", "random"
+Curves = dict[str, dict[str, np.ndarray]]  # group -> method -> (seeds, counts)
+
+
+def read(path: Path, metric: str = "test_accuracy") -> tuple[Curves, dict[str, np.ndarray]]:
+    """The curves of a run, and the numbers of labels of each group; only seeds that every method has."""
+    found: dict[tuple[str, str, int, int], float] = {}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == metric and row["x"] == "":
+                found[row["group"], row["method"], int(row["seed"]), int(row["labels"])] = float(row["value"])
+    curves: Curves = {}
+    counts: dict[str, np.ndarray] = {}
+    for group in dict.fromkeys(key[0] for key in found):
+        methods = list(dict.fromkeys(key[1] for key in found if key[0] == group))
+        labels = sorted({key[3] for key in found if key[0] == group})
+        seeds = sorted({key[2] for key in found if key[0] == group})
+        seeds = [s for s in seeds if all((group, m, s, n) in found for m in methods for n in labels)]
+        counts[group] = np.array(labels)
+        curves[group] = {m: np.array([[found[group, m, s, n] for n in labels] for s in seeds]) for m in methods}
+    return curves, counts
+
+
+def words(difference: Difference) -> str:
+    text = f"{difference.mean:+.1f} ± {difference.half:.1f}"
+    return f"**{text}**" if abs(difference.mean) > difference.half else text
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" + "---:|" * (len(head) - 1)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def areas(curves: Curves, counts: dict[str, np.ndarray], group: str) -> dict[str, np.ndarray]:
+    return {m: 100 * aubc(counts[group], c) for m, c in curves[group].items()}
+
+
+def against_all(path: Path) -> str:
+    """Per group: the area of each method, and what askless has more."""
+    curves, counts = read(path)
+    methods = list(next(iter(curves.values())))
+    rows = []
+    for method in methods:
+        row = [method]
+        for group in curves:
+            found = areas(curves, counts, group)
+            own, other = found[OWN], found[method]
+            row.append(f"{other.mean():.1f}")
+            row.append("" if method == OWN else words(paired(own, other)))
+        rows.append(row)
+    head = ["method", *(cell for group in curves for cell in (f"{group}: area", f"{OWN} minus it"))]
+    return table(head, rows)
+
+
+def fewer_labels(path: Path) -> str:
+    """The labels at which the mean curve of askless comes to that of random, and the classes seen on the way."""
+    curves, counts = read(path)
+    seen, _ = read(path, "class_coverage")
+    rows = []
+    for group, found in curves.items():
+        labels, own, yardstick = counts[group], found[OWN].mean(axis=0), found[YARDSTICK].mean(axis=0)
+        marks = [n for n in (110, 120, 200, 210) if n in labels]
+        row = [group]
+        for n in marks:
+            target = yardstick[list(labels).index(n)]
+            needed = labels_to_target(labels, own, target)
+            row.append(f"{100 * target:.1f} % at {n}; {OWN} at {needed:.0f}")
+        early = [k for k, n in enumerate(labels) if n <= 40]
+        whole = (seen[group][OWN][:, early[-1]] == 1).sum()
+        row.append(f"{whole} of {len(seen[group][OWN])}, at {labels[early[-1]]} labels")
+        rows.append(row)
+    return table(["training", *(f"random, {i}" for i in ("middle", "end")), "seeds that saw every class"], rows)
+
+
+def ranks(path: Path) -> str:
+    """Area per pool, the mean rank, and wins and losses against random."""
+    curves, counts = read(path)
+    methods = list(next(iter(curves.values())))
+    means = np.array([[areas(curves, counts, g)[m].mean() for m in methods] for g in curves])
+    order = average_ranks(means)
+    rows = []
+    for k in np.argsort(order, kind="stable"):
+        m = methods[k]
+        row = [m, f"{order[k]:.1f}"]
+        wins = losses = 0
+        for g in curves:
+            found = areas(curves, counts, g)
+            row.append(f"{found[m].mean():.1f}")
+            gap = paired(found[m], found[YARDSTICK])
+            if m != YARDSTICK:
+                wins += gap.mean > gap.half
+                losses += -gap.mean > gap.half
+        rows.append([*row, "" if m == YARDSTICK else f"{wins} : {losses}"])
+    return table(["method", "mean rank", *curves, "clear wins : losses against random"], rows)
+
+
+TABLES = {
+    "frozen": lambda runs: against_all(runs / "askless.frozen" / "results.csv"),
+    "frozen labels": lambda runs: fewer_labels(runs / "askless.frozen" / "results.csv"),
+    "zero": lambda runs: against_all(runs / "askless.zero" / "results.csv"),
+    "zero labels": lambda runs: fewer_labels(runs / "askless.zero" / "results.csv"),
+    "unseen": lambda runs: ranks(runs / "askless.unseen" / "results.csv"),
+    "unseen differences": lambda runs: against_all(runs / "askless.unseen" / "results.csv"),
+    "scratch": lambda runs: against_all(runs / "askless.scratch" / "results.csv"),
+    "ablation": lambda runs: against_all(runs / "askless.ablation" / "results.csv"),
+}
+
+
+def renewed(page: str, runs: Path) -> str:
+    """The page with each table between its marks, `<!-- table: frozen -->` and `<!-- end -->`, made anew."""
+
+    def one(found: re.Match[str]) -> str:
+        return f"{found[1]}\n\n{TABLES[found[2]](runs)}\n\n<!-- end -->"
+
+    return re.sub(r"(<!-- table: ([a-z ]+) -->)\n.*?<!-- end -->", one, page, flags=re.S)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=Path, default=ROOT / "docs" / "evidence")
+    parser.add_argument("--docs", action="store_true", help="renew docs/askless.md")
+    given = parser.parse_args()
+    if given.docs:
+        text = renewed(PAGE.read_text(encoding="utf-8"), given.runs)
+        write_whole(PAGE, lambda file: file.write(text.encode()))
+        return
+    for name, make in TABLES.items():
+        try:
+            print(f"{name}\n\n{make(given.runs)}\n")
+        except FileNotFoundError as error:
+            print(f"{name}: {error}\n", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""Covering a pool by few of its items: greedy maximisation of sum_x w(x) max_s exp(-|x - s|^2 / h^2).
+
+The sum is monotone and submodular: greedy reaches 1 - 1/e of the best at least, and what an item would add only falls as
+others are chosen. So an old gain is a bound from above, and only the items with the largest bounds are looked at again (the
+lazy greedy of Minoux, 1978, in blocks).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+SAMPLE = 4096  # rows that the mean and the main directions are taken from
+PROBES = 512  # items that say how far a label must reach
+AGAIN = 64  # items that are looked at again in one product
+TILE = 2**21  # bytes of similarities at a time: what stays in the processor's cache
+LEAST = 1e-12  # a squared length or reach below this is none
+
+
+class Space:
+    """The rows of `features` (N, d) around their mean, in their `directions` main directions, of unit length.
+
+    They are held where they fit in `room` bytes, and else made anew whenever they are asked for.
+    """
+
+    def __init__(self, features: np.ndarray, directions: int, room: int, rng: np.random.Generator) -> None:
+        self.features = features
+        N, d = features.shape
+        some = np.arange(N) if N <= SAMPLE else np.sort(rng.choice(N, SAMPLE, replace=False))
+        x = torch.from_numpy(np.asarray(features[some], dtype=np.float64))
+        self.middle = x.mean(dim=0)
+        x -= self.middle
+        self.scale = float(x.abs().max()) or 1.0  # float32 could not square large numbers
+        self.main: Tensor | None = None
+        if d > directions:
+            self.main = main_directions((x / self.scale).float(), directions, rng)
+        self.held: Tensor | None = None
+        if 4 * N * min(d, directions) <= room:
+            step = max(1, 2**22 // (8 * d))
+            self.held = torch.cat([self(np.arange(i, min(N, i + step))) for i in range(0, N, step)])
+
+    def __call__(self, positions: np.ndarray) -> Tensor:
+        """(k, w) float32; a row that lies at the mean is zero."""
+        if self.held is not None:
+            return self.held[torch.from_numpy(positions)]
+        x = ((torch.from_numpy(np.asarray(self.features[positions], np.float64)) - self.middle) / self.scale).float()
+        if self.main is not None:
+            x = x @ self.main
+        length = x.square().sum(dim=1, keepdim=True)
+        return torch.where(length > LEAST, x / length.sqrt().clamp(min=LEAST), 0.0)
+
+
+def main_directions(x: Tensor, k: int, rng: np.random.Generator) -> Tensor:
+    """(d, k) orthonormal columns that hold most of the rows (m, d): subspace iteration, near enough for distances."""
+    square = x.T @ x
+    basis = torch.from_numpy(rng.standard_normal((x.shape[1], k), dtype=np.float32))
+    for _ in range(4):
+        basis = torch.linalg.qr(square @ basis).Q
+    return basis
+
+
+def reach_sq(space: Space, targets: np.ndarray, labels: int, rng: np.random.Generator) -> float:
+    """h^2: the median squared distance from an item to the (m / labels)-th nearest of the m targets.
+
+    That is how far a label must reach where `labels` of them are to stand for all.
+    """
+    some = rng.choice(targets, min(PROBES, len(targets)), replace=False)
+    nearest = 1 + max(1, round(len(targets) / labels))  # the nearest is the item itself
+    rows, all_rows = space(some), space(targets)
+    step = max(1, 2**24 // (4 * len(targets)))
+    found = [
+        sq_distances(rows[i : i + step], all_rows).kthvalue(min(nearest, len(targets)), dim=1).values
+        for i in range(0, len(rows), step)
+    ]
+    return max(float(torch.cat(found).median()), 1e-6)
+
+
+def sq_distances(a: Tensor, b: Tensor) -> Tensor:
+    """(k, m) between the rows of a (k, w) and b (m, w)."""
+    out = torch.addmm(b.square().sum(dim=1), a, b.T, alpha=-2)
+    return out.add_(a.square().sum(dim=1, keepdim=True)).clamp_(min=0)
+
+
+class Cover:
+    """How well each target is covered by what was added, from 0 to 1, the heavier ones counting more.
+
+    The likenesses of items that are looked at more than once are kept, as far as they fit in `room` bytes.
+    """
+
+    def __init__(self, space: Space, targets: np.ndarray, weight: np.ndarray, reach_sq: float, room: int) -> None:
+        self.space = space
+        rows = space(targets)
+        # exp(-|a - b|^2 / h^2) = exp([a, |a|^2, 1] . [2 b, -1, -|b|^2] / h^2): one product gives the exponents.
+        sq = rows.square().sum(dim=1, keepdim=True)
+        self.right = (torch.cat([2 * rows, torch.full_like(sq, -1.0), -sq], dim=1) / reach_sq).T.contiguous()
+        self.weight = torch.from_numpy(weight).float()
+        self.weight /= self.weight.double().sum()
+        self.best = torch.zeros(len(targets))
+        self.kept = torch.empty(min(room // (4 * len(targets)), len(space.features)), len(targets))
+        self.place = np.full(len(space.features), -1)  # where in `kept` an item is
+        self.target = np.full(len(space.features), -1)  # which target it is
+        self.target[targets] = np.arange(len(targets))
+        self.used = 0
+
+    @property
+    def share(self) -> float:
+        """How much of all weight is covered, from 0 to 1."""
+        return float(self.best.double() @ self.weight.double())
+
+    def likeness(self, positions: np.ndarray) -> Tensor:
+        """(k, m): exp(-d^2 / h^2) between items and targets."""
+        rows = self.space(positions)
+        left = torch.cat([rows, rows.square().sum(dim=1, keepdim=True), torch.ones(len(rows), 1)], dim=1)
+        return (left @ self.right).clamp_(max=0).exp_()
+
+    def gains(self, positions: np.ndarray) -> np.ndarray:
+        """(k,): the share of all weight that each item would newly cover."""
+        out = np.empty(len(positions))
+        step = max(1, TILE // (4 * len(self.best)))
+        for i in range(0, len(positions), step):
+            out[i : i + step] = self._new(self.likeness(positions[i : i + step]), positions[i : i + step])
+        return out
+
+    def gains_again(self, positions: np.ndarray) -> np.ndarray:
+        """The same, for items that will be looked at again."""
+        unknown = positions[self.place[positions] < 0][: len(self.kept) - self.used]
+        if len(unknown):
+            now = self.used + len(unknown)
+            self.kept[self.used : now], self.place[unknown] = self.likeness(unknown), np.arange(self.used, now)
+            self.used = now
+        out, place = np.empty(len(positions)), self.place[positions]
+        known = place >= 0
+        out[known] = self._new(self.kept[torch.from_numpy(place[known])], positions[known])
+        out[~known] = self.gains(positions[~known])
+        return out
+
+    def _new(self, likeness: Tensor, positions: np.ndarray) -> np.ndarray:
+        new = likeness.sub_(self.best).clamp_(min=0)
+        if len(self.best) == len(self.place):
+            return (new @ self.weight).numpy()
+        # Where targets are drawn, one that is a candidate too must not count for all that it stands for by itself.
+        own = torch.from_numpy(self.target[positions])
+        itself = torch.where(own >= 0, (1 - self.best[own]) * self.weight[own], 0.0)
+        return (new @ self.weight - (1 - len(self.best) / len(self.place)) * itself).clamp_(min=0).numpy()
+
+    def add(self, positions: np.ndarray) -> np.ndarray:
+        """Takes items in; which of the targets (m,) lie nearer to them than to any before."""
+        before = self.best
+        step = max(1, TILE // (4 * len(self.best)))
+        for i in range(0, len(positions), step):
+            self.best = torch.maximum(self.best, self.likeness(positions[i : i + step]).amax(dim=0))
+        return (self.best > before).numpy()
+
+
+class Picks(NamedTuple):
+    items: np.ndarray  # (n,) positions
+    gains: np.ndarray  # (n,) the share of all weight that each newly covered
+    stands_for: np.ndarray  # (n,) the number of targets that lie nearest to it in the end
+
+
+def greedy(cover: Cover, allowed: np.ndarray, n: int, report: Callable[[int, int], None]) -> Picks:
+    """The n of the `allowed` positions that cover most, one after the other; they are added to the cover."""
+    bound = np.empty(len(allowed))
+    step = max(AGAIN, len(allowed) // 50)
+    for i in range(0, len(allowed), step):
+        bound[i : i + step] = cover.gains(allowed[i : i + step])
+        report(i * n // (2 * len(allowed)), n)
+    known = np.zeros(len(allowed), dtype=np.int64)  # how many of the picks the bound knows
+    items, gains = np.empty(n, dtype=np.int64), np.empty(n)
+    nearest = np.full(len(cover.best), n)  # which pick is nearest to each target; n: something from before
+    again = min(AGAIN, len(allowed))
+    for i in range(n):
+        while known[top := int(bound.argmax())] < i:
+            some = np.argpartition(bound, len(allowed) - again)[len(allowed) - again :]
+            some = np.union1d(some[(known[some] < i) & (bound[some] > -np.inf)], top)  # also where many are equal
+            bound[some], known[some] = np.minimum(bound[some], cover.gains_again(allowed[some])), i
+        items[i], gains[i] = allowed[top], bound[top]
+        nearest[cover.add(allowed[top : top + 1])] = i
+        bound[top] = -np.inf
+        report((n + i + 1) // 2, n)
+    return Picks(items, gains, np.bincount(nearest, minlength=n + 1)[:n])

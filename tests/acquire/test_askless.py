@@ -1,0 +1,221 @@
+import itertools
+
+import numpy as np
+import pytest
+from sklearn.metrics.pairwise import rbf_kernel
+
+import askless as al
+from askless.acquire.covering import Cover, Space, greedy, main_directions, reach_sq
+from askless.errors import InputError, OptionError
+from askless.testing import check_strategy
+
+
+def unit_rows(features):
+    rows = features.astype(np.float64) - features.astype(np.float64).mean(axis=0)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def covered(kernel, weight, chosen):
+    """The objective, written out."""
+    return float((weight * kernel[chosen].max(axis=0)).sum() / weight.sum()) if len(chosen) else 0.0
+
+
+def naive(kernel, weight, labelled, n):
+    """Greedy with nothing kept from one pick to the next."""
+    chosen, picks, gains = list(labelled), [], []
+    for _ in range(n):
+        before = covered(kernel, weight, chosen)
+        free = [i for i in range(len(kernel)) if i not in chosen]
+        values = [covered(kernel, weight, [*chosen, i]) - before for i in free]
+        picks.append(free[int(np.argmax(values))])
+        gains.append(max(values))
+        chosen.append(picks[-1])
+    return picks, gains
+
+
+def probabilities(rng, N, C=4):
+    return rng.dirichlet(np.full(C, 0.5), N)
+
+
+def by_hand(features, probs, labelled, n, trust=2.0):
+    """The strategy as its docstring has it, for pools small enough that nothing is drawn."""
+    rows = unit_rows(features)
+    squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    nearest = 1 + max(1, round(len(rows) / (len(labelled) + n)))
+    h_sq = np.partition(squared, nearest - 1, axis=1)[:, nearest - 1]
+    h_sq = np.sort(h_sq)[(len(h_sq) - 1) // 2]  # torch's median is the lower one
+    weight = np.ones(len(rows))
+    if len(labelled) and probs is not None:
+        top = np.sort(probs, axis=1)
+        t = len(labelled) / (len(labelled) + trust * probs.shape[1])
+        weight = np.maximum(1 - (top[:, -1] - top[:, -2]), 0.01) ** t
+    kernel = rbf_kernel(rows, gamma=1 / h_sq)
+    return *naive(kernel, weight, labelled, n), kernel, weight, h_sq
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_labelled", [0, 1, 12])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_picks_are_those_of_a_naive_greedy(seed, n_labelled, dtype):
+    rng = np.random.default_rng(seed)
+    features, probs = rng.normal(size=(90, 5)).astype(dtype), probabilities(rng, 90)
+    labelled = rng.permutation(90)[:n_labelled]
+    picks, gains, kernel, weight, h_sq = by_hand(features, probs, labelled, 8)
+    got = al.select("askless", 8, features=features, probs=probs, labelled=labelled)
+    assert got.indices.tolist() == picks
+    assert got.scores == pytest.approx(gains, abs=1e-5)
+    assert got.info["reach"] == pytest.approx(h_sq**0.5, abs=1e-5)
+    before, after = covered(kernel, weight, labelled.tolist()), covered(kernel, weight, [*labelled, *picks])
+    assert got.info["covered"] == pytest.approx([before, after], abs=1e-5)
+    assert got.scores.sum() == pytest.approx(after - before, abs=1e-4)
+
+
+def test_greedy_is_within_its_bound_of_the_best_batch():
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(14, 3))
+    picks, _, kernel, weight, _ = by_hand(features, None, [], 3)
+    best = max(covered(kernel, weight, list(c)) for c in itertools.combinations(range(14), 3))
+    mine = covered(kernel, weight, al.select("askless", 3, features=features).indices.tolist())
+    assert mine == pytest.approx(covered(kernel, weight, picks), abs=1e-5)
+    assert (1 - 1 / np.e) * best <= mine <= best + 1e-6
+
+
+def clusters(rng, sizes, spread=0.1):
+    centres = 3 * np.eye(len(sizes))
+    return np.vstack([c + spread * rng.normal(size=(k, len(sizes))) for c, k in zip(centres, sizes, strict=True)])
+
+
+def test_without_labels_every_group_gets_a_pick_the_largest_first():
+    rng = np.random.default_rng(0)
+    features = clusters(rng, [200, 150, 100, 50])
+    picks = al.select("askless", 4, features=features)
+    assert np.digitize(picks.indices, [200, 350, 450]).tolist() == [0, 1, 2, 3]
+    assert picks.info["stands_for"] == [200, 150, 100, 50]
+
+
+def test_outliers_are_left_to_others():
+    rng = np.random.default_rng(0)
+    features = np.vstack([clusters(rng, [100, 100, 100]), 30 * rng.normal(size=(3, 3))])
+    assert al.select("askless", 6, features=features).indices.max() < 300
+    assert al.select("coreset", 6, features=features).indices.max() >= 300
+
+
+def test_what_the_model_is_unsure_of_is_covered_first():
+    rng = np.random.default_rng(0)
+    features = clusters(rng, [100, 100, 100])
+    probs = np.tile([0.98, 0.01, 0.01], (300, 1))
+    probs[200:] = [0.36, 0.33, 0.31]  # unsure of the third group, where there is a label as in the others
+    labelled = [0, 100, 200]
+    picks = al.select(al.Askless(trust=0), 5, features=features, probs=probs, labelled=labelled)
+    assert (picks.indices >= 200).all()
+    assert picks.info["unsure"][0] == pytest.approx(0.97)
+    even = al.select(al.Askless(trust=float("inf")), 6, features=features, probs=probs, labelled=labelled)
+    assert set(np.digitize(even.indices, [100, 200])) == {0, 1, 2}
+
+
+def test_the_model_is_trusted_more_the_more_labels_there_are():
+    view = [
+        al.View(N=50, labelled=np.arange(L), unlabelled=np.arange(L, 50), probs=np.full((50, 5), 0.2))
+        for L in (0, 10, 40)
+    ]
+    assert [al.Askless().trusted(v) for v in view] == [0, 0.5, 0.8]
+    assert [al.Askless(trust=0).trusted(v) for v in view] == [0, 1, 1]
+    assert [al.Askless(trust=float("inf")).trusted(v) for v in view] == [0, 0, 0]
+
+
+def test_probabilities_are_used_where_they_are_and_not_asked_for():
+    rng = np.random.default_rng(0)
+    features, probs, labelled = rng.normal(size=(80, 4)), probabilities(rng, 80), np.arange(10)
+    without = al.select("askless", 10, features=features, labelled=labelled)
+    alone = al.select(al.Askless(trust=float("inf")), 10, features=features, probs=probs, labelled=labelled)
+    both = al.select("askless", 10, features=features, probs=probs, labelled=labelled)
+    assert without.indices.tolist() == alone.indices.tolist() != both.indices.tolist()
+    assert without.info["unsure"] == [1.0] * 10
+    with pytest.raises(InputError, match="probs: expected rows >= 0 that sum to 1"):
+        al.select("askless", 10, features=features, probs=2 * probs, labelled=labelled)
+
+
+def test_every_item_can_be_picked_also_where_few_are_targets():
+    rng = np.random.default_rng(0)
+    features = clusters(rng, [300, 300, 300])
+    few = al.Askless(targets=50)
+    picks = al.select(few, 3, features=features)
+    assert sorted(np.digitize(picks.indices, [300, 600])) == [0, 1, 2]
+    assert sum(picks.info["stands_for"]) == pytest.approx(900, abs=2)
+    drawn = {tuple(al.select(few, 3, features=features, seed=s).indices) for s in range(4)}
+    assert len(drawn) > 1
+    assert len(al.select(few, 890, features=features)) == 890  # more labels than targets
+
+
+def test_memory_does_not_change_the_picks():
+    rng = np.random.default_rng(0)
+    features, probs = rng.normal(size=(600, 40)).astype(np.float32), probabilities(rng, 600)
+    given = {"features": features, "probs": probs, "labelled": np.arange(30)}
+    strategy = al.Askless(directions=16)
+    wide = al.select(strategy, 20, **given)
+    assert wide.indices.tolist() == al.select(strategy, 20, max_memory=2**14, **given).indices.tolist()
+
+
+def test_features_far_from_zero_and_of_any_scale_give_the_same_picks():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(100, 6))
+    plain = al.select("askless", 10, features=features).indices.tolist()
+    assert al.select("askless", 10, features=1e3 + features).indices.tolist() == plain
+    assert al.select("askless", 10, features=1e-25 * features).indices.tolist() == plain
+    assert al.select("askless", 10, features=1e100 * features).indices.tolist() == plain
+
+
+def test_the_main_directions_hold_the_rows_that_lie_in_them():
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=(300, 8)) @ rng.normal(size=(8, 40))
+    space = Space(low, 8, 2**20, rng)
+    rows = space(np.arange(300)).double().numpy()
+    assert rows @ rows.T == pytest.approx(unit_rows(low) @ unit_rows(low).T, abs=1e-4)
+    basis = main_directions(space.held, 3, rng)
+    assert (basis.T @ basis).numpy() == pytest.approx(np.eye(3), abs=1e-5)
+
+
+def test_the_reach_holds_one_label_s_share_of_the_pool():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(400, 3))
+    space = Space(features, 256, 2**20, rng)
+    rows = unit_rows(features)
+    squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
+    for labels in (4, 40):
+        within = (squared <= reach_sq(space, np.arange(400), labels, rng)).mean(axis=1)
+        assert np.median(within) == pytest.approx(1 / labels, rel=0.1)
+
+
+def test_kept_likenesses_change_nothing():
+    rng = np.random.default_rng(0)
+    space, all_items = Space(rng.normal(size=(300, 5)), 256, 2**20, rng), np.arange(300)
+    found = []
+    for room in (0, 4 * 300 * 20, 2**20):
+        cover = Cover(space, all_items, np.ones(300), 0.5, room)
+        assert len(cover.kept) == min(300, room // 1200)
+        found.append(greedy(cover, all_items, 40, lambda done, total: None))
+    for other in found[1:]:
+        assert other.items.tolist() == found[0].items.tolist()
+        assert other.gains == pytest.approx(found[0].gains, abs=1e-6)
+
+
+@pytest.mark.parametrize("strategy", [al.Askless(), al.Askless(targets=50)])
+def test_a_large_pool_of_equals_comes_to_an_end(strategy):
+    features = np.repeat([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]], 200, axis=0)
+    picks = al.select(strategy, 150, features=features)
+    assert len(set(picks.indices)) == 150
+    assert len(set(al.select(strategy, 150, features=np.ones((400, 3))).indices)) == 150
+
+
+@pytest.mark.parametrize("strategy", [al.Askless(directions=3, targets=8), al.Askless(trust=0), al.Askless(reach=5)])
+def test_options_keep_the_contract(strategy):
+    check_strategy(strategy)
+
+
+def test_wrong_options_are_named():
+    with pytest.raises(InputError, match="Askless: trust must be a number >= 0"):
+        al.Askless(trust=-1)
+    with pytest.raises(InputError, match="Askless: targets must be a whole number >= 2, got 1"):
+        al.Askless(targets=1)
+    with pytest.raises(OptionError, match="its options are trust, reach, directions, targets"):
+        al.Askless(sigma=1)

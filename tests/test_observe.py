@@ -1,0 +1,48 @@
+import numpy as np
+import pytest
+import torch
+
+import askless as al
+from askless.observe import head_gradients
+
+
+def test_gradients_of_a_head_are_those_of_a_linear_network():
+    torch.manual_seed(0)
+    net, x = torch.nn.Linear(6, 4), torch.randn(50, 6)
+    labelled, labels = np.array([3, 10, 41]), np.array([0, 2, 2])
+    probs = net(x).detach().double().softmax(dim=1).numpy()
+    sq, dot = head_gradients(x.numpy(), probs, labelled, labels)
+    stats = al.kernels.gradient_stats(net, x, against=(x[labelled], torch.from_numpy(labels)))
+    assert sq == pytest.approx(np.asarray(stats.sq), rel=1e-4)
+    assert dot == pytest.approx(np.asarray(stats.dot), rel=1e-4, abs=1e-5)
+
+
+def test_without_labels_the_product_is_zero():
+    x, probs = np.random.default_rng(0).normal(size=(5, 3)), np.full((5, 2), 0.5)
+    none = np.empty(0, dtype=np.int64)
+    assert (head_gradients(x, probs, none, none)[1] == 0).all()
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_a_strategy_gets_what_it_wants_too(layers):
+    pool = al.data.subset(al.data.digits(), 60)
+    learner = al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=5), classes=10, layers=layers)
+    assert learner.strategy == al.Askless()
+    seen = learner.observe()
+    assert set(seen) == {"features", "probs"}
+    assert seen["probs"].shape == (60, 10)
+
+
+def test_label_propagation_shows_dynamical_the_gradients_of_a_head():
+    rng = np.random.default_rng(0)
+    x = np.vstack([rng.normal(size=(40, 3)), rng.normal(size=(40, 3)) + 4]).astype(np.float32)
+    learner = al.ActiveLearner(
+        x, net="linear", learner=al.LabelPropagation(neighbours=5), strategy="dynamical", classes=2
+    )
+    assert len(learner.ask(3)) == 3
+    learner.tell([0, 50], [0, 1])
+    learner.fit()
+    seen = learner.observe()
+    assert set(seen) == {"grad_sq", "grad_dot"}
+    assert (seen["grad_sq"] >= 0).all()
+    assert len(learner.ask(3)) == 3
