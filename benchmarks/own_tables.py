@@ -45,7 +45,7 @@ def read(path: Path, metric: str = "test_accuracy") -> tuple[Curves, dict[str, n
 
 def words(difference: Difference) -> str:
     text = f"{difference.mean:+.1f} ± {difference.half:.1f}"
-    return f"**{text}**" if abs(difference.mean) > difference.half else text
+    return f"**{text}**" if difference.clear else text
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -110,8 +110,8 @@ def ranks(path: Path) -> str:
             row.append(f"{found[m].mean():.1f}")
             gap = paired(found[m], found[YARDSTICK])
             if m != YARDSTICK:
-                wins += gap.mean > gap.half
-                losses += -gap.mean > gap.half
+                wins += gap.clear and gap.mean > 0
+                losses += gap.clear and gap.mean < 0
         rows.append([*row, "" if m == YARDSTICK else f"{wins} : {losses}"])
     return table(["method", "mean rank", *curves, "clear wins : losses against random"], rows)
 

@@ -28,9 +28,28 @@ def test_a_strategy_gets_what_it_wants_too(layers):
     pool = al.data.subset(al.data.digits(), 60)
     learner = al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=5), classes=10, layers=layers)
     assert learner.strategy == al.Askless()
+    assert set(learner.observe()) == {"features"}  # nobody has learnt anything yet
+    learner.tell(range(20), pool.labels[:20])
+    even = al.select(al.Askless(trust=float("inf")), 5, features=learner.observe()["features"], labelled=range(20))
+    assert learner.ask(5).info["unsure"] == even.info["unsure"] == [1.0] * 5
+    learner.fit()
     seen = learner.observe()
     assert set(seen) == {"features", "probs"}
     assert seen["probs"].shape == (60, 10)
+    assert max(learner.ask(5).info["unsure"]) < 1
+
+
+def test_what_is_said_of_each_pick_stays_with_it_beside_random_ones():
+    rng = np.random.default_rng(0)
+    x = np.vstack([rng.normal(size=(60, 3)), rng.normal(size=(60, 3)) + 3]).astype(np.float32)
+    learner = al.ActiveLearner(x, net="linear", learner=al.Supervised(steps=30), classes=2, random_share=0.5)
+    learner.tell([0, 1, 100, 101], [0, 0, 1, 1])
+    learner.fit()
+    picks = learner.ask(20)
+    chosen = picks.indices[: len(picks) - len(picks.info["random"])]
+    top = np.sort(learner.predict_pool()[chosen], axis=1)
+    assert picks.info["unsure"] == pytest.approx(np.maximum(1 - (top[:, 1] - top[:, 0]), 0.01), abs=1e-5)
+    assert len(picks.info["stands_for"]) == len(chosen) == 10
 
 
 def test_label_propagation_shows_dynamical_the_gradients_of_a_head():
@@ -46,3 +65,11 @@ def test_label_propagation_shows_dynamical_the_gradients_of_a_head():
     assert set(seen) == {"grad_sq", "grad_dot"}
     assert (seen["grad_sq"] >= 0).all()
     assert len(learner.ask(3)) == 3
+
+
+def test_label_propagation_refuses_what_needs_gradients_as_features():
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    exact = al.DynamicAL(redundancy="exact")
+    learner = al.ActiveLearner(x, net="linear", learner=al.LabelPropagation(), strategy=exact, classes=2)
+    with pytest.raises(al.InputError, match="label propagation has not"):
+        learner.ask(3)

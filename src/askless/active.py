@@ -152,12 +152,18 @@ class ActiveLearner:
             return select(self.strategy, n, **common)
         more = min(n + len(taken), size - len(labelled))
         picks = select(self.strategy, more, **common)
-        keep = ~np.isin(picks.indices, taken)
-        scores = None if picks.scores is None else picks.scores[keep][:n]
-        return Selection(picks.indices[keep][:n], scores, picks.info)
+        keep = np.flatnonzero(~np.isin(picks.indices, taken))[:n]
+        scores = None if picks.scores is None else picks.scores[keep]
+        of_each = {k: [v[i] for i in keep] for k, v in picks.info.items() if isinstance(v, list) and len(v) == more}
+        return Selection(picks.indices[keep], scores, picks.info | of_each)
 
     def observe(self) -> dict[str, Any]:
-        """The arrays that the strategy needs, seen by the trained network (or the untrained one before the first fit)."""
+        """The arrays that the strategy needs, and those it wants, seen by the trained network; before the first fit those it
+        needs, seen by the untrained one."""
+        seen = self._seen()
+        return seen if self.is_fitted else {name: a for name, a in seen.items() if name in self.strategy.needs}
+
+    def _seen(self) -> dict[str, Any]:
         if isinstance(self.learner, LabelPropagation):
             return self._propagated_arrays()
         return observe(
@@ -425,7 +431,7 @@ class ActiveLearner:
             "logits": np.log(np.maximum(probs, 1e-12)),
             "labels": self.known_labels,
         }
-        if {"grad_sq", "grad_dot"} & set(looks_at(self.strategy)):
+        if {"grad_sq", "grad_dot"} & set(looks_at(self.strategy)) and "features" not in self.strategy.needs:
             sq, dot = head_gradients(features, probs, self.labelled, self.known_labels)
             arrays |= {"grad_sq": sq, "grad_dot": dot}
         missing = [name for name in self.strategy.needs if name not in arrays]

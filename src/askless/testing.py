@@ -42,7 +42,8 @@ def check_strategy(strategy: Strategy) -> None:
     """Raises AssertionError with the broken promise, if the strategy breaks one.
 
     Right count, distinct, never labelled, positions in the pool; same seed same picks; numpy and torch alike; float32 and
-    float64; inputs unchanged; duplicated and constant pools; a single item; no labelled item; n = 0 and n = all. A
+    float64; inputs unchanged; duplicated and constant pools; a single item; no labelled item; n = 0 and n = all; without the
+    arrays that it only wants. A
     strategy with `equivariant = True` also promises the same picks from a shuffled pool.
 
     >>> from askless import NPC
@@ -54,7 +55,11 @@ def check_strategy(strategy: Strategy) -> None:
                 arrays = example_arrays(40, n_labelled, kind=kind)
                 picks = choose(strategy, n, arrays)
                 check_selection(picks, n, 40, arrays["labelled"], f"{kind} pool of 40, {n_labelled} labelled, n = {n}")
+    for kind in KINDS[1:]:
+        arrays = example_arrays(200, 5, kind=kind)
+        check_selection(choose(strategy, 90, arrays), 90, 200, arrays["labelled"], f"{kind} pool of 200")
     check_selection(choose(strategy, 1, example_arrays(1, 0)), 1, 1, np.array([]), "a pool of one item")
+    check_without_wants(strategy)
     check_same_seed(strategy)
     check_number_types(strategy)
     check_inputs_untouched(strategy)
@@ -88,6 +93,17 @@ def check_selection(picks: Selection, n: int, N: int, labelled: np.ndarray, wher
         json.dumps(picks.info)
     except TypeError as error:
         raise AssertionError(f"{where}: info must be plain data, {error}") from None
+
+
+def check_without_wants(strategy: Strategy) -> None:
+    """What a strategy only wants it can do without."""
+    arrays = example_arrays(60, 5)
+    given: dict[str, Any] = {name: arrays[name] for name in (*strategy.needs, "labelled", "labels")}
+    try:
+        picks = select(strategy, 8, pool=60, **given)
+    except (AsklessError, AssertionError) as error:
+        raise AssertionError(f"without {', '.join(getattr(strategy, 'wants', ()))}: {error}") from error
+    check_selection(picks, 8, 60, arrays["labelled"], "only the arrays in `needs`")
 
 
 def check_same_seed(strategy: Strategy) -> None:

@@ -56,6 +56,10 @@ class Broken:
     needs = ("features",)
 
     @property
+    def wants(self):
+        return ("probs",) if self.fault == "wants" else ()
+
+    @property
     def equivariant(self):
         return self.fault == "position"
 
@@ -79,6 +83,8 @@ class Broken:
                 return Selection(free[:n] + 0.0)
             case "info":
                 return Selection(free[:n], None, {"array": np.zeros(2)})
+            case "wants":
+                return Selection(free[np.argsort(view["probs"][free, 0], kind="stable")][:n])
             case "position":
                 return Selection(free[:n])
             case "one label needed":
@@ -88,7 +94,10 @@ class Broken:
 
 @pytest.mark.parametrize(
     "fault",
-    ["repeats", "labelled", "local positions", "too few", "global randomness", "writes", "info", "position", "floats"],
+    [
+        *("repeats", "labelled", "local positions", "too few", "global randomness", "writes", "info", "position"),
+        *("floats", "wants"),
+    ],
 )
 def test_the_contract_finds(fault):
     with pytest.raises(AssertionError):

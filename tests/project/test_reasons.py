@@ -7,8 +7,8 @@ from askless.project.reasons import between, eigenvalue_gains, regions
 
 KNOWN = (
     r"drawn at random",
-    r"stands for \d+ images like it(; the model hesitates between \w+ and \w+)?",
-    r"unlike all others(; the model hesitates between \w+ and \w+)?",
+    r"stands for ([2-9]|\d\d+) images like it(; the model hesitates between \w+ and \w+)?",
+    r"(near other labels|covers a new region: .*); the model hesitates between \w+ and \w+",
     r"random check image",
     r"near other labels",
     r"covers a new region: typical of a group of images without a label",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import numpy as np
 
 from askless.acquire.coreset import Coreset
-from askless.acquire.strategy import Selection, Strategy, View
+from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.uncertainty import Confidence
 from askless.errors import InputError
 from askless.options import check_choice, check_count, options
@@ -59,6 +59,11 @@ class ALBL:
         of_arms = [name for arm in self.arms for name in arm.needs]
         rewarded = ["probs", "labels"] if self.state is not None else ["probs"]
         return tuple(dict.fromkeys(of_arms + rewarded))
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        of_arms = [name for arm in self.arms for name in looks_at(arm)]
+        return tuple(name for name in dict.fromkeys(of_arms) if name not in self.needs)
 
     @property
     def p_min(self) -> float:

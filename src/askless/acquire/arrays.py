@@ -24,9 +24,10 @@ SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | None, wants: tuple[str, ...] = ()) -> View:
     """The arrays as a `View`, or an `InputError`; those in `wants` need not be there."""
     known = ", ".join(arrays)
-    for name in needs:
+    for name in (*needs, *wants):
         if name not in arrays:
             raise InputError(f"the strategy needs an array {name!r}, which nobody can give; the arrays are {known}")
+    for name in needs:
         if arrays[name] is None and name not in ("labelled", "labels"):
             raise InputError(
                 f"the strategy needs {name} {SHAPES[name]}, which was not given; it needs {', '.join(needs)}"

@@ -12,11 +12,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-SAMPLE = 4096  # rows that the mean and the main directions are taken from
+SAMPLE = 2**22  # numbers in the rows, 64 to 4,096 of them, that the mean and the main directions are taken from
 PROBES = 512  # items that say how far a label must reach
 AGAIN = 64  # items that are looked at again in one product
-TILE = 2**21  # bytes of similarities at a time: what stays in the processor's cache
-LEAST = 1e-12  # a squared length or reach below this is none
+TILE = 2**21  # bytes of likenesses at a time: what stays in the processor's cache
+SAME = 1e-6  # squared distance of unit rows below which they count as equal: float32 knows no better
+LEAST = 1e-4  # least h^2, so that SAME is small beside it
 
 
 class Space:
@@ -28,53 +29,62 @@ class Space:
     def __init__(self, features: np.ndarray, directions: int, room: int, rng: np.random.Generator) -> None:
         self.features = features
         N, d = features.shape
-        some = np.arange(N) if N <= SAMPLE else np.sort(rng.choice(N, SAMPLE, replace=False))
-        x = torch.from_numpy(np.asarray(features[some], dtype=np.float64))
-        self.middle = x.mean(dim=0)
-        x -= self.middle
-        self.scale = float(x.abs().max()) or 1.0  # float32 could not square large numbers
+        m = min(N, max(64, min(4096, SAMPLE // d)))
+        some = np.arange(N) if m == N else np.sort(rng.choice(N, m, replace=False))
+        rows = np.asarray(features[some], dtype=np.float64)
+        self.middle = rows.mean(axis=0)
+        # Rows this near to the mean have no direction: what they have is rounding.
+        spread = float(np.median(np.abs(rows - self.middle).max(axis=1)))
+        self.least = max(1e-6 * spread, 1e-14 * float(np.abs(self.middle).max()))
         self.main: Tensor | None = None
         if d > directions:
-            self.main = main_directions((x / self.scale).float(), directions, rng)
+            self.main = main_directions(self._unit(rows), min(directions, m), rng)
+        self.width = d if self.main is None else self.main.shape[1]
         self.held: Tensor | None = None
-        if 4 * N * min(d, directions) <= room:
+        if 4 * N * self.width <= room:
             step = max(1, 2**22 // (8 * d))
             self.held = torch.cat([self(np.arange(i, min(N, i + step))) for i in range(0, N, step)])
 
     def __call__(self, positions: np.ndarray) -> Tensor:
-        """(k, w) float32; a row that lies at the mean is zero."""
+        """(k, w) float32; a row at the mean is zero."""
         if self.held is not None:
             return self.held[torch.from_numpy(positions)]
-        x = ((torch.from_numpy(np.asarray(self.features[positions], np.float64)) - self.middle) / self.scale).float()
-        if self.main is not None:
-            x = x @ self.main
-        length = x.square().sum(dim=1, keepdim=True)
-        return torch.where(length > LEAST, x / length.sqrt().clamp(min=LEAST), 0.0)
+        rows = self._unit(np.asarray(self.features[positions], dtype=np.float64))
+        if self.main is None:
+            return rows
+        rows = rows @ self.main
+        sq = rows.square().sum(dim=1, keepdim=True)
+        return torch.where(sq > SAME, rows / sq.sqrt().clamp(min=SAME), 0.0)
+
+    def _unit(self, rows: np.ndarray) -> Tensor:
+        rows = rows - self.middle
+        largest = np.abs(rows).max(axis=1, keepdims=True)  # float32 could not square every number that float64 has
+        rows = np.where(largest > self.least, rows / np.where(largest > 0, largest, 1.0), 0.0)
+        return torch.nn.functional.normalize(torch.from_numpy(rows), dim=1).float()
 
 
 def main_directions(x: Tensor, k: int, rng: np.random.Generator) -> Tensor:
     """(d, k) orthonormal columns that hold most of the rows (m, d): subspace iteration, near enough for distances."""
-    square = x.T @ x
     basis = torch.from_numpy(rng.standard_normal((x.shape[1], k), dtype=np.float32))
-    for _ in range(4):
-        basis = torch.linalg.qr(square @ basis).Q
+    for _ in range(3):
+        basis = torch.linalg.qr(x.T @ (x @ basis)).Q
     return basis
 
 
 def reach_sq(space: Space, targets: np.ndarray, labels: int, rng: np.random.Generator) -> float:
-    """h^2: the median squared distance from an item to the (m / labels)-th nearest of the m targets.
+    """h^2: the mean squared distance from an item to the (m / labels)-th nearest of the m targets.
 
-    That is how far a label must reach where `labels` of them are to stand for all.
+    That is how far a label must reach where `labels` of them are to stand for all. The mean, not the median: where more than
+    half of a pool are copies, these need no reach, but the others do.
     """
     some = rng.choice(targets, min(PROBES, len(targets)), replace=False)
-    nearest = 1 + max(1, round(len(targets) / labels))  # the nearest is the item itself
+    nearest = min(len(targets), 1 + max(1, round(len(targets) / labels)))  # the nearest is the item itself
     rows, all_rows = space(some), space(targets)
-    step = max(1, 2**24 // (4 * len(targets)))
+    step = max(1, TILE // (4 * len(targets)))
     found = [
-        sq_distances(rows[i : i + step], all_rows).kthvalue(min(nearest, len(targets)), dim=1).values
-        for i in range(0, len(rows), step)
+        sq_distances(rows[i : i + step], all_rows).kthvalue(nearest, dim=1).values for i in range(0, len(rows), step)
     ]
-    return max(float(torch.cat(found).median()), 1e-6)
+    return float(torch.cat(found).double().mean())
 
 
 def sq_distances(a: Tensor, b: Tensor) -> Tensor:
@@ -90,18 +100,20 @@ class Cover:
     """
 
     def __init__(self, space: Space, targets: np.ndarray, weight: np.ndarray, reach_sq: float, room: int) -> None:
-        self.space = space
+        self.space, self.slack = space, SAME / reach_sq
         rows = space(targets)
         # exp(-|a - b|^2 / h^2) = exp([a, |a|^2, 1] . [2 b, -1, -|b|^2] / h^2): one product gives the exponents.
-        sq = rows.square().sum(dim=1, keepdim=True)
-        self.right = (torch.cat([2 * rows, torch.full_like(sq, -1.0), -sq], dim=1) / reach_sq).T.contiguous()
-        self.weight = torch.from_numpy(weight).float()
-        self.weight /= self.weight.double().sum()
+        self.right = torch.empty(rows.shape[1] + 2, len(rows))
+        torch.mul(rows.T, 2 / reach_sq, out=self.right[:-2])
+        self.right[-2] = -1 / reach_sq
+        torch.mul(rows.square().sum(dim=1), -1 / reach_sq, out=self.right[-1])
+        self.weight = torch.from_numpy(weight / weight.sum()).float()
         self.best = torch.zeros(len(targets))
-        self.kept = torch.empty(min(room // (4 * len(targets)), len(space.features)), len(targets))
-        self.place = np.full(len(space.features), -1)  # where in `kept` an item is
-        self.target = np.full(len(space.features), -1)  # which target it is
+        N = len(space.features)
+        self.target = np.full(N, -1)  # which target an item is
         self.target[targets] = np.arange(len(targets))
+        self.kept = torch.empty(min(room // (4 * len(targets)), N), len(targets))
+        self.place = np.full(N, -1)  # where in `kept` an item is
         self.used = 0
 
     @property
@@ -113,7 +125,7 @@ class Cover:
         """(k, m): exp(-d^2 / h^2) between items and targets."""
         rows = self.space(positions)
         left = torch.cat([rows, rows.square().sum(dim=1, keepdim=True), torch.ones(len(rows), 1)], dim=1)
-        return (left @ self.right).clamp_(max=0).exp_()
+        return (left @ self.right).add_(self.slack).clamp_(max=0).exp_()
 
     def gains(self, positions: np.ndarray) -> np.ndarray:
         """(k,): the share of all weight that each item would newly cover."""
@@ -136,15 +148,6 @@ class Cover:
         out[~known] = self.gains(positions[~known])
         return out
 
-    def _new(self, likeness: Tensor, positions: np.ndarray) -> np.ndarray:
-        new = likeness.sub_(self.best).clamp_(min=0)
-        if len(self.best) == len(self.place):
-            return (new @ self.weight).numpy()
-        # Where targets are drawn, one that is a candidate too must not count for all that it stands for by itself.
-        own = torch.from_numpy(self.target[positions])
-        itself = torch.where(own >= 0, (1 - self.best[own]) * self.weight[own], 0.0)
-        return (new @ self.weight - (1 - len(self.best) / len(self.place)) * itself).clamp_(min=0).numpy()
-
     def add(self, positions: np.ndarray) -> np.ndarray:
         """Takes items in; which of the targets (m,) lie nearer to them than to any before."""
         before = self.best
@@ -153,6 +156,15 @@ class Cover:
             self.best = torch.maximum(self.best, self.likeness(positions[i : i + step]).amax(dim=0))
         return (self.best > before).numpy()
 
+    def _new(self, likeness: Tensor, positions: np.ndarray) -> np.ndarray:
+        new = likeness.sub_(self.best).clamp_(min=0) @ self.weight
+        if len(self.best) < len(self.target):
+            # Where targets are drawn, one that is a candidate too must not count for all that it stands for by itself.
+            own = torch.from_numpy(self.target[positions])
+            itself = torch.where(own >= 0, (1 - self.best[own]) * self.weight[own], 0.0)
+            new = (new - (1 - len(self.best) / len(self.target)) * itself).clamp_(min=0)
+        return new.numpy()
+
 
 class Picks(NamedTuple):
     items: np.ndarray  # (n,) positions
@@ -160,8 +172,10 @@ class Picks(NamedTuple):
     stands_for: np.ndarray  # (n,) the number of targets that lie nearest to it in the end
 
 
-def greedy(cover: Cover, allowed: np.ndarray, n: int, report: Callable[[int, int], None]) -> Picks:
-    """The n of the `allowed` positions that cover most, one after the other; they are added to the cover."""
+def greedy(
+    cover: Cover, allowed: np.ndarray, n: int, rng: np.random.Generator, report: Callable[[int, int], None]
+) -> Picks:
+    """The n of the `allowed` positions that cover most, one after the other, equals at random; the cover has them then."""
     bound = np.empty(len(allowed))
     step = max(AGAIN, len(allowed) // 50)
     for i in range(0, len(allowed), step):
@@ -172,12 +186,19 @@ def greedy(cover: Cover, allowed: np.ndarray, n: int, report: Callable[[int, int
     nearest = np.full(len(cover.best), n)  # which pick is nearest to each target; n: something from before
     again = min(AGAIN, len(allowed))
     for i in range(n):
-        while known[top := int(bound.argmax())] < i:
+        while known[top := one_of_the_largest(bound, rng)] < i:
             some = np.argpartition(bound, len(allowed) - again)[len(allowed) - again :]
-            some = np.union1d(some[(known[some] < i) & (bound[some] > -np.inf)], top)  # also where many are equal
+            some = np.union1d(some[(known[some] < i) & (bound[some] > -np.inf)], top)
             bound[some], known[some] = np.minimum(bound[some], cover.gains_again(allowed[some])), i
+            if bound[top] == bound.max():
+                break
         items[i], gains[i] = allowed[top], bound[top]
         nearest[cover.add(allowed[top : top + 1])] = i
         bound[top] = -np.inf
         report((n + i + 1) // 2, n)
     return Picks(items, gains, np.bincount(nearest, minlength=n + 1)[:n])
+
+
+def one_of_the_largest(values: np.ndarray, rng: np.random.Generator) -> int:
+    largest = np.flatnonzero(values == values.max())
+    return int(largest[0] if len(largest) == 1 else rng.choice(largest))

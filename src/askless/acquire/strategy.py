@@ -76,7 +76,8 @@ class Strategy(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the arrays it cannot do without (`labelled` is always there, perhaps empty)."""
+        """Names of the arrays it cannot do without (`labelled` is always there, perhaps empty). A strategy may also have
+        `wants`, names of those that it uses where they are given: see `looks_at`."""
         ...
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...

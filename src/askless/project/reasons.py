@@ -41,8 +41,9 @@ def reasons(
         return [one or doubt or other for one, doubt, other in zip(spectral, unsure, fallback, strict=True)]
     if name in COVERING:
         return fallback
-    if name == "askless" and len(picks.info["stands_for"]) == len(picks):
-        stand = [f"stands for {k} images like it" if k > 1 else "unlike all others" for k in picks.info["stands_for"]]
+    if name == "askless" and len(picks.info.get("stands_for", ())) == len(picks):
+        others = zip(picks.info["stands_for"], fallback, strict=True)
+        stand = [f"stands for {k} images like it" if k > 1 else other for k, other in others]
         return [f"{one}; {doubt}" if doubt else one for one, doubt in zip(stand, unsure, strict=True)]
     return [doubt or other for doubt, other in zip(unsure, fallback, strict=True)]
 

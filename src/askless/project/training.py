@@ -64,7 +64,7 @@ def make_learner(
 ) -> ActiveLearner:
     """A learner with these labels (item -> place in `classes`); a strategy that remembers goes on from the round before."""
     strategy: Any = settings.strategy
-    if len(set(labels.values())) < 2 and strategy != "random":
+    if len(set(labels.values())) < 2 and strategy not in ("random", "coreset", "typiclust"):
         strategy = "askless"  # nothing to be learnt yet: cover the collection
     places = base.positions()
     known = {places[item]: label for item, label in sorted(labels.items()) if item in places}

@@ -22,9 +22,10 @@ DEVELOPED = (
     "Developed on 8,000 of the 10,000 training images of another draw from CIFAR-10, with the 2,000 others as test, and on "
     "the digits; every option is the same in all tables."
 )
+WHOLE = "At full scale the pool is all of the training images and the test all of the test images."
 POINTS = (
     DEVELOPED,
-    "Strategies have their default options; NPC 1,000 draws, the example of its paper.",
+    "Strategies have their default options; NPC 1,000 draws, the example of its paper (at full scale 50,000).",
     "Label propagation has no network: dynamicAL gets the gradients that a linear head with its probabilities would have.",
     "FixMatch on frozen features has no augmentation: weak and strong views are the features themselves.",
 )
@@ -114,13 +115,10 @@ def on_cifar10(scale: str, *, zero: bool) -> tuple[Row, ...]:
     )
 
 
-def protocol(scale: str, own: str) -> str:
-    return at(
-        scale,
-        full=own + " At full scale the pool is all of the training images and the test all of the test images.",
-        small=own,
-        smoke="300 digits, their pixels as features, a few steps: it shows that everything runs, nothing else.",
-    )
+def protocol(scale: str, own: str, full: str = "") -> str:
+    """`own` at small scale and, with `full` added, at full scale."""
+    smoke = "300 digits, their pixels as features, a few steps: it shows that everything runs, nothing else."
+    return at(scale, full=f"{own} {full}".strip(), small=own, smoke=smoke)
 
 
 def frozen(scale: str) -> Benchmark:
@@ -136,6 +134,7 @@ def frozen(scale: str) -> Benchmark:
             "10 labels, one per class, then 20 per round; a linear head, trained afresh in every round by supervised "
             "training (200 steps of 32) or FixMatch (300 steps of 32 + 128), or label propagation. Every seed has its own "
             "start, shared by all methods.",
+            WHOLE,
         ),
         open_points=POINTS,
         figures=({"kind": "curves"}, {"kind": "pool_curves"}, {"kind": "win_loss"}),
@@ -152,6 +151,7 @@ def zero(scale: str) -> Benchmark:
         protocol=protocol(
             scale,
             "As askless.frozen, but without any label at the start: the first 20 are asked for by the untrained head.",
+            WHOLE,
         ),
         open_points=POINTS,
         figures=({"kind": "curves"}, {"kind": "pool_curves"}, {"kind": "win_loss"}),
@@ -233,6 +233,7 @@ def scratch(scale: str) -> Benchmark:
             scale,
             "The 1,397 digits, and 5,000 images of Fashion-MNIST with 2,000 test images. 10 labels, one per class, then 20 "
             "per round; a small CNN trained from scratch in every round by FixMatch (250 steps of 16 + 64).",
+            "At full scale it is trained for 500 steps.",
         ),
         open_points=POINTS[:2],
         figures=({"kind": "curves"}, {"kind": "pool_curves"}),
