@@ -216,6 +216,7 @@ def test_other_contents_of_a_package_are_refused(home, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "content",
     [b"not gzip", gzip.compress(b"not json"), gzip.compress(b'{"id": "a"}'), gzip.compress(b"[]" * 900)[:-9]],
+    ids=["not gzip", "not json", "not a text", "cut off"],
 )
 def test_a_damaged_file_is_refused(tmp_path, content):
     (tmp_path / "texts.jsonl.gz").write_bytes(content)
