@@ -2,7 +2,7 @@
 
     python benchmarks/own_tables.py                       # prints them
     python benchmarks/own_tables.py --docs                # renews them in docs/askless.md
-    python benchmarks/own_tables.py --runs runs           # from runs/askless.frozen and so on, as `askless bench run` wrote them
+    python benchmarks/own_tables.py --runs runs           # from runs/askless.frozen and so on
 
 Areas are those under the curves of test accuracy (AUBC) in %, differences in points with their 95 % t interval over seeds.
 """

@@ -57,7 +57,7 @@ def test_settings_come_back_as_they_were_written(tmp_path):
         ("check", -0.1, "check"),
         ("check", float("nan"), "check"),
         ("target", 1.0, "target"),
-        ("strategy", "magic", "unknown strategy 'magic'; the known ones are random, "),
+        ("strategy", "magic", "unknown strategy 'magic'; the known ones are askless, random, "),
         ("learner", "magic", "unknown learner"),
         ("suggestions", "always", "unknown suggestions"),
     ],
