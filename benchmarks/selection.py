@@ -1,10 +1,12 @@
-"""BADGE, coreset and TypiClust: against scikit-activeml at sizes that it can do, and alone at full size.
+"""BADGE, coreset, TypiClust and askless: against scikit-activeml at sizes that it can do, and alone at full size.
 
     python benchmarks/selection.py
     python benchmarks/selection.py --quick
 
 Peer: scikit-activeml's Badge, CoreSet and TypiClust (20 neighbours as ours) on the same features, labelled items and
 probabilities, its classifier ready-made; only `query` is timed. Coreset must choose the same items, BADGE the same first.
+askless without its weights is MaxHerding with a reach: it is held against scikit-activeml's, given that reach and features
+around their mean, and must choose the same items.
 At full size, N = 50,000, d = 512, C = 100, 1,000 labelled, 1,000 picks:
 - reference: the short obvious loops below, timed on a few picks and scaled up;
 - floor, BADGE and coreset: 1,000 products of the float32 features with a vector, which looking at every row for every pick
@@ -25,11 +27,12 @@ from suite import Line, Other, arguments, compare, finish, peer
 
 import askless as al
 
-LIMITS = {"badge": 1 / 20, "coreset": 1.0, "typiclust": 1.0}  # of ours / theirs
+LIMITS = {"badge": 1 / 20, "coreset": 1.0, "typiclust": 1.0, "askless": 1.0}  # of ours / theirs
 PEER_SIZES = {  # N, d, C, labelled, picks: tens of seconds for theirs
     "badge": (5_000, 256, 10, 50, 200),
     "coreset": (20_000, 256, 10, 50, 500),
     "typiclust": (10_000, 256, 10, 50, 200),
+    "askless": (5_000, 256, 10, 50, 200),
 }
 QUICK = (1_000, 16, 5, 10, 20)
 FULL = (50_000, 512, 100, 1_000, 1_000)
@@ -46,18 +49,24 @@ def against_peer(names: tuple[str, ...], size: tuple[int, ...], limits: bool) ->
     with tempfile.TemporaryDirectory() as temporary:
         make_arrays(Path(temporary), N, d, C, n_labelled)
         arrays = load(Path(temporary))
+        if "askless" in names:
+            arrays["features"] = around_mean(arrays["features"])
+            np.save(Path(temporary) / "features.npy", arrays["features"])
+            reach = al.select(coverage(N), picks, **arrays).info["reach"]
+            np.save(Path(temporary) / "gamma.npy", np.array(reach**-2))
         theirs = peer("selection_skactiveml.py", temporary, str(picks), "3" if limits else "1", *names)
     lines = []
     for name in names:
-        found = al.select(name, picks, **arrays).indices
-        ours = compare({"ours": lambda name=name: al.select(name, picks, **arrays)}, repeats=3)["ours"]
+        strategy = coverage(N) if name == "askless" else name
+        found = al.select(strategy, picks, **arrays).indices
+        ours = compare({"ours": lambda s=strategy: al.select(s, picks, **arrays)}, repeats=3)["ours"]
         what = f"{name}, N = {N:,}, d = {d}, C = {C}, {n_labelled} labelled, {picks} picks"
         if theirs is None:
             lines.append(Line(what, ours, note="no peers installed"))
             continue
         note, chosen = "", theirs[name]["picks"]
-        if name == "coreset":
-            assert found.tolist() == chosen, "coreset: scikit-activeml chose other items"
+        if name in ("coreset", "askless"):
+            assert found.tolist() == chosen, f"{name}: scikit-activeml chose other items"
             note = "the same picks"
         if name == "badge":
             assert found[0] == chosen[0], "badge: scikit-activeml chose another first item"
@@ -65,6 +74,15 @@ def against_peer(names: tuple[str, ...], size: tuple[int, ...], limits: bool) ->
         other = Other("scikit-activeml", theirs[name]["seconds"], LIMITS[name] if limits else None)
         lines.append(Line(what, ours, peer=other, note=note))
     return lines
+
+
+def coverage(N: int) -> al.Askless:
+    """Without weights, on all items."""
+    return al.Askless(trust=float("inf"), targets=N)
+
+
+def around_mean(features: np.ndarray) -> np.ndarray:
+    return (features - features.mean(axis=0, dtype=np.float64)).astype(np.float32)
 
 
 def plain_badge(features: np.ndarray, probs: np.ndarray, picks: int) -> None:

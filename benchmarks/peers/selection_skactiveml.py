@@ -1,4 +1,4 @@
-"""scikit-activeml's Badge, CoreSet and TypiClust on arrays from a folder, in the peers' environment.
+"""scikit-activeml's Badge, CoreSet, TypiClust and MaxHerding on arrays from a folder, in the peers' environment.
 
     python selection_skactiveml.py FOLDER PICKS REPEATS STRATEGY...
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from skactiveml.base import SkactivemlClassifier
-from skactiveml.pool import Badge, CoreSet, TypiClust
+from skactiveml.pool import Badge, CoreSet, MaxHerding, TypiClust
 
 
 class Given(SkactivemlClassifier):
@@ -43,6 +43,9 @@ def queried(folder: Path, strategy: str, picks: int, repeats: int) -> dict:
             query, more = Badge(random_state=repeat), {"clf": classifier, "fit_clf": False}
         elif strategy == "coreset":
             query, more = CoreSet(random_state=repeat), {}
+        elif strategy == "askless":
+            gamma = float(np.load(folder / "gamma.npy"))
+            query, more = MaxHerding(random_state=repeat, metric="rbf", metric_dict={"gamma": gamma}), {}
         else:
             query, more = TypiClust(random_state=repeat, k=20), {}
         start = time.perf_counter()
