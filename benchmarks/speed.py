@@ -26,7 +26,7 @@ from askless.files import write_whole
 SUITE = {  # script -> torch threads and title, in the order of the table
     "npc_search": (1, "NPC's search"),
     "gradients": (1, "Gradient numbers"),
-    "selection": (1, "BADGE, coreset, TypiClust"),
+    "selection": (1, "BADGE, coreset, TypiClust, askless"),
     "million": (1, "A million rows"),
     "fixmatch": (1, "FixMatch's step"),
     "frozen_round": (2, "A round on frozen features"),
