@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-kill chromium check format peers speed benchmark clean
+.PHONY: help install demo test test-slow test-browser test-ray test-kill chromium check format peers speed benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -59,6 +59,14 @@ chromium:
 
 test-browser: .stamps/dev chromium ## the page in headless Chromium; screenshots in build/screenshots
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m browser tests/label
+
+# Ray alone is 0.7 GB: it has its own stamp, and everything else works without it.
+.stamps/ray: .stamps/dev
+	$(PIP) -e '.[dev,ray]'
+	@touch $@
+
+test-ray: .stamps/ray ## what runs on Ray: embedding in actors, benchmark cells as tasks, killed workers
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -m ray
 
 test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
 	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
