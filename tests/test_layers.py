@@ -8,7 +8,7 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"errors", "files", "digest", "progress", "worth", "machine"},
-    {"rng", "options", "reading", "locks"},
+    {"rng", "options", "reading", "locks", "shards"},
     {"linalg"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing"},

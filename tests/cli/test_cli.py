@@ -231,3 +231,30 @@ def test_data_list_and_fetch(capsys, tmp_path, monkeypatch):
     code, _, err = run(capsys, "data", "fetch", "nonsense")
     assert code in (2, 3)
     assert "nonsense" in err
+
+
+# --- shards -----------------------------------------------------------------------------------------------------------
+
+
+def test_select_reads_a_folder_of_shards_and_says_so(capsys, arrays, tmp_path):
+    from askless.shards import write_shard
+
+    for k in range(4):
+        some = slice(20 * k, 20 * k + 20)
+        ids = [f"photo {i}, left" for i in range(some.start, some.stop)]
+        part = {"features": arrays["features"][some], "probs": arrays["probs"][some]}
+        write_shard(tmp_path / "shards" / f"{k}.arrow", {"id": ids, **part})
+    files = ["--arrays", tmp_path / "all.npz"]
+    shards = ["--features", tmp_path / "shards", "--labelled", tmp_path / "labelled.csv"]
+    for strategy in ("askless", "badge", "margin", "random"):
+        _, expected, _ = run(capsys, "select", "--strategy", strategy, "-n", 5, *files, "--pool", 80)
+        code, out, err = run(capsys, "select", "--strategy", strategy, "-n", 5, *shards)
+        assert code == 0, err
+        assert read_picks(out) == read_picks(expected)
+        assert all(row["id"] == f"photo {row['index']}, left" for row in csv.DictReader(out.splitlines()))
+        assert "read from 4 shards with 80 rows; the picks are those that it would make in memory" in err
+    _, _, err = run(capsys, "select", "--strategy", "margin", "-n", 5, "--parts", 4, *shards)
+    assert "in two levels" in err
+    code, _, err = run(capsys, "select", "-n", 5, "--max-memory", "100MB", *shards)
+    assert code != 0
+    assert "max_memory: expected at least 0.8 GB for 80 items, got 0.1 GB" in err

@@ -12,6 +12,7 @@ from askless.acquire.random import Random
 from askless.acquire.selecting import select
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.table import STRATEGIES, Info, make
+from askless.acquire.two_level import TwoLevel
 from askless.acquire.typiclust import TypiClust
 from askless.acquire.uncertainty import Confidence, Entropy, Margin
 
@@ -39,5 +40,6 @@ __all__ = [
     "Entropy",
     "Margin",
     "Random",
+    "TwoLevel",
     "TypiClust",
 ]

@@ -7,6 +7,7 @@ import torch
 
 from askless.acquire.strategy import View
 from askless.errors import InputError
+from askless.shards import ShardedArray
 
 SHAPES = {
     "features": "(N, d)",
@@ -73,8 +74,11 @@ def is_narrow(given: Any) -> bool:
 
 
 def as_array(name: str, given: Any, needed: bool) -> np.ndarray:
-    """A numpy array of numbers with the number of axes that `name` has; the data are shared where possible."""
-    array = plain_array(name, given)
+    """A numpy array of numbers with the number of axes that `name` has; the data are shared where possible.
+
+    Rows in shards stay where they are: strategies ask for them by slices and positions, as they do of a mapped array.
+    """
+    array: Any = given if isinstance(given, ShardedArray) else plain_array(name, given)
     if array.dtype.kind not in "fiub":
         raise InputError(
             f"{name}: expected numbers, got an array of dtype {array.dtype}; convert it, for example with "
@@ -86,6 +90,8 @@ def as_array(name: str, given: Any, needed: bool) -> np.ndarray:
         raise InputError(f"{name}: expected at least one column, got shape {array.shape}")
     if not needed:
         return array
+    if isinstance(array, ShardedArray) and array.dtype.kind != "f":
+        raise InputError(f"{name}: expected shards of floats, got {array.dtype}; write them as float16 or float32")
     if array.dtype.kind != "f" or array.dtype.itemsize > 8:
         return array.astype(np.float64)
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

@@ -54,7 +54,10 @@ def select(
     n: Annotated[int, typer.Option("-n", "--number", help="How many items to choose.")],
     strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
     arrays: Annotated[Path | None, typer.Option(help="One .npz with the arrays under their names.")] = None,
-    features: Annotated[Path | None, typer.Option(help=".npy, (N, d).")] = None,
+    features: Annotated[
+        Path | None,
+        typer.Option(help=".npy, (N, d); or a folder of shards (Arrow, Parquet) with the other arrays beside them."),
+    ] = None,
     probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
     logits: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
     grad_sq: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
@@ -65,7 +68,13 @@ def select(
     pool: Annotated[int | None, typer.Option(help="Size of the pool, where no array says it.")] = None,
     option: Annotated[list[str] | None, typer.Option(help="Of the strategy, as in draws=5000; repeatable.")] = None,
     seed: Annotated[int, typer.Option(help="Same seed, same picks.")] = 0,
-    max_memory: Annotated[str, typer.Option(help="Working memory, as in 256MB or 4GB.")] = "256MB",
+    max_memory: Annotated[
+        str | None,
+        typer.Option(help="Working memory, by default 256MB; with shards all memory of the process, by default 4GB."),
+    ] = None,
+    parts: Annotated[
+        int | None, typer.Option(help="Choose in so many parts, then among the winners (two-level).", min=1)
+    ] = None,
     state: Annotated[
         Path | None, typer.Option(help="Memory of a strategy that learns (albl): read and renewed.")
     ] = None,
@@ -80,7 +89,9 @@ def select(
     if state is not None:
         options["state"] = files.read_state(state)
     chosen = askless.acquire.make(strategy, **options)
-    given = {
+    if parts is not None:
+        chosen = askless.acquire.TwoLevel(of=chosen, parts=parts)
+    given: dict[str, Path | None] = {
         "features": features,
         "probs": probs,
         "logits": logits,
@@ -90,25 +101,35 @@ def select(
         "labelled": labelled,
         "labels": labels,
     }
+    memory = files.read_bytes(max_memory or ("4GB" if features is not None and features.is_dir() else "256MB"))
+    shards = files.open_folder(given)
     loaded = files.read_arrays(arrays, given, askless.acquire.looks_at(chosen))
+    if shards is not None:
+        loaded |= files.columns_of(shards, askless.acquire.looks_at(chosen), loaded)
+        memory = files.working_memory(memory, len(shards))
+        pool = len(shards) if pool is None else pool
     with progress_bar(f"choosing by {strategy}", notes) as progress:
         picks = askless.select(
             chosen,
             n,
             seed=seed,
             pool=pool,
-            max_memory=files.read_bytes(max_memory),
+            max_memory=memory,
             progress=progress,
             **loaded,
         )
+    table = files.picks_csv(picks, None if shards is None else shards.texts("id", picks.indices))
     if to is None:
-        typer.echo(files.picks_csv(picks), nl=False)
+        typer.echo(table, nl=False)
     else:
-        files.write_text(to, files.picks_csv(picks))
+        files.write_text(to, table)
     if state is not None:
         files.write_text(state, json.dumps(picks.info["state"]))
     where = f", written to {to}" if to else ""
     notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}", highlight=False)
+    if shards is not None:
+        how = "in two levels" if parts is not None else "the picks are those that it would make in memory"
+        notes.print(f"read from {len(shards.files)} shards with {len(shards):,} rows; {how}", highlight=False)
     for name in ("lambda_min", "rank", "note"):
         if name in picks.info:
             value = picks.info[name]

@@ -2,12 +2,14 @@
 
 import ast
 import csv
+import io
 import json
 import os
 import re
 import stat
 import tempfile
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +20,11 @@ from askless.files import write_whole
 
 if TYPE_CHECKING:
     from askless.acquire import Selection
+    from askless.shards import Shards
 
+# Bytes that a selection from shards takes beside its working memory: the process with its libraries and `WINDOW` of the
+# files' pages; and numbers for each item (bounds, weights, ties), of which BADGE has most.
+STANDING, PER_ITEM = 3 * 2**28, 96
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 
@@ -43,6 +49,35 @@ def read_arrays(archive: Path | None, given: dict[str, Path | None], needs: tupl
         if path is not None:
             arrays[name] = read_column(path, name) if path.suffix.lower() in (".csv", ".txt") else _read_npy(path)
     return arrays
+
+
+def open_folder(given: dict[str, Path | None]) -> "Shards | None":
+    """The folder of shards that was given as features, if it was one; it is taken out of `given`."""
+    path = given.get("features")
+    if path is None or not path.is_dir():
+        return None
+    from askless.data import data_home
+    from askless.shards import open_shards
+
+    given["features"] = None
+    return open_shards(path, data_home() / "unpacked")
+
+
+def columns_of(shards: "Shards", names: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The columns called `names` of a folder of shards, but for those that were given apart."""
+    return {name: shards[name] for name in names if name in shards and name not in given}
+
+
+def working_memory(declared: int, N: int) -> int:
+    """What is left for a strategy of the memory that the whole process may have: beside Python, torch and the files'
+    pages there are some numbers for each item."""
+    left = declared - STANDING - PER_ITEM * N
+    if left < 2**26:
+        least = (STANDING + PER_ITEM * N + 2**26) / 2**30
+        raise OptionError(
+            f"max_memory: expected at least {least:.1f} GB for {N:,} items, got {declared / 2**30:.1f} GB"
+        )
+    return left // 2
 
 
 def _read_npy(path: Path) -> np.ndarray:
@@ -141,14 +176,16 @@ def read_bytes(text: str) -> int:
     return int(float(match[1]) * UNITS[match[2] or ""])
 
 
-def picks_csv(picks: "Selection") -> str:
-    """rank,index,score; the score is empty where the strategy does not score items."""
+def picks_csv(picks: "Selection", ids: list[str] | None = None) -> str:
+    """rank,index,score, and the id where items have one; the score is empty where the strategy does not score items."""
     scores = picks.scores if picks.scores is not None else [None] * len(picks)
-    lines = [
-        f"{rank},{index},{'' if score is None else repr(float(score))}"
-        for rank, (index, score) in enumerate(zip(picks.indices.tolist(), scores, strict=True))
-    ]
-    return "\n".join(["rank,index,score", *lines]) + "\n"
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["rank", "index", "score", *([] if ids is None else ["id"])])
+    for rank, (index, score) in enumerate(zip(picks.indices.tolist(), scores, strict=True)):
+        number = "" if score is None else repr(float(score))
+        writer.writerow([rank, index, number, *([] if ids is None else [ids[rank]])])
+    return out.getvalue()
 
 
 def check_writable(path: Path | None) -> None:

@@ -1,0 +1,91 @@
+"""Choosing in two levels: in each part of the pool by itself, then among what was chosen there."""
+
+import dataclasses
+import itertools
+from typing import Any
+
+import numpy as np
+
+from askless.acquire.strategy import Selection, Strategy, View, looks_at
+from askless.errors import InputError
+from askless.options import check_count, options
+
+ARRAYS = ("features", "probs", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
+
+
+@options
+class TwoLevel:
+    """`of` chooses n items of each part, seeing all that is labelled, and then n among the winners of all parts.
+
+    For pools whose size makes a strategy slow, and for parts on other machines: the other strategies read shards as they
+    are, and choose what they would in memory. Parts are ranges of positions, each loaded once; `parts` is their number, by
+    default as many as make one fit in half of `max_memory`. Exact for strategies that score each item by itself (margin,
+    entropy, dynamicAL): the n best of the pool are among the n best of their parts. For the others an approximation, in
+    which a part's winners stand for their neighbours.
+    """
+
+    of: Strategy
+    parts: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.of, str | type) or not hasattr(self.of, "select"):
+            raise InputError(f"TwoLevel: expected a strategy such as TypiClust(), got {self.of!r}")
+        if hasattr(self.of, "state"):
+            raise InputError(f"TwoLevel: {self.of.name} remembers what it asked for, which parts cannot; use another")
+        if self.parts is not None:
+            check_count("TwoLevel", "parts", self.parts)
+
+    @property
+    def name(self) -> str:
+        return f"two-level {self.of.name}"
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return self.of.needs
+
+    @property
+    def wants(self) -> tuple[str, ...]:
+        return tuple(getattr(self.of, "wants", ()))
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        ends = np.linspace(0, len(view.unlabelled), self.how_many(view) + 1).astype(np.int64)
+        winners = []
+        for k, (start, end) in enumerate(itertools.pairwise(ends)):
+            part = Part(view, view.unlabelled[start:end], looks_at(self.of))
+            winners.append(part.select(self.of, min(n, int(end - start)), rng).indices)
+            view.report((k + 1) * n // len(ends), n)
+        last = Part(view, np.sort(np.concatenate(winners)), looks_at(self.of)).select(self.of, n, rng)
+        view.report(n, n)
+        info: dict[str, Any] = {"parts": len(winners), "winners": sum(map(len, winners)), "among_winners": last.info}
+        return dataclasses.replace(last, info=info)
+
+    def how_many(self, view: View) -> int:
+        """The number of parts."""
+        if self.parts is not None:
+            return min(self.parts, max(1, len(view.unlabelled)))
+        arrays = [getattr(view, name) for name in looks_at(self.of) if name in ARRAYS]
+        row = sum(a.dtype.itemsize * (a.shape[1] if a.ndim == 2 else 1) for a in arrays if a is not None)
+        return max(1, -(-2 * row * view.N // view.max_memory))
+
+
+class Part:
+    """Some of the unlabelled items, and all labelled ones, as a pool of their own."""
+
+    def __init__(self, view: View, unlabelled: np.ndarray, names: tuple[str, ...]) -> None:
+        self.at = np.sort(np.concatenate([unlabelled, view.labelled]))
+        own: dict[str, Any] = {
+            name: None if getattr(view, name) is None or name not in names else getattr(view, name)[self.at]
+            for name in ARRAYS
+        }
+        self.view = dataclasses.replace(
+            view,
+            N=len(self.at),
+            labelled=np.searchsorted(self.at, view.labelled),
+            unlabelled=np.searchsorted(self.at, unlabelled),
+            progress=None,
+            **own,
+        )
+
+    def select(self, strategy: Strategy, n: int, rng: np.random.Generator) -> Selection:
+        picks = strategy.select(self.view, n, rng)
+        return dataclasses.replace(picks, indices=self.at[picks.indices])
