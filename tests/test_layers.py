@@ -8,14 +8,14 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"errors", "files", "digest", "progress", "worth", "machine"},
-    {"rng", "options", "reading", "locks", "shards"},
+    {"rng", "options", "reading", "locks", "shards", "engine"},
     {"linalg"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing"},
     {"observe", "frozen"},
     {"saving", "prepare"},
     {"active"},
-    {"bench", "examine", "project"},
+    {"bench", "examine", "project", "embedding"},
     {"demo", "label"},
     {"__init__"},
     {"cli"},

@@ -25,16 +25,19 @@ if TYPE_CHECKING:
         Random,
         Selection,
         Strategy,
+        TwoLevel,
         TypiClust,
         View,
         select,
     )
     from askless.active import ActiveLearner
     from askless.data import Pool
+    from askless.embedding import embed
     from askless.errors import AsklessError, InputError, ModelError, OptionError
     from askless.frozen import Frozen
     from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp  # type: ignore[no-redef]
     from askless.project import Run, load
+    from askless.shards import open_shards
 
 __version__ = "0.1.0"
 
@@ -59,6 +62,9 @@ __all__ = [
     # a labelling project on disk, and its model
     "Run",
     "load",
+    # pools that do not fit in memory
+    "embed",
+    "open_shards",
     # strategies
     "ALBL",
     "BADGE",
@@ -72,6 +78,7 @@ __all__ = [
     "Entropy",
     "Margin",
     "Random",
+    "TwoLevel",
     "TypiClust",
     # packages
     "acquire",
@@ -94,6 +101,8 @@ _HOME = {  # where a name lives
     **dict.fromkeys(("Pool",), "data"),
     **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
     **dict.fromkeys(("Frozen",), "frozen"),
+    **dict.fromkeys(("embed",), "embedding"),
+    **dict.fromkeys(("open_shards",), "shards"),
     **dict.fromkeys(("Run", "load"), "project"),
     **dict.fromkeys(("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"),
 }

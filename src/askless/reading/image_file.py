@@ -10,6 +10,7 @@ from io import BufferedReader
 from os import PathLike
 from pathlib import Path
 from threading import Lock
+from typing import BinaryIO
 
 import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
@@ -39,7 +40,13 @@ def as_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def read_image(path: str | PathLike[str], size: tuple[int, int] | None = None) -> np.ndarray:
     """(H, W, 3) uint8: the first frame, turned as its EXIF tag says, scaled and centre-cropped to `size` = (H, W)."""
-    with open_image(path) as image:
+    with refusing_damage(), open_file(path) as file:
+        return decode_image(file, size)
+
+
+def decode_image(file: BinaryIO, size: tuple[int, int] | None = None) -> np.ndarray:
+    """The same of an open file, or of bytes in memory."""
+    with open_stream(file) as image:
         if size is not None:
             image.draft("RGB", (2 * max(size), 2 * max(size)))  # JPEG: decode at a fraction of the work
         upright = ImageOps.exif_transpose(image)
@@ -58,7 +65,13 @@ def image_size(path: str | PathLike[str]) -> tuple[int, int]:
 @contextmanager
 def open_image(path: str | PathLike[str], follow: bool = True) -> Iterator[Image.Image]:
     """An image file, opened but not decoded; whatever goes wrong with it inside the block is an UnreadableError."""
-    with refusing_damage(), open_file(path, follow) as file, Image.open(file, formats=FORMATS) as image:
+    with refusing_damage(), open_file(path, follow) as file, open_stream(file) as image:
+        yield image
+
+
+@contextmanager
+def open_stream(file: BinaryIO) -> Iterator[Image.Image]:
+    with refusing_damage(), Image.open(file, formats=FORMATS) as image:
         limit = Image.MAX_IMAGE_PIXELS
         if limit is not None and image.width * image.height > limit:  # Pillow itself refuses above twice the limit
             raise Image.DecompressionBombError
