@@ -28,6 +28,7 @@ SUITE = {  # script -> torch threads and title, in the order of the table
     "gradients": (1, "Gradient numbers"),
     "selection": (1, "BADGE, coreset, TypiClust, askless"),
     "million": (1, "A million rows"),
+    "scale": (1, "Ten million rows in shards"),
     "fixmatch": (1, "FixMatch's step"),
     "frozen_round": (2, "A round on frozen features"),
     "embedding": (2, "Embedding"),

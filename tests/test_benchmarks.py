@@ -71,7 +71,18 @@ def test_the_table_in_the_docs_is_that_of_the_results(speed):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    ["npc_search", "gradients", "selection", "million", "fixmatch", "frozen_round", "embedding", "imports", "growth"],
+    [
+        "npc_search",
+        "gradients",
+        "selection",
+        "million",
+        "scale",
+        "fixmatch",
+        "frozen_round",
+        "embedding",
+        "imports",
+        "growth",
+    ],
 )
 def test_each_script_runs_at_small_sizes(name, speed):
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}

@@ -1,0 +1,106 @@
+"""Every strategy on ten million rows in a hundred shards: the command, its seconds and its peak memory.
+
+    python benchmarks/scale.py              # 10,000,000 x 128 float16 in 100 shards, 1,000 labelled, 1,000 picks
+    python benchmarks/scale.py --quick
+
+Each strategy is `askless select --features SHARDS --max-memory 4GB` in a process of its own. Peak memory is all that the
+process held at once (VmHWM), Python, torch and the pages of the mapped shards included. Before that, on the first tenth of
+the shards, its picks are held against those of the same strategy on arrays in memory.
+"""
+
+import contextlib
+import io
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+from suite import Line, Other, arguments, finish, own_process, peak_gb
+
+import askless as al
+from askless.acquire import STRATEGIES, looks_at, make
+from askless.cli import main as askless_command
+from askless.shards import write_shard
+
+LIMIT = 4 * 2**30 / 1e9  # GB: what --max-memory 4GB declares
+NAMES = ("features", "probs", "grad_sq", "grad_dot")
+
+
+def make_shards(folder: Path, rows: int, shards: int, d: int, C: int, labelled: int) -> None:
+    """Classes around their centres, positive like features after a ReLU, and a model's probabilities."""
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(C, d)).astype(np.float32) / 2
+    for k in range(shards):
+        truth = rng.integers(C, size=rows)
+        x = np.maximum(centres[truth] + rng.standard_normal((rows, d), dtype=np.float32), 0)
+        logits = x @ centres.T / np.float32(d**0.5 / 4) + rng.standard_normal((rows, C), dtype=np.float32)
+        e = np.exp(logits - logits.max(axis=1, keepdims=True))
+        columns = {
+            "features": x.astype(np.float16),
+            "probs": (e / e.sum(axis=1, keepdims=True)).astype(np.float16),
+            "grad_sq": rng.exponential(size=rows).astype(np.float32),
+            "grad_dot": rng.normal(size=rows).astype(np.float32),
+        }
+        write_shard(folder / "all" / f"shard-{k:05d}.arrow", columns)
+    (folder / "tenth").mkdir()
+    for k in range(max(1, shards // 10)):
+        (folder / "tenth" / f"shard-{k:05d}.arrow").symlink_to(folder / "all" / f"shard-{k:05d}.arrow")
+    some = rng.choice(rows * max(1, shards // 10), labelled, replace=False)
+    np.save(folder / "labelled.npy", some)
+    np.save(folder / "labels.npy", rng.integers(C, size=labelled))
+
+
+def by_command(name: str, shards: Path, picks: int) -> dict[str, object]:
+    """Seconds, peak memory and picks of the command, in this process."""
+    given = ["select", "--strategy", name, "-n", str(picks), "--features", str(shards), "--max-memory", "4GB"]
+    given += ["--labelled", str(shards.parent / "labelled.npy"), "--labels", str(shards.parent / "labels.npy")]
+    start, printed = time.perf_counter(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        askless_command(given)
+    found = [int(row.split(",")[1]) for row in printed.getvalue().splitlines()[1:]]
+    assert len(found) == picks, f"{name}: expected {picks} picks, got {len(found)}"
+    return {"seconds": time.perf_counter() - start, "gb": peak_gb(), "picks": found}
+
+
+def in_memory(name: str, shards: Path, picks: int) -> dict[str, object]:
+    """The picks of the same strategy with the arrays in memory, and the same working memory."""
+    from askless.cli.files import working_memory
+
+    opened = al.open_shards(shards)
+    arrays = {n: np.asarray(opened[n]) for n in looks_at(make(name)) if n in NAMES}
+    given = {n: np.load(shards.parent / f"{n}.npy") for n in ("labelled", "labels")}
+    memory = working_memory(4 * 2**30, len(opened))
+    found = al.select(name, picks, pool=len(opened), max_memory=memory, **arrays, **given)
+    return {"picks": found.indices.tolist()}
+
+
+def main() -> None:
+    given = arguments(__doc__)
+    quick, full = (2_000, 10, 16, 5, 20, 20), (100_000, 100, 128, 10, 1_000, 1_000)
+    rows, shards, d, C, labelled, picks = quick if given.quick else full
+    lines = []
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        make_shards(folder, rows, shards, d, C, labelled)
+        size = f"N = {rows * shards:,}, d = {d}, C = {C}, {picks:,} picks"
+        for name in STRATEGIES:
+            small = own_process("scale.py", "--work", "by_command", name, str(folder / "tenth"), str(picks))
+            plain = own_process("scale.py", "--work", "in_memory", name, str(folder / "tenth"), str(picks))
+            if small["picks"] != plain["picks"]:
+                raise SystemExit(f"{name}: from shards it chose other items than in memory")
+            result = own_process("scale.py", "--work", "by_command", name, str(folder / "all"), str(picks))
+            tenth = Other("a tenth of the shards", small["seconds"])
+            lines.append(Line(f"{name}, {size}", result["seconds"], reference=tenth))
+            lines.append(Line(f"{name}, peak memory", result["gb"], "GB", most=LIMIT))
+            print(f"  {name}: {result['seconds']:.1f} s, {result['gb']:.2f} GB", file=sys.stderr, flush=True)
+    finish("scale", lines, given)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] == ["--work"]:
+        work = {"by_command": by_command, "in_memory": in_memory}[sys.argv[2]]
+        print(json.dumps(work(sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))))
+    else:
+        main()
