@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from askless import demo
-from askless.bench import Record, runner
+from askless.bench import Record, crew, runner, worker
 from askless.cli import main
 
 STEPS = 3  # next to no training
@@ -170,14 +170,14 @@ def test_a_curve_that_failed_is_said_and_computed_the_next_time(tmp_path, monkey
             raise MemoryError("no memory")
         return run_cell(row, *args, **options)
 
-    run_cell = runner.run_cell
+    run_cell = worker.run_cell
     given = ("--steps", 1, "--seeds", 1, "--workers", 1, "--out", tmp_path)
-    monkeypatch.setattr(runner, "run_cell", fails)
+    monkeypatch.setattr(worker, "run_cell", fails)
     assert command(*given) == 3
     said = capsys.readouterr()
     assert "1 of 2 curves failed (askless, seed 0: MemoryError: no memory); the others are kept in" in said.err
     assert not (tmp_path / "report.html").exists()
-    monkeypatch.setattr(runner, "run_cell", run_cell)
+    monkeypatch.setattr(worker, "run_cell", run_cell)
     assert command(*given) == 0
     assert (tmp_path / "report.html").exists()
 
@@ -191,7 +191,7 @@ def test_a_folder_that_cannot_be_is_said_before_anything_runs(tmp_path, monkeypa
 
 def test_the_command_runs_in_worker_processes(tmp_path, monkeypatch, capsys):
     here = os.getpid()
-    monkeypatch.setattr(runner, "attempt", lambda *args: pytest.fail(f"computed in {here}"))  # not in a spawned process
+    monkeypatch.setattr(crew, "attempt", lambda *args: pytest.fail(f"computed in {here}"))  # not in a spawned process
     assert command("--seeds", 1, "--steps", 2, "--workers", 2, "--out", tmp_path) == 0
     said = capsys.readouterr()
     assert f"Report: {tmp_path / 'report.html'}" in said.out

@@ -12,10 +12,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+import torch
 
 from askless import Supervised
 from askless.acquire import Margin, Random, Selection
-from askless.bench import Benchmark, Data, Row, read, run, runner
+from askless.bench import Benchmark, Data, Row, read, run, runner, worker
 from askless.bench.cell import run_cell
 from askless.bench.plan import start_positions
 from askless.bench.report import write
@@ -181,7 +182,7 @@ def main_ok(*arguments):
 def test_a_second_run_finds_everything_done(tmp_path, monkeypatch):
     first = run(benchmark(), tmp_path)
     before, told = snapshot(tmp_path), []
-    monkeypatch.setattr(runner, "run_cell", None)
+    monkeypatch.setattr(worker, "run_cell", None)
     second = run(benchmark(), tmp_path, progress=told.append)
     assert snapshot(tmp_path) == before
     assert second.records == first.records
@@ -361,7 +362,7 @@ def test_the_first_run_settles_the_number_of_threads(tmp_path, monkeypatch):
     run(benchmark(row(), seeds=(0,)), tmp_path)
     monkeypatch.setattr(runner, "cores", lambda: 8)
     seen = []
-    monkeypatch.setattr(runner.torch, "set_num_threads", seen.append)
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
     assert run(benchmark(row(), seeds=(0, 1)), tmp_path).about["threads"] == 1
     assert seen[0] == 1
 

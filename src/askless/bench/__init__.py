@@ -3,10 +3,11 @@
 A benchmark is rows x seeds in plain Python; `run` computes its cells and `report.write` turns them into tables and pictures.
 """
 
+from askless.bench.crew import Progress
 from askless.bench.plan import Along, Benchmark, Data, Measure, Moment, Row, Sample
 from askless.bench.presets import PRESETS, preset
 from askless.bench.results import Record, Results, read
-from askless.bench.runner import Progress, run
+from askless.bench.runner import run
 
 __all__ = [
     # what is run

@@ -10,7 +10,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from askless import nets
 from askless.active import ActiveLearner
 from askless.bench.memory import measured_peak
 from askless.bench.plan import Moment, Row, Sample, default_settings, settings, start_positions, text_of
+from askless.bench.results import cell_name
 from askless.data import Pool, subset, views_for
 from askless.errors import InputError
 from askless.files import write_whole
@@ -29,6 +30,23 @@ from askless.saving import plain_or_none
 
 Report = Callable[[dict[str, Any]], None]
 Prepared = tuple[Pool, Any, tuple[Any, np.ndarray] | None]
+
+
+class Cell(NamedTuple):
+    """A row with a seed, and the seed of its start where trials settled that."""
+
+    row: Row
+    seed: int
+    start_seed: int | None = None
+
+    @property
+    def name(self) -> str:
+        return cell_name(self.row.group, self.row.method, self.seed)
+
+    @property
+    def title(self) -> str:
+        row = self.row
+        return f"{row.group}, {row.method}, seed {self.seed}" if row.group else f"{row.method}, seed {self.seed}"
 
 
 class Stage:
@@ -144,14 +162,19 @@ def run_cell(
             write_json(progress, state)
             shutil.rmtree(folder / f"learner-{k}", ignore_errors=True)
         if report is not None:
-            mine = [r for r in state["records"] if r[1] == row.counts[k] and r[0] == row.learner_name and r[2] is None]
-            report({"labels": row.counts[k], **{r[3]: r[4] for r in mine}})
+            report(round_numbers(row, k, state["records"]))
     learner.save(folder / "learner", pool=False)
     last = [row.learner_name, row.counts[-1], None, "cell_seconds", state["seconds"]]
     write_json(folder / "times.json", [*state["times"], last])
     write_json(folder / "result.json", {name: state[name] for name in ("settings", "asked", "records")})
     progress.unlink(missing_ok=True)
     shutil.rmtree(folder / f"learner-{len(row.counts) - 1}", ignore_errors=True)
+
+
+def round_numbers(row: Row, k: int, records: list[Any]) -> dict[str, Any]:
+    """The number of labels of round k, and what was measured of its training."""
+    mine = [r for r in records if r[1] == row.counts[k] and r[0] == row.learner_name and r[2] is None]
+    return {"labels": row.counts[k], **{r[3]: r[4] for r in mine}}
 
 
 def with_memory(strategy: Any, memory: dict[str, Any] | None) -> Any:

@@ -52,11 +52,20 @@ def run_benchmark(
     ] = None,
     workers: Annotated[int, typer.Option(help="Processes, each with its share of the cores.", min=1)] = 2,
     to: Annotated[Path | None, typer.Option("--out", help="Folder; default: bench/NAME-SCALE.")] = None,
+    engine: Annotated[
+        str,
+        typer.Option(help="local (processes of this machine) or ray (this machine, or the cluster at RAY_ADDRESS)."),
+    ] = "local",
+    gpus: Annotated[
+        float, typer.Option(help="Graphics cards kept for each cell, such as 0.25; with --engine ray.", min=0)
+    ] = 0.0,
 ) -> None:
     """Run a benchmark; one that was stopped goes on where it was. Writes report.html, tables and results.csv."""
     from askless.bench import run
     from askless.bench.report import write
+    from askless.bench.runner import check_engine
 
+    check_engine(engine, workers, gpus)
     source = partial(find, what, scale, seeds)
     benchmark = source()
     folder = to or Path("bench") / f"{benchmark.name}-{benchmark.scale}"
@@ -65,9 +74,20 @@ def run_benchmark(
     given += ["--scale", scale] if scale == benchmark.scale else []  # a file that has one benchmark only takes no scale
     given += [] if seeds is None else ["--seeds", str(seeds)]
     given += ["--workers", str(workers)]
+    given += [] if engine == "local" else ["--engine", engine, *(["--gpus", f"{gpus:g}"] if gpus else [])]
     warn_of_edits(what, folder)
     with progress_of(benchmark.name) as progress, stoppable():
-        results = run(benchmark, folder, workers=workers, command=given, what=what, source=source, progress=progress)
+        results = run(
+            benchmark,
+            folder,
+            workers=workers,
+            command=given,
+            what=what,
+            source=source,
+            progress=progress,
+            engine=engine,  # type: ignore[arg-type]
+            gpus=gpus,
+        )
     report = write(results, folder)
     show(report, results)
 

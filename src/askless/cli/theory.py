@@ -131,7 +131,7 @@ def row_of(place: Path) -> "Row":
     """The row that made a cell."""
     from askless.bench.plan import settings
     from askless.bench.results import ABOUT, cell_name
-    from askless.bench.runner import trial_rows
+    from askless.bench.trials import trial_rows
 
     run = place.resolve().parent.parent
     if not (run / ABOUT).exists():

@@ -1,0 +1,88 @@
+"""Worker processes of this machine, for the cells of a benchmark."""
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any
+
+from askless.bench.cell import Cell
+from askless.bench.crew import News
+from askless.bench.worker import Source, Worker, benchmark_of, task_of
+
+
+class Processes:
+    """Each process has a pipe: a cell goes down, its rounds and its end come up."""
+
+    def __init__(self, source: Source, out: Path, threads: int) -> None:
+        self.source, self.out, self.threads = source, out, threads
+        self.context = multiprocessing.get_context("spawn")
+        self.busy: dict[Connection, tuple[Any, Cell]] = {}
+        self.idle: list[tuple[Any, Connection]] = []
+
+    def give(self, cell: Cell) -> None:
+        process, pipe = self.idle.pop() if self.idle else self.hire()
+        pipe.send(task_of(cell))
+        self.busy[pipe] = (process, cell)
+
+    def hire(self) -> tuple[Any, Connection]:
+        mine, theirs = self.context.Pipe()
+        process = self.context.Process(
+            target=serve, args=(self.source, str(self.out), self.threads, theirs), daemon=True
+        )
+        process.start()
+        theirs.close()
+        return process, mine
+
+    def news(self) -> Iterator[News]:
+        for pipe in [p for p in wait(list(self.busy), timeout=1.0) if isinstance(p, Connection)]:
+            process, cell = self.busy[pipe]
+            try:
+                kind, content = pipe.recv()
+            except (EOFError, OSError):
+                process.join()
+                del self.busy[pipe]
+                pipe.close()
+                why = f"its process ended with exit code {process.exitcode} (killed, or out of memory?)"
+                yield News(cell, "lost", why)
+                continue
+            if kind == "end":
+                del self.busy[pipe]
+                self.idle.append((process, pipe))
+            yield News(cell, kind, content)
+
+    def let_go(self) -> None:
+        for process, pipe in self.idle:
+            pipe.close()
+            process.join(5)
+        self.idle.clear()
+
+    def close(self) -> None:
+        for pipe, (process, _) in self.busy.items():
+            process.terminate()
+            pipe.close()
+        self.let_go()
+
+
+def serve(source: Source, out: str, threads: int, pipe: Connection) -> None:
+    """A process that computes the cells it is sent, until the pipe closes or the parent is gone."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told of Ctrl-C too, and ends its workers
+    worker = Worker(lambda: benchmark_of(source), Path(out), threads)
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        pipe.send(("end", worker.compute(task, lambda numbers: pipe.send(("round", numbers)))))
+
+
+def end_with(parent: Any) -> None:
+    """Ends this process when its parent is gone, however that went."""
+    parent.join()
+    os._exit(1)

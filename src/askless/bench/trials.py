@@ -1,0 +1,52 @@
+"""Trials: short cells that settle which start all seeds of a row share."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+from askless.bench.cell import Cell
+from askless.bench.plan import Benchmark, Row
+from askless.bench.results import CELLS
+from askless.errors import AsklessError
+
+TRIAL = "start"  # the method of trial cells, which settle what all others start from
+
+
+def trial_key(row: Row) -> tuple[str, int]:
+    return row.group, row.start
+
+
+def start_of(row: Row, starts: dict[tuple[str, int], int]) -> int | None:
+    """The seed of the row's start where trials settled it."""
+    return None if row.trials is None else starts.get(trial_key(row))
+
+
+def trial_rows(benchmark: Benchmark) -> list[Row]:
+    """One row for each start that is settled by trials: only the start's labels, trained and measured."""
+    found = {
+        trial_key(row): replace(
+            row, method=f"{TRIAL} {row.start}", strategy="random", counts=(row.start,), measures=(), along=(), value=()
+        )
+        for row in reversed(benchmark.rows)
+        if row.trials is not None
+    }
+    return list(found.values())
+
+
+def chosen_start(out: Path, key: tuple[str, int], trials: list[Cell]) -> int:
+    """The seed whose start came out median (or best)."""
+    mine = [c for c in trials if trial_key(c.row) == key]
+    accuracy = {}
+    for cell in mine:
+        path = out / CELLS / cell.name / "result.json"
+        if not path.exists():
+            why = json.loads((path.parent / "failure.json").read_text(encoding="utf-8"))["reason"]
+            raise AsklessError(f"the trial {cell.name}, which settles the start, has failed: {why}")
+        records = json.loads(path.read_text(encoding="utf-8"))["records"]
+        accuracy[cell.seed] = next((r[4] for r in records if r[3] == "test_accuracy"), math.nan)
+        if math.isnan(accuracy[cell.seed]):
+            raise AsklessError(f"the trial {cell.name}, which settles the start, needs data with test items")
+    order = sorted(accuracy, key=lambda s: (accuracy[s], s))
+    how = mine[0].row.trials[1]  # type: ignore[index]
+    return order[-1] if how == "best" else order[(len(order) - 1) // 2]

@@ -1,0 +1,71 @@
+"""One who computes cells of a benchmark, in a process of its own or in this one."""
+
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+
+from askless.bench.cell import Cell, Report, Stage, run_cell
+from askless.bench.plan import Benchmark
+from askless.bench.results import CELLS
+from askless.bench.trials import trial_rows
+from askless.errors import AsklessError
+
+Source = Benchmark | Callable[[], Benchmark]
+
+
+class Trouble(NamedTuple):
+    """Why a cell could not be finished."""
+
+    reason: str
+    details: str = ""
+
+
+class Task(NamedTuple):
+    """A cell as it is sent to another process, where its row is looked up: a row itself cannot always be sent."""
+
+    group: str
+    method: str
+    seed: int
+    start_seed: int | None
+
+
+def task_of(cell: Cell) -> Task:
+    return Task(cell.row.group, cell.row.method, cell.seed, cell.start_seed)
+
+
+def benchmark_of(source: Source) -> Benchmark:
+    return source if isinstance(source, Benchmark) else source()
+
+
+class Worker:
+    """Computes the cells it is sent; the benchmark is made once, and data are kept for the next cell."""
+
+    def __init__(self, make: Callable[[], Benchmark], out: Path, threads: int) -> None:
+        torch.set_num_threads(threads)
+        self.out, self.stage = out, Stage()
+        self.broken = ""
+        try:
+            plan = make()
+            self.rows = {(r.group, r.method): r for r in [*trial_rows(plan), *plan.rows]}
+        except Exception as error:
+            self.broken = f"the benchmark could not be made in a worker process: {type(error).__name__}: {error}"
+
+    def compute(self, task: Task, report: Report | None = None) -> Trouble | None:
+        if self.broken:
+            return Trouble(self.broken)
+        cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
+        return attempt(cell, self.out, self.stage, report)
+
+
+def attempt(cell: Cell, out: Path, stage: Stage, report: Report | None) -> Trouble | None:
+    """Runs a cell; what went wrong, or None."""
+    folder = out / CELLS / cell.name
+    try:
+        run_cell(cell.row, cell.seed, folder, start_seed=cell.start_seed, stage=stage, report=report)
+        return None
+    except Exception as error:
+        reason = str(error) if isinstance(error, AsklessError) else f"{type(error).__name__}: {error}"
+        return Trouble(reason or type(error).__name__, traceback.format_exc())
