@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from askless.bench.report import write
 from askless.bench.results import cell_name
 from askless.cli import main
 from askless.cli.bench import find
-from askless.errors import BusyError, InputError
+from askless.errors import BusyError, InputError, OptionError
 from askless.frozen import Frozen
 from askless.locks import held
 
@@ -370,6 +371,32 @@ def test_the_first_run_settles_the_number_of_threads(tmp_path, monkeypatch):
 def test_no_workers_are_refused(tmp_path):
     with pytest.raises(InputError, match="workers: expected at least 1, got 0"):
         run(benchmark(), tmp_path, workers=0)
+
+
+# --- engines: those on Ray are in test_on_ray.py --------------------------------------------------------------------
+
+
+def test_an_engine_that_nobody_knows_is_refused(tmp_path):
+    with pytest.raises(OptionError, match="engine: expected one of local, ray, got 'dask'"):
+        run(benchmark(), tmp_path / "out", engine="dask")
+    with pytest.raises(OptionError, match=r"gpus: expected 0 with the engine local, .* got 0.5; use ray"):
+        run(benchmark(), tmp_path / "out", gpus=0.5)
+    with pytest.raises(InputError, match=r"gpus must be a number >= 0.0, got -1"):
+        run(benchmark(), tmp_path / "out", gpus=-1, engine="ray")
+    assert not (tmp_path / "out").exists()
+
+
+def test_without_ray_its_engine_says_how_to_get_it_and_the_local_one_works(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
+    words = "the engine ray needs Ray, which is not installed; pip install 'askless[ray]', or use the engine local"
+    with pytest.raises(OptionError, match=re.escape(words)):
+        run(benchmark(), tmp_path / "out", engine="ray")
+    with pytest.raises(SystemExit) as done:
+        main(["bench", "run", "npc.table1", "--engine", "ray", "--out", str(tmp_path / "out")])
+    assert done.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+    assert run(benchmark(row(), seeds=(0,)), tmp_path / "out", engine="local").records
 
 
 # --- trials ---------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ its folder, which all nodes share; so little is lost with a node: even the train
 import json
 import logging
 import os
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -213,8 +214,9 @@ def connected(cores: int, tell: Callable[[str], None]) -> Iterator[bool]:
             )
     else:
         try:
+            check_there(address)
             ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise AsklessError(
                 f"expected a Ray cluster at RAY_ADDRESS={address}, got {in_short(error)}; start one with "
                 "`ray start --head`, or unset RAY_ADDRESS"
@@ -223,6 +225,13 @@ def connected(cores: int, tell: Callable[[str], None]) -> Iterator[bool]:
         yield address == "local"
     finally:
         ray.shutdown()  # only leaves a cluster that others have started
+
+
+def check_there(address: str) -> None:
+    """An OSError where nobody listens at the address: Ray itself would wait for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdigit():  # not "auto", which Ray looks up on this machine
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def check_room(threads: int, gpus: float, own: bool, tell: Callable[[str], None]) -> None:

@@ -1,0 +1,348 @@
+"""Cells on Ray: the same bytes as without it, whoever dies."""
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+import askless
+from askless.bench import on_ray, read, run, runner
+from askless.bench.cell import Cell
+from askless.bench.report import write
+from askless.cli.bench import find
+from askless.errors import AsklessError, InputError
+
+pytestmark = pytest.mark.ray
+
+TWELVE = """
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from askless import Supervised
+from askless.acquire import Selection
+from askless.bench import Benchmark, Data, Row
+
+HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Mortal:
+    name = "mortal"
+    needs = ()
+
+    def select(self, view, n, rng):
+        (HERE / "pids").mkdir(exist_ok=True)
+        (HERE / "pids" / str(os.getpid())).touch()
+        second = len(view.labelled) == 12  # a round is done, and its learner saved
+        if second and (HERE / "deaths").exists():
+            deaths = (HERE / "deaths").read_text()
+            if deaths == "always" or deaths == "once" and not (HERE / "died").exists():
+                (HERE / "died").touch()
+                os.kill(os.getpid(), signal.SIGKILL)
+            while deaths == "wait" and not (HERE / "go").exists():
+                time.sleep(0.05)
+        return Selection(view.unlabelled[:n])
+
+
+common = {
+    "data": Data(name="digits", items=100, test=40),
+    "net": "small-cnn",
+    "learner": Supervised(steps=3, batch=16, lr=0.1),
+    "start": 10,
+    "counts": (10, 12, 14),
+}
+strategies = {"random": "random", "margin": "margin", "mortal": Mortal()}
+rows = tuple(Row(method=name, strategy=strategy, **common) for name, strategy in strategies.items())
+benchmark = Benchmark(name="twelve", title="Twelve cells", rows=rows, seeds=(0, 1, 2, 3), figures=())
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """One Ray for all, which `run` finds begun."""
+    import ray
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, log_to_driver=False)
+        yield ray
+        ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    monkeypatch.setattr(runner, "cores", lambda: 1)
+
+
+@pytest.fixture
+def source(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "twelve.py").write_text(TWELVE)
+    return partial(find, str(tmp_path / "twelve.py"), "small", None)
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """All twelve cells by one process."""
+    folder = tmp_path_factory.mktemp("local")
+    (folder / "twelve.py").write_text(TWELVE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "path", list(sys.path))
+        patch.setattr(runner, "cores", lambda: 1)
+        results = run(find(str(folder / "twelve.py"), "small", None), folder / "out", workers=1)
+    assert len(results.asked) == 12
+    write(results, folder / "out")
+    return folder / "out"
+
+
+def ray_run(source, out, **options):
+    return run(source(), out, workers=2, source=source, engine="ray", **options)
+
+
+def check_same(out, local, cells=12):
+    """Every cell that is there has the bytes of the local run."""
+    found = sorted(out.glob("cells/*/result.json"))
+    assert len(found) == cells
+    for path in found:
+        assert path.read_bytes() == (local / path.relative_to(out)).read_bytes()
+
+
+def snapshot(out):
+    found = {p.parent.name: p.stat() for p in out.glob("cells/*/result.json")}
+    return {name: (s.st_mtime_ns, s.st_ino) for name, s in found.items()}
+
+
+def wait_for(condition, seconds, what):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s for {what}"
+        time.sleep(0.05)
+
+
+def test_twelve_cells_on_ray_have_the_bytes_of_a_local_run(cluster, source, tmp_path, local):
+    out, told = tmp_path / "out", []
+    results = ray_run(source, out, progress=told.append)
+    write(results, out)
+    assert (out / "results.csv").read_bytes() == (local / "results.csv").read_bytes()
+    assert results.asked == read(local).asked
+    check_same(out, local)
+    pids = {int(p.name) for p in (tmp_path / "pids").iterdir()}
+    assert os.getpid() not in pids, "none of it was computed here"
+    assert len(pids) <= 2, "a worker is kept for the next cell"
+    assert [p.rounds for p in told] == sorted(p.rounds for p in told)
+    assert (told[-1].rounds, told[-1].all_rounds, told[-1].cells, told[-1].failed) == (36, 36, 12, 0)
+    assert any("12 labels: " in p.latest for p in told), "rounds are told while their cell runs"
+
+    before = snapshot(out)
+    ray_run(source, out)
+    assert snapshot(out) == before, "a second run computes nothing"
+    assert cluster.is_initialized(), "what was begun before is not ended"
+    wait_for(lambda: cluster.available_resources().get("CPU") == 2, 10, "all cores to be given back")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_killed_worker_changes_no_byte_and_no_finished_cell(source, tmp_path, local):
+    """A worker is killed from outside while it is in the second round of a cell and others are finished."""
+    out = tmp_path / "out"
+    (tmp_path / "deaths").write_text("wait")
+    told, killed, before = [], [], {}
+
+    def look(p):
+        told.append(p)
+        waiting = list((tmp_path / "pids").iterdir()) if (tmp_path / "pids").exists() else []
+        if waiting and not killed and p.cells >= 2:
+            before.update(snapshot(out))
+            killed.append(int(waiting[0].name))
+            os.kill(killed[0], signal.SIGKILL)
+            (tmp_path / "go").touch()
+
+    results = ray_run(source, out, progress=look)
+    assert killed
+    assert before
+    assert not results.failures
+    again = [p.latest for p in told if p.latest.endswith("it will be tried again")]
+    assert len(again) == 1
+    assert again[0].startswith("mortal, seed ")
+    assert "its worker process has died" in again[0]
+    after = snapshot(out)
+    assert {name: after[name] for name in before} == before, "finished cells are not touched"
+    check_same(out, local)
+    write(results, out)
+    assert (out / "results.csv").read_bytes() == (local / "results.csv").read_bytes()
+    assert (told[-1].rounds, told[-1].cells, told[-1].failed) == (36, 12, 0)
+    assert not list(out.glob("cells/*/failure.json"))
+    assert len(list((tmp_path / "pids").iterdir())) >= 2, "another process took it up"
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_cell_that_always_kills_its_worker_is_given_up_and_the_others_finish(source, tmp_path, local):
+    out, told = tmp_path / "out", []
+    (tmp_path / "deaths").write_text("always")
+    one = partial(seeds_of, source, (0,))
+    results = ray_run(one, out, progress=told.append)
+    assert [f[:3] for f in results.failures] == [("", "mortal", 0)]
+    assert results.failures[0].reason.startswith("its worker was lost: The actor ")
+    assert results.failures[0].reason.endswith("; it was tried 3 times")
+    assert len(list((tmp_path / "pids").iterdir())) == 3
+    check_same(out, local, cells=2)
+    assert (told[-1].rounds, told[-1].cells, told[-1].failed) == (9, 2, 1)
+
+
+def only(source, method):
+    """One cell of the twelve."""
+    plan = source()
+    return dataclasses.replace(plan, rows=tuple(r for r in plan.rows if r.method == method), seeds=(0,), baseline=None)
+
+
+def seeds_of(source, seeds):
+    return dataclasses.replace(source(), seeds=seeds)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_cell_that_fails_by_itself_is_not_tried_again(source, tmp_path):
+    (tmp_path / "pids").write_text("no folder")
+    results = ray_run(partial(only, source, "mortal"), tmp_path / "out")
+    assert [f[:3] for f in results.failures] == [("", "mortal", 0)]
+    assert results.failures[0].reason.startswith("FileExistsError: ")
+    noted = json.loads((tmp_path / "out" / "cells" / "all--mortal--0" / "failure.json").read_text())
+    assert "in select" in noted["details"]
+
+
+def only_here(pid, source):
+    if os.getpid() != pid:
+        raise FileNotFoundError("no such benchmark")
+    return source()
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path):
+    plan = seeds_of(source, (0,))
+    rows = (dataclasses.replace(plan.rows[0], data=partial(print, threading.Lock())),)
+    with pytest.raises(
+        InputError, match=r"expected a benchmark that can be sent to a worker, got TypeError: .*`source`"
+    ):
+        run(dataclasses.replace(plan, rows=rows), tmp_path / "a", engine="ray")
+    results = ray_run(partial(only_here, os.getpid(), partial(seeds_of, source, (0,))), tmp_path / "b")
+    assert {f.reason for f in results.failures} == {
+        "the benchmark could not be made in a worker process: FileNotFoundError: no such benchmark"
+    }
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_node_that_does_not_see_the_folder_ends_the_run(source, tmp_path, monkeypatch):
+    monkeypatch.setattr(on_ray, "digest_of", lambda path: "of another folder")
+    monkeypatch.setattr(on_ray, "PATIENCE", 1.0)
+    actor = on_ray.Hand.__new__(on_ray.Hand)
+    actor.home = on_ray.Home("", [], str(tmp_path / "nowhere"), "")
+    with pytest.raises(
+        InputError, match=r"expected every Ray node to see .*nowhere with the benchmark.json of this run"
+    ):
+        actor.check_folder()
+    (tmp_path / "benchmark.json").write_text("{}")
+    actor.home = on_ray.Home("", [], str(tmp_path), "of this folder")
+    with pytest.raises(InputError, match="use an --out on a file system that all nodes share"):
+        actor.check_folder()
+    monkeypatch.setattr(
+        on_ray.Actors, "__init__", of_a_folder_elsewhere(on_ray.Actors.__init__, tmp_path / "elsewhere")
+    )
+    with pytest.raises(InputError, match=r"expected every Ray node to see .*elsewhere"):
+        ray_run(source, tmp_path / "out")
+
+
+def of_a_folder_elsewhere(init, folder):
+    def begin(self, *given):
+        init(self, *given)
+        self.home = self.home._replace(out=str(folder))
+
+    return begin
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_result_that_never_arrives_here_is_said(tmp_path, monkeypatch, source):
+    monkeypatch.setattr(on_ray, "PATIENCE", 0.0)
+    hands = on_ray.Actors.__new__(on_ray.Actors)
+    hands.out, hands.done = tmp_path, [Cell(source().rows[0], 0)]
+    with pytest.raises(
+        AsklessError, match=r"expected to see .*all--random--0/result.json, which a Ray worker has written"
+    ):
+        hands.see_all()
+
+
+def ask(*arguments, **options):
+    code = "from askless.bench import runner; from askless.cli import main; runner.cores = lambda: 1; main()"
+    command = [sys.executable, "-c", code, "bench", "run", *map(str, arguments), "--workers", "2", "--engine", "ray"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def ended(process):
+    """Its exit code and what it wrote; it is killed where it does not end."""
+    try:
+        shown, said = process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        shown, said = process.communicate()
+    return process.returncode, shown, said
+
+
+def without_address(**more):
+    given = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}
+    return given | {"PYTHONPATH": str(Path(askless.__file__).parents[1])} | more
+
+
+def test_the_command_starts_its_own_ray_and_ctrl_c_ends_it(source, tmp_path, local):
+    """Stopped in the middle, and begun again from another folder by a relative name."""
+    out = tmp_path / "out"
+    (tmp_path / "deaths").write_text("wait")
+    process = ask(tmp_path / "twelve.py", "--seeds", 1, "--out", out, env=without_address(), start_new_session=True)
+    wait_for(lambda: process.poll() is not None or (snapshot(out) and (tmp_path / "pids").exists()), 120, "a cell")
+    os.kill(process.pid, signal.SIGINT)
+    code, _, said = ended(process)
+    assert code == 130, said
+    assert "the same command goes on where it was" in said
+    pids = [int(p.name) for p in (tmp_path / "pids").iterdir()]
+    wait_for(lambda: not any(Path(f"/proc/{p}").exists() for p in pids), 20, "the workers to be gone")
+    before = snapshot(out)
+    assert len(before) < 3
+    (tmp_path / "deaths").unlink()
+    process = ask("twelve.py", "--seeds", 1, "--out", "out", env=without_address(), cwd=tmp_path)
+    code, shown, said = ended(process)
+    assert code == 0, said
+    assert "3 of 3 cells" in said
+    assert "report.html" in shown
+    check_same(out, local, cells=3)
+    assert {name: snapshot(out)[name] for name in before} == before
+    about = json.loads((out / "benchmark.json").read_text())
+    assert about["command"] == "askless bench run twelve.py --scale small --seeds 1 --workers 2 --engine ray"
+
+
+def test_a_cluster_that_is_not_there_is_said(source, tmp_path):
+    """In a process of its own, which has no Ray yet."""
+    process = ask(tmp_path / "twelve.py", "--out", tmp_path / "out", env=without_address(RAY_ADDRESS="127.0.0.1:1"))
+    code, _, said = ended(process)
+    assert code == 3, said
+    assert "expected a Ray cluster at RAY_ADDRESS=127.0.0.1:1, got " in said
+    assert "start one with `ray start --head`, or unset RAY_ADDRESS" in said
+
+
+@pytest.mark.usefixtures("cluster")
+def test_cores_and_graphics_cards_that_no_node_has_are_said():
+    told = []
+    on_ray.check_room(2, 0.0, True, told.append)
+    with pytest.raises(
+        InputError, match=r"expected 1 cores and 64 graphics cards for each cell on this machine, got \d"
+    ):
+        on_ray.check_room(1, 64.0, True, told.append)
+    assert not told
+    on_ray.check_room(1, 0.25 + 64, False, told.append)  # a cluster may grow
+    assert told == ["waiting for a Ray node with 1 cores and 64.25 graphics cards"]
