@@ -221,12 +221,17 @@ def test_a_cell_that_fails_by_itself_is_not_tried_again(source, tmp_path):
 
 def only_here(pid, source):
     if os.getpid() != pid:
-        raise FileNotFoundError("no such benchmark")
+        threads, data = os.environ["OMP_NUM_THREADS"], os.environ["ASKLESS_DATA"]
+        raise FileNotFoundError(f"no benchmark in {os.getcwd()} with {threads} threads and data in {data}")
     return source()
 
 
 @pytest.mark.usefixtures("cluster")
-def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path):
+def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monkeypatch):
+    """And a worker has the folder and the settings of this process, which is what a local one has."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("ASKLESS_DATA", "somewhere")
     plan = seeds_of(source, (0,))
     rows = (dataclasses.replace(plan.rows[0], data=partial(print, threading.Lock())),)
     with pytest.raises(
@@ -235,7 +240,8 @@ def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path):
         run(dataclasses.replace(plan, rows=rows), tmp_path / "a", engine="ray")
     results = ray_run(partial(only_here, os.getpid(), partial(seeds_of, source, (0,))), tmp_path / "b")
     assert {f.reason for f in results.failures} == {
-        "the benchmark could not be made in a worker process: FileNotFoundError: no such benchmark"
+        "the benchmark could not be made in a worker process: FileNotFoundError: "
+        f"no benchmark in {tmp_path} with 3 threads and data in somewhere"
     }
 
 
