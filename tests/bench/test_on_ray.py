@@ -17,8 +17,10 @@ import askless
 from askless.bench import on_ray, read, run, runner
 from askless.bench.cell import Cell
 from askless.bench.report import write
+from askless.bench.worker import Task
 from askless.cli.bench import find
 from askless.errors import AsklessError, InputError
+from askless.locks import held
 
 pytestmark = pytest.mark.ray
 
@@ -243,6 +245,23 @@ def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monke
         "the benchmark could not be made in a worker process: FileNotFoundError: "
         f"no benchmark in {tmp_path} with 3 threads and data in somewhere"
     }
+
+
+def test_a_cell_that_a_lost_worker_still_computes_is_left_to_it(source, tmp_path, monkeypatch):
+    from ray import cloudpickle
+
+    monkeypatch.setattr(on_ray, "PATIENCE", 0.2)
+    (tmp_path / "benchmark.json").write_text("{}")
+    home = on_ray.Home(str(tmp_path), [], str(tmp_path), on_ray.digest_of(tmp_path / "benchmark.json"))
+    monkeypatch.chdir(tmp_path)
+    hand = on_ray.Hand(home, cloudpickle.dumps(source), 1)
+    task, folder = Task("", "random", 0, None), tmp_path / "cells" / "all--random--0"
+    folder.mkdir(parents=True)
+    with held(folder / ".lock", "busy"):
+        assert hand.compute(task).reason == f"another worker computes {folder} still; run it again later"
+    assert not (folder / "result.json").exists()
+    assert hand.compute(task) is None
+    assert (folder / "result.json").exists()
 
 
 @pytest.mark.usefixtures("cluster")

@@ -62,11 +62,11 @@ class Hand:
         """Computes a cell, while nobody else does: a worker that was given up for lost may still be at it."""
         self.check_folder()
         folder = Path(self.home.out) / CELLS / cell_name(task.group, task.method, task.seed)
-        folder.mkdir(parents=True, exist_ok=True)
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             with held(folder / ".lock", f"another worker computes {folder} still; run it again later", PATIENCE):
                 return self.worker.compute(task)
-        except BusyError as error:
+        except (BusyError, OSError) as error:
             return Trouble(str(error))
 
     def check_folder(self) -> None:
