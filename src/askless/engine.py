@@ -7,6 +7,7 @@ other, and what it returns comes back with the task's number, in the order in wh
 import json
 import logging
 import os
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -15,7 +16,6 @@ from multiprocessing import get_context
 from typing import Any
 
 from askless.errors import AsklessError, OptionError
-from askless.machine import cores
 
 ENGINES = ("local", "ray")
 OBJECTS = 2**27  # bytes of Ray's shared memory: tasks and their answers are small
@@ -99,7 +99,10 @@ def on_ray(
 ) -> Iterator[tuple[int, Any]]:
     """One actor per worker, each with its own copy of what it needs; Ray Data hands out the tasks, restarts an actor that
     died and gives its task to another."""
-    with ray_running(workers) as ray:
+    need_ray()
+    with connected(workers):
+        import ray.data
+
         ray.data.DataContext.get_current().enable_progress_bars = False  # the caller has its own
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         dealt = ray.data.from_items([{"number": k} for k in range(len(tasks))], override_num_blocks=len(tasks))
@@ -117,28 +120,73 @@ def on_ray(
             yield int(row["number"]), answer["result"]
 
 
-@contextmanager
-def ray_running(workers: int) -> Iterator[Any]:
-    """Ray, joined where RAY_ADDRESS names a cluster, else started on this machine and stopped again at the end."""
+def need_ray() -> None:
     try:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        import ray
-        import ray.data
+        import ray  # noqa: F401
     except ImportError:
-        raise OptionError("engine ray needs Ray; run `pip install 'askless[ray]'`, or use engine local") from None
-    ours = not ray.is_initialized()
-    if ours and os.environ.get("RAY_ADDRESS"):
-        ray.init(log_to_driver=False, logging_level=logging.WARNING)
-    elif ours:
-        ray.init(
-            num_cpus=max(workers, cores()),
-            include_dashboard=False,
-            log_to_driver=False,
-            logging_level=logging.WARNING,
-            object_store_memory=OBJECTS,
-        )
+        raise OptionError(
+            "the engine ray needs Ray, which is not installed; pip install 'askless[ray]', or use the engine local"
+        ) from None
+
+
+@contextmanager
+def connected(cores: int, tell: Callable[[str], None] = lambda text: None) -> Iterator[bool]:
+    """Ray, and whether it is our own: what this process has begun, else the cluster at RAY_ADDRESS, else one on this
+    machine, which ends with the block."""
+    import ray
+
+    if ray.is_initialized():
+        yield False
+        return
+    address = os.environ.get("RAY_ADDRESS", "local")
+    tell("starting Ray" if address == "local" else f"joining the Ray cluster at {address}")
+    if address == "local":
+        with environment("RAY_USAGE_STATS_ENABLED", "0"):
+            ray.init(
+                "local",
+                num_cpus=cores,
+                include_dashboard=False,
+                object_store_memory=OBJECTS,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+    else:
+        try:
+            check_there(address)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise AsklessError(
+                f"expected a Ray cluster at RAY_ADDRESS={address}, got {in_short(error)}; start one with "
+                "`ray start --head`, or unset RAY_ADDRESS"
+            ) from error
     try:
-        yield ray
+        yield address == "local"
     finally:
-        if ours:
-            ray.shutdown()
+        ray.shutdown()  # only leaves a cluster that others have started
+
+
+def check_there(address: str) -> None:
+    """An OSError where nobody listens at the address: Ray itself would wait for minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdigit():  # not "auto", which Ray looks up on this machine
+        socket.create_connection((host, int(port)), timeout=10).close()
+
+
+@contextmanager
+def environment(name: str, value: str) -> Iterator[None]:
+    """An environment variable for processes that are started within the block; what was given before holds."""
+    if name in os.environ:
+        yield
+        return
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def in_short(error: Exception) -> str:
+    """The sentence of a Ray error that says why."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
+    why = next((line for line in lines if "because" in line), lines[0])
+    return why.split(". ")[0].rstrip(".")

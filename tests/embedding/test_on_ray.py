@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.filterwarnings("default")]
 def running():
     """One Ray for all of them; its workers have the priority of anything else here."""
     os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0"}
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
     yield
     ray.shutdown()
 

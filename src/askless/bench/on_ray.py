@@ -6,9 +6,7 @@ its folder, which all nodes share; so little is lost with a node: even the train
 """
 
 import json
-import logging
 import os
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -21,21 +19,12 @@ from askless.bench.cell import Cell, round_numbers
 from askless.bench.crew import News
 from askless.bench.results import ABOUT, CELLS, cell_name
 from askless.bench.worker import Source, Task, Trouble, Worker, benchmark_of, task_of
-from askless.errors import AsklessError, BusyError, InputError, OptionError
+from askless.engine import connected, in_short
+from askless.errors import AsklessError, BusyError, InputError
 from askless.locks import held
 from askless.machine import cores
 
 PATIENCE = 60.0  # seconds, for a shared file system to show what another node wrote, and for a lost worker to be gone
-STORE = 100 * 2**20  # bytes of shared memory for Ray's objects, of which there is one: the benchmark
-
-
-def need_ray() -> None:
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        raise OptionError(
-            "the engine ray needs Ray, which is not installed; pip install 'askless[ray]', or use the engine local"
-        ) from None
 
 
 class Home(NamedTuple):
@@ -191,49 +180,6 @@ def actors(
             hands.close()
 
 
-@contextmanager
-def connected(cores: int, tell: Callable[[str], None]) -> Iterator[bool]:
-    """Ray, and whether it is our own: what this process has begun, else the cluster at RAY_ADDRESS, else one on this
-    machine, which ends with the block."""
-    import ray
-
-    if ray.is_initialized():
-        yield False
-        return
-    address = os.environ.get("RAY_ADDRESS", "local")
-    tell("starting Ray" if address == "local" else f"joining the Ray cluster at {address}")
-    if address == "local":
-        with environment("RAY_USAGE_STATS_ENABLED", "0"):
-            ray.init(
-                "local",
-                num_cpus=cores,
-                include_dashboard=False,
-                object_store_memory=STORE,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-    else:
-        try:
-            check_there(address)
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise AsklessError(
-                f"expected a Ray cluster at RAY_ADDRESS={address}, got {in_short(error)}; start one with "
-                "`ray start --head`, or unset RAY_ADDRESS"
-            ) from error
-    try:
-        yield address == "local"
-    finally:
-        ray.shutdown()  # only leaves a cluster that others have started
-
-
-def check_there(address: str) -> None:
-    """An OSError where nobody listens at the address: Ray itself would wait for minutes."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if port.isdigit():  # not "auto", which Ray looks up on this machine
-        socket.create_connection((host, int(port)), timeout=10).close()
-
-
 def check_room(threads: int, gpus: float, own: bool, tell: Callable[[str], None]) -> None:
     """An error where no worker would ever find its place; a cluster may still grow."""
     import ray
@@ -249,19 +195,6 @@ def check_room(threads: int, gpus: float, own: bool, tell: Callable[[str], None]
         tell(f"waiting for a Ray node with {wanted}")
 
 
-@contextmanager
-def environment(name: str, value: str) -> Iterator[None]:
-    """An environment variable for processes that are started within the block; what was given before holds."""
-    if name in os.environ:
-        yield
-        return
-    os.environ[name] = value
-    try:
-        yield
-    finally:
-        del os.environ[name]
-
-
 def unpickled(content: bytes) -> Any:
     from ray import cloudpickle
 
@@ -270,10 +203,3 @@ def unpickled(content: bytes) -> Any:
 
 def digest_of(path: Path) -> str:
     return digest.of_text(path.read_text(encoding="utf-8"))
-
-
-def in_short(error: Exception) -> str:
-    """The sentence of a Ray error that says why."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    why = next((line for line in lines if "because" in line), lines[0])
-    return why.split(". ")[0].rstrip(".")

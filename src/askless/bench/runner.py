@@ -19,13 +19,13 @@ from askless.bench.processes import Processes
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
 from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
 from askless.bench.worker import Source, Trouble
+from askless.engine import ENGINES, need_ray
 from askless.errors import AsklessError, InputError, OptionError
 from askless.locks import held
 from askless.machine import cores, versions
 from askless.options import check_number
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
-ENGINES = ("local", "ray")
 TRIES = 3  # of a cell whose worker is lost, on Ray
 
 
@@ -104,10 +104,10 @@ def check_engine(engine: str, workers: int, gpus: float) -> None:
     if workers < 1:
         raise InputError(f"workers: expected at least 1, got {workers}")
     if engine not in ENGINES:
-        raise OptionError(f"engine: expected one of {', '.join(ENGINES)}, got {engine!r}")
+        raise OptionError(f"engine: expected {' or '.join(ENGINES)}, got {engine!r}")
     check_number("run", "gpus", gpus)
     if engine == "ray":
-        on_ray.need_ray()
+        need_ray()
     elif gpus:
         raise OptionError(f"gpus: expected 0 with the engine local, which shares out cores only, got {gpus}; use ray")
 
