@@ -14,6 +14,7 @@ from askless.acquire import Selection, Strategy, looks_at, make, select
 from askless.data import CachedViews, Pool, as_pool
 from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
+from askless.learn.ranks import these
 from askless.learn.training import Look, TrainingError, Watch, check_labels
 from askless.observe import head_gradients, observe, probabilities
 from askless.options import check_choice
@@ -218,11 +219,13 @@ class ActiveLearner:
         watch: Watch | None = None,
         look: Look | None = None,
         bar: bool = False,
+        blocks: int | None = None,
     ) -> Fitted:
         """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
 
         With `checkpoint` a training that was killed goes on where it was, bit for bit. `bar` shows a progress bar; the other
-        arguments are those of `askless.learn.fit`.
+        arguments are those of `askless.learn.fit`. Processes that torch.distributed has joined share the training, and each
+        of them then has the same network: all of them ask and tell alike.
         """
         if isinstance(self.learner, LabelPropagation):
             return self._propagate()
@@ -233,7 +236,7 @@ class ActiveLearner:
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
         try:
-            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch, look, bar)
+            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch, look, bar, blocks)
         except TrainingError as stopped:
             self.model = stopped.model  # the last good weights
             raise
@@ -251,6 +254,7 @@ class ActiveLearner:
         watch: Watch | None,
         look: Look | None,
         bar: bool,
+        blocks: int | None,
     ) -> Fitted:
         assert isinstance(self.learner, Training)
         return fit(
@@ -270,6 +274,7 @@ class ActiveLearner:
             watch=watch,
             look=look,
             bar=bar,
+            blocks=blocks,
         )
 
     def start_balanced(self, per_class: int = 1) -> np.ndarray:
@@ -450,7 +455,10 @@ class ActiveLearner:
 
     def save(self, folder: str | Path, *, pool: bool = True) -> Path:
         """Writes everything into `folder`; a save that is interrupted leaves the one before it whole. Without `pool` its
-        items are left out, and `load` wants them passed again."""
+        items are left out, and `load` wants them passed again. Of processes that torch.distributed has joined only the
+        first one writes; the others go on at once."""
+        if not these().is_first:
+            return Path(folder)
         return save(
             Path(folder),
             self.pool if pool else None,

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.errors import InputError
-from askless.learn.darp import solve
+from askless.learn.darp import Refined, solve
 from askless.learn.material import Material
+from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
 from askless.options import check_choice, check_count, check_number, options
 
@@ -65,13 +66,15 @@ class FixMatch(Training):
         check_number("FixMatch", "temperature", self.temperature, 1e-6)
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "FixMatchLoss":
-        return FixMatchLoss(self, net, material, classes)
+        return FixMatchLoss(self, net, material, classes, material.ranks)
 
 
 class FixMatchLoss(Method):
-    def __init__(self, options: FixMatch, net: nn.Module, material: Material, classes: int) -> None:
+    def __init__(
+        self, options: FixMatch, net: nn.Module, material: Material, classes: int, ranks: Ranks = ALONE
+    ) -> None:
         self.options, self.net, self.material = options, net, material
-        self.refinement = Refinement(options.darp, options.steps, material, classes) if options.darp else None
+        self.refinement = Refinement(options.darp, options.steps, material, classes, ranks) if options.darp else None
 
     def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
         B, tau = self.options.batch, self.options.tau
@@ -98,10 +101,13 @@ class FixMatchLoss(Method):
 
 
 class Refinement:
-    """The latest prediction of every item of the pool, P (N, K), and its refinement X, solved again now and then."""
+    """The latest prediction of every item of the pool, P (N, K), and its refinement X, solved again now and then.
 
-    def __init__(self, options: DARP, steps: int, material: Material, classes: int) -> None:
-        self.options, self.first = options, round(options.warm_up * steps)
+    P has the predictions of all ranks, X is what rank 0 has solved: both are the same on all.
+    """
+
+    def __init__(self, options: DARP, steps: int, material: Material, classes: int, ranks: Ranks = ALONE) -> None:
+        self.options, self.first, self.ranks = options, round(options.warm_up * steps), ranks
         self.P = torch.full((material.size, classes), 1 / classes, dtype=torch.float64)
         self.X: Tensor | None = None
         self.nu: np.ndarray | None = None
@@ -110,19 +116,23 @@ class Refinement:
     def __call__(self, q: Tensor, items: Tensor, step: int, tau: float) -> tuple[Tensor, Tensor]:
         """Target distributions (n, K) and mask (n,) for the items whose fresh predictions are q (n, K)."""
         # Where an item comes twice in a batch, the last prediction counts; index_put leaves that open with several threads.
-        _, last = np.unique(items.numpy()[::-1], return_index=True)
-        rows = torch.from_numpy(len(items) - 1 - last)
-        self.P[items[rows]] = q.double().cpu()[rows]
+        seen, fresh = self.ranks.gather(items), self.ranks.gather(q.double().cpu())
+        _, last = np.unique(seen.numpy()[::-1], return_index=True)
+        rows = torch.from_numpy(len(seen) - 1 - last)
+        self.P[seen[rows]] = fresh[rows]
         original = q.amax(dim=1) >= tau
         if step < self.first:
             return q, original
         if self.X is None or (step - self.first) % self.options.every == 0:
-            solved = solve(self.P.numpy(), self.target, self.options.alpha, solver=self.options.solver, start=self.nu)
+            solved = self.ranks.first(self._solve)
             self.X, self.nu = torch.from_numpy(solved.X), solved.nu
         target = self.X[items].to(q.device, q.dtype)
         refined = target.amax(dim=1) >= tau
         mask = {"refined": refined, "original": original, "both": refined & original}[self.options.mask_on]
         return target, mask
+
+    def _solve(self) -> Refined:
+        return solve(self.P.numpy(), self.target, self.options.alpha, solver=self.options.solver, start=self.nu)
 
     def state_dict(self) -> dict[str, Any]:
         nu = None if self.nu is None else torch.from_numpy(self.nu.copy())

@@ -1,5 +1,6 @@
 """What a loss may draw from: labelled and unlabelled items in weak and strong views."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
@@ -7,6 +8,7 @@ import torch
 from torch import Tensor
 
 from askless import digest
+from askless.learn.ranks import ALONE, Ranks
 from askless.learn.sampler import Shuffled
 from askless.rng import Seed, torch_stream
 
@@ -22,21 +24,34 @@ class Views(Protocol):
 
 
 class Material:
-    """The labelled items, the whole pool (labelled items included, as FixMatch has it), and their views."""
+    """The labelled items, the whole pool (labelled items included, as FixMatch has it), and their views.
+
+    All ranks draw the same positions and each keeps its part. A batch consists of `blocks` equal parts whose views are drawn
+    from one generator each, so that it does not matter which process makes which block.
+    """
 
     def __init__(
-        self, views: Views, size: int, labelled: np.ndarray, labels: np.ndarray, seed: Seed, device: torch.device
+        self,
+        views: Views,
+        size: int,
+        labelled: np.ndarray,
+        labels: np.ndarray,
+        seed: Seed,
+        device: torch.device,
+        ranks: Ranks = ALONE,
+        blocks: int = 1,
     ) -> None:
-        self.views, self.size, self.device = views, size, device
-        self.generator = torch_stream(seed, "views")
+        self.views, self.size, self.device, self.ranks = views, size, device, ranks
+        self.mine = ranks.mine(torch.arange(blocks)).tolist()  # the blocks that are made here
+        self.generators = [torch_stream(seed, f"views {block}" if block else "views") for block in self.mine]
         self._labelled = Shuffled(torch.from_numpy(labelled), torch_stream(seed, "labelled order"))
         self._pool = Shuffled(torch.arange(size), torch_stream(seed, "pool order"))
         self._label_of = torch.full((size,), -1, dtype=torch.int64)
         self._label_of[torch.from_numpy(labelled)] = torch.from_numpy(labels)
 
     def labelled(self, size: int) -> tuple[Tensor, Tensor]:
-        """Weak views (size, ...) of labelled items, and their labels (size,)."""
-        items = self._labelled.take(size)
+        """Weak views (size, ...) of labelled items, and their labels (size,): this rank's part of W size items."""
+        items = self.ranks.mine(self._labelled.take(self.ranks.world * size))
         return self.weak(items), self._label_of[items].to(self.device)
 
     def plain_labelled(self) -> Tensor:
@@ -60,23 +75,29 @@ class Material:
         return np.bincount(self._label_of[self._labelled.items].numpy(), minlength=classes).astype(np.float64)
 
     def unlabelled(self, size: int) -> Tensor:
-        """Positions (size,) of items of the pool."""
-        return self._pool.take(size)
+        """Positions (size,) of items of the pool: this rank's part of W size positions."""
+        return self.ranks.mine(self._pool.take(self.ranks.world * size))
 
     def weak(self, items: Tensor) -> Tensor:
-        return self.views.weak(items, self.generator).to(self.device)
+        return self._by_blocks(self.views.weak, items)
 
     def strong(self, items: Tensor) -> Tensor:
-        return self.views.strong(items, self.generator).to(self.device)
+        return self._by_blocks(self.views.strong, items)
+
+    def _by_blocks(self, view: Callable[[Tensor, torch.Generator], Tensor], items: Tensor) -> Tensor:
+        parts = items.tensor_split(len(self.generators))
+        return torch.cat([view(part, g) for part, g in zip(parts, self.generators, strict=True)]).to(self.device)
 
     def state_dict(self) -> dict[str, object]:
         return {
-            "generator": self.generator.get_state(),
+            "generator": self.ranks.gather(torch.stack([g.get_state() for g in self.generators])),  # (blocks, state)
             "labelled": self._labelled.state_dict(),
             "pool": self._pool.state_dict(),
         }
 
     def load_state_dict(self, state: dict) -> None:
-        self.generator.set_state(state["generator"])
+        saved = torch.atleast_2d(state["generator"])
+        for block, generator in zip(self.mine, self.generators, strict=True):
+            generator.set_state(saved[block])
         self._labelled.load_state_dict(state["labelled"])
         self._pool.load_state_dict(state["pool"])

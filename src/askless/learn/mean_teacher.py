@@ -8,6 +8,7 @@ from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import Consistency, consistency_loss
 from askless.learn.ema import Average
 from askless.learn.material import Material
+from askless.learn.ranks import unwrapped
 from askless.learn.training import Method
 from askless.options import options
 
@@ -27,7 +28,7 @@ class MeanTeacher(Consistency):
 class MeanTeacherLoss(Method):
     def __init__(self, options: MeanTeacher, net: nn.Module, material: Material) -> None:
         self.options, self.net, self.material = options, net, material
-        self.teacher = Average(net, options.teacher, warm_up=False)
+        self.teacher = Average(unwrapped(net), options.teacher, warm_up=False)
         self.teacher.model.train()
 
     def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import Consistency, consistency_loss
 from askless.learn.material import Material
+from askless.learn.ranks import unwrapped
 from askless.learn.training import Method
 from askless.options import options
 
@@ -29,4 +30,4 @@ class PiModelLoss(Method):
 
     def _second_pass(self, x: Tensor) -> Tensor:
         with statistics_kept(self.net):
-            return self.net(x)
+            return unwrapped(self.net)(x)  # no gradient, so nothing to share

@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.learn.material import Material
+from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
 from askless.options import check_count, check_number, options
 
@@ -28,13 +29,13 @@ class Supervised(Training):
             check_number("Supervised", "stop_accuracy", self.stop_accuracy, 0, 1)
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "SupervisedLoss":
-        return SupervisedLoss(self, net, material)
+        return SupervisedLoss(self, net, material, material.ranks)
 
 
 class SupervisedLoss(Method):
-    def __init__(self, options: Supervised, net: nn.Module, material: Material) -> None:
-        self.options, self.net, self.material = options, net, material
-        self.epoch = -(-len(material.plain_labels()) // options.batch)  # steps
+    def __init__(self, options: Supervised, net: nn.Module, material: Material, ranks: Ranks = ALONE) -> None:
+        self.options, self.net, self.material, self.ranks = options, net, material, ranks
+        self.epoch = -(-len(material.plain_labels()) // (ranks.world * options.batch))  # steps
         self.right = self.seen = 0  # in this epoch
         self.above = 0  # epochs whose accuracy was above the mark
 
@@ -42,8 +43,8 @@ class SupervisedLoss(Method):
         x, y = self.material.labelled(self.options.batch)
         logits = self.net(x)
         if self.options.stop_accuracy is not None:
-            self.right += int((logits.detach().argmax(dim=1) == y).sum())
-            self.seen += len(y)
+            self.right += self.ranks.total(int((logits.detach().argmax(dim=1) == y).sum()))
+            self.seen += self.ranks.world * len(y)
         return F.cross_entropy(logits, y), {}
 
     def finished(self, step: int) -> bool:

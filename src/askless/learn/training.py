@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -20,6 +21,7 @@ from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
 from askless.learn.log import Log
 from askless.learn.material import Material, Views
+from askless.learn.ranks import Ranks, these
 from askless.learn.rate import admissible_rate
 from askless.learn.schedule import rate_at
 from askless.options import check_choice, check_count, check_number, options
@@ -60,6 +62,7 @@ class Method:
 class Training:
     """Options that every learner has.
 
+    `batch`: labelled items per step; where several processes share the training, per step and process.
     `horizon`: the cosine's length where it is not `steps` (CRC stops early on a longer cosine). `ema`: decay of the averaged
     network, which is then the one used; None uses the live one. `kernel_rate` lowers `lr` to what the labelled items'
     last-layer kernel admits (`learn.rate`). Weight decay spares BatchNorm and biases. With validation data the network is
@@ -136,6 +139,7 @@ def fit(
     watch: Watch | None = None,
     look: Look | None = None,
     bar: bool = False,
+    blocks: int | None = None,
 ) -> Fitted:
     """Trains `net` in place on a pool of `size` items of which those at `labelled` (L,) have `labels` (L,).
 
@@ -144,28 +148,37 @@ def fit(
     appends JSON lines, `tensorboard` names a folder for TensorBoard (the extra `tensorboard`); `watch(done, total, numbers)`
     is called as training goes, and `look(step, network)` before the first step, every `evaluate_every` steps and after the
     last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
+
+    Where torch.distributed is initialised its processes share the training: all call `fit` with the same arguments, but for
+    `device`, and get the same network and numbers. Rank 0 reads and writes the files; `watch` and `look` are called on all.
+    A batch is made in `blocks` equal parts, by default one per process, whose views are drawn from one generator each: W
+    processes with batches of B do what one process does with a batch of W B and blocks=W (but for dropout, which draws from
+    a generator per process).
     """
     labelled, labels = check_labels(labelled, labels, size, classes)
+    ranks = these()
+    blocks = check_blocks(blocks, learner.batch, ranks, seed)
     device = torch.device(device)
     net.to(device)
-    material = Material(views, size, labelled, labels, seed, device)
-    run = _Run(net, learner, material, classes, seed)
+    material = Material(views, size, labelled, labels, seed, device, ranks, blocks)
     if learner.patience is not None and validation is None:
         raise InputError(
             f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
         )
-    settings = describe(net, learner, material, labelled, labels, classes, seed)
+    settings = describe(net, learner, material, labelled, labels, classes, seed, ranks.world, blocks)
     path = None if checkpoint is None else Path(checkpoint)
-    if path is not None and path.exists():
-        saved = checkpoints.read(path)
-        if saved["settings"] == settings or (
-            saved["step"] < saved["steps"] and not saved["finished"]
-        ):  # a finished training may be followed by another
-            checkpoints.check_settings(path, saved["settings"], settings)
-            run.load_state_dict(saved)
-    written = Log(log, tensorboard, after=run.step)
+    measured = None if validation is None else len(validation[1])
+    ranks.check_alike(settings | {"validation": measured, "checkpoint": path is not None})
+    run = _Run(net, learner, material, classes, seed, ranks)
+    saved = None if path is None else ranks.first(lambda: checkpoints.read(path) if path.exists() else None)
+    # A finished training may be followed by another.
+    ended = saved is None or ((saved["step"] >= saved["steps"] or saved["finished"]) and saved["settings"] != settings)
+    if path is not None and saved is not None and not ended:
+        checkpoints.check_settings(path, saved["settings"], settings)
+        run.load_state_dict(saved)
+    written = Log(log, tensorboard, after=run.step) if ranks.is_first else Log(None)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
-    shown = training_bar("training") if bar else nullcontext(lambda done, total, numbers: None)
+    shown = training_bar("training") if bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
     with torch.random.fork_rng(devices=[]), shown as show:
         torch.random.set_rng_state(run.global_state)
         if look is not None and run.step == 0:
@@ -187,7 +200,8 @@ def fit(
             if path is not None and (run.step % learner.checkpoint_every == 0 or last):
                 run.global_state = torch.random.get_rng_state()
                 run.stop_unless_finite()
-                checkpoints.write(path, run.state_dict() | {"settings": settings, "steps": learner.steps})
+                state = run.state_dict() | {"settings": settings, "steps": learner.steps}
+                ranks.first(partial(checkpoints.write, path, state))
     run.stop_unless_finite()
     return Fitted(run.result(), run.metrics)
 
@@ -195,22 +209,24 @@ def fit(
 class _Run:
     """One training under way: everything that a checkpoint must hold."""
 
-    def __init__(self, net: nn.Module, learner: Training, material: Material, classes: int, seed: Seed) -> None:
-        self.net, self.learner, self.material = net, learner, material
+    def __init__(
+        self, net: nn.Module, learner: Training, material: Material, classes: int, seed: Seed, ranks: Ranks
+    ) -> None:
+        self.net, self.learner, self.material, self.ranks = net, learner, material, ranks
         self.lr = learner.lr
         self.numbers: dict[str, float] = {}
         if learner.kernel_rate:
             self._cap_rate()
         self.average = Average(net, learner.ema, learner.ema_warm_up) if learner.ema is not None else None
         forward: Any = torch.compile(net) if learner.compile else net
-        self.method = learner.method(forward, material, classes)
+        self.method = learner.method(ranks.wrap(forward), material, classes)
         self.optimiser = make_optimiser(net, learner)
         self.step, self.finished = 0, False
         self.metrics: list[dict[str, float]] = []
         self.best, self.since_best = -math.inf, 0
         self.best_state: dict[str, Tensor] | None = None
         self.good = self._copy()
-        start = int(stream(seed, "global").integers(2**62))
+        start = int(stream(seed, f"global {ranks.rank}" if ranks.rank else "global").integers(2**62))
         self.global_state = torch.Generator().manual_seed(start).get_state()
 
     @property
@@ -227,9 +243,11 @@ class _Run:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.net.train()
-        with torch.autocast(self.material.device.type, torch.bfloat16, enabled=self.learner.autocast):
+        half = torch.autocast(self.material.device.type, torch.bfloat16, enabled=self.learner.autocast)
+        with self.ranks.whole_batch(), half:
             loss, numbers = self.method.loss(self.step)
-        value = loss.item()
+        numbers = self.ranks.mean({"loss": loss.item(), **numbers})
+        value = numbers.pop("loss")
         if not math.isfinite(value):
             self._stop_at_last_good(f"the loss became {value} at step {self.step}")
         self.optimiser.zero_grad(set_to_none=True)
@@ -245,7 +263,8 @@ class _Run:
 
     def validate(self, x: Tensor, y: Tensor) -> float:
         """Accuracy of the used network; counts towards early stopping."""
-        accuracy = accuracy_of(self.used, x, y)
+        mine = self.ranks.mine
+        accuracy = self.ranks.total(count_right(self.used, mine(x), mine(y))) / max(len(y), 1)
         if accuracy > self.best:
             self.best, self.since_best = accuracy, 0
             if self.learner.patience is not None:
@@ -260,6 +279,7 @@ class _Run:
             model.load_state_dict(self.best_state)
         for mine, theirs in zip(model.parameters(), self.net.parameters(), strict=True):
             mine.requires_grad_(theirs.requires_grad)  # the averaged copy has none
+        self.ranks.align(model)
         return model.eval()
 
     def state_dict(self) -> dict[str, Any]:
@@ -275,7 +295,7 @@ class _Run:
             "since_best": self.since_best,
             "finished": self.finished,
             "best_state": self.best_state,
-            "global_state": self.global_state,
+            "global_state": self.ranks.gather(self.global_state[None]),  # (W, state)
             "lr": self.lr,
             "numbers": self.numbers,
         }
@@ -283,7 +303,10 @@ class _Run:
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         self.step, self.metrics, self.best = saved["step"], saved["metrics"], saved["best"]
         self.since_best, self.best_state, self.finished = saved["since_best"], saved["best_state"], saved["finished"]
-        self.lr, self.numbers, self.global_state = saved["lr"], saved["numbers"], saved["global_state"]
+        self.lr, self.numbers = saved["lr"], saved["numbers"]
+        states = torch.atleast_2d(saved["global_state"])
+        if self.ranks.rank < len(states):  # with more processes than before, the new ones start afresh
+            self.global_state = states[self.ranks.rank].clone()
         self.net.load_state_dict(saved["net"])
         if self.average is not None:
             self.average.model.load_state_dict(saved["average"])
@@ -295,9 +318,8 @@ class _Run:
     def _cap_rate(self) -> None:
         from askless.kernels import features
 
-        phi = features(self.net, self.material.plain_labelled())
         momentum = self.learner.momentum if self.learner.optimiser == "sgd" else 0.0
-        admits = admissible_rate(phi, momentum)
+        admits = self.ranks.first(lambda: admissible_rate(features(self.net, self.material.plain_labelled()), momentum))
         self.lr = min(self.lr, admits.lr)
         self.numbers = {"kernel_" + name: value for name, value in admits._asdict().items()}
 
@@ -307,9 +329,10 @@ class _Run:
         return getattr(self, "step", 0), copy.deepcopy(self.net.state_dict()), average
 
     def is_finite(self) -> bool:
-        """Whether every number of the live and of the averaged network is one."""
+        """Whether every number of the live and of the averaged network is one, on all ranks."""
         nets = [self.net] if self.average is None else [self.net, self.average.model]
-        return all(bool(t.isfinite().all()) for net in nets for t in net.state_dict().values() if t.is_floating_point())
+        tensors = [t for net in nets for t in net.state_dict().values() if t.is_floating_point()]
+        return self.ranks.every(all(bool(t.isfinite().all()) for t in tensors))
 
     def stop_unless_finite(self) -> None:
         if not self.is_finite():
@@ -342,18 +365,45 @@ def make_optimiser(net: nn.Module, learner: Training) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups, lr=learner.lr, momentum=learner.momentum, nesterov=learner.momentum > 0)
 
 
-@torch.no_grad()
-def accuracy_of(model: nn.Module, x: Tensor, y: Tensor, batch: int = 512) -> float:
+def accuracy_of(model: nn.Module, x: Tensor, y: Tensor) -> float:
     """The share of inputs that the model, in eval mode, gets right."""
+    return count_right(model, x, y) / max(len(y), 1)
+
+
+@torch.no_grad()
+def count_right(model: nn.Module, x: Tensor, y: Tensor, batch: int = 512) -> int:
+    """How many inputs the model, in eval mode, gets right."""
     was = model.training
     model.eval()
     device = next(model.parameters()).device
     right = sum(
         int((model(a.to(device)).argmax(dim=1).cpu() == b).sum())
         for a, b in zip(x.split(batch), y.split(batch), strict=True)
+        if len(b)
     )
     model.train(was)
-    return right / max(len(y), 1)
+    return right
+
+
+def check_blocks(blocks: int | None, batch: int, ranks: Ranks, seed: Seed) -> int:
+    """How many blocks a batch of all ranks has: each rank makes as many, all of the same size."""
+    blocks = ranks.world if blocks is None else blocks
+    check_count("fit", "blocks", blocks)
+    if blocks % ranks.world:
+        raise InputError(
+            f"blocks: expected a multiple of the number of processes, {ranks.world}, got {blocks}; start a number of "
+            f"processes that divides {blocks}, or change blocks"
+        )
+    if batch * ranks.world % blocks:
+        raise InputError(
+            f"blocks: expected a number that divides the {batch * ranks.world} labelled items of a step (batch={batch}, "
+            f"processes: {ranks.world}), got {blocks}; change batch or blocks"
+        )
+    if ranks.world > 1 and isinstance(seed, np.random.Generator):
+        raise InputError(
+            f"seed: expected a whole number, the same on all {ranks.world} processes, got a Generator; pass a number"
+        )
+    return blocks
 
 
 def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
@@ -382,17 +432,24 @@ def describe(
     labels: np.ndarray,
     classes: int,
     seed: Seed,
+    world: int,
+    blocks: int,
 ) -> dict[str, Any]:
-    """What makes a training this training and no other, as plain values; of the pool, the labelled items and a sample."""
+    """What makes a training this training and no other, as plain values; of the pool, the labelled items and a sample.
+
+    The batch is that of all processes together: how many share it is no part of the description, the blocks are.
+    """
+    options = dataclasses.asdict(learner) | {"batch": world * learner.batch}
     return {
         "learner": type(learner).__name__,
-        "options": json.dumps(dataclasses.asdict(learner), default=_plain, sort_keys=True),
+        "options": json.dumps(options, default=_plain, sort_keys=True),
         "pool size": material.size,
         "pool": material.fingerprint(),
         "classes": classes,
         "labelled": hashlib.sha256(labelled.tobytes() + labels.tobytes()).hexdigest(),
         "first weights": digest.of_network(net),
         "seed": seed if isinstance(seed, int) else repr(seed),
+        **({"blocks": blocks} if blocks > 1 else {}),
     }
 
 
