@@ -98,6 +98,6 @@ class Material:
     def load_state_dict(self, state: dict) -> None:
         saved = torch.atleast_2d(state["generator"])
         for block, generator in zip(self.mine, self.generators, strict=True):
-            generator.set_state(saved[block])
+            generator.set_state(saved[block].clone())  # torch crashes on a part of a tensor
         self._labelled.load_state_dict(state["labelled"])
         self._pool.load_state_dict(state["pool"])
