@@ -26,6 +26,7 @@ from askless.data import views_for
 from askless.errors import AsklessError, InputError
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, TrainingError, fit
 from askless.learn.batchnorm import Normalised, batch_norm
+from askless.learn.material import Material
 from askless.learn.ranks import ALONE, Ranks, unwrapped
 from askless.learn.training import check_blocks
 from askless.options import options
@@ -361,6 +362,19 @@ def test_blocks_must_divide_the_batch():
         check_blocks(9, 2, Ranks(1, 3), 0)
     with pytest.raises(InputError, match="blocks must be a whole number >= 1, got 0"):
         check_blocks(0, 2, ALONE, 0)
+
+
+def test_the_views_of_the_blocks_differ_and_do_not_depend_on_who_makes_them():
+    def made(ranks, blocks):
+        views = Typed()
+        views.weak = views.strong = lambda indices, generator: torch.rand(len(indices), generator=generator)
+        material = Material(views, len(digits()), *labelled(), 0, torch.device("cpu"), ranks, blocks)
+        return material.weak(torch.arange(8 // ranks.world))
+
+    alone = made(ALONE, 4)
+    assert len(set(alone.tolist())) == 8
+    assert torch.equal(alone, torch.cat([made(Ranks(r, 2), 4) for r in range(2)]))
+    assert torch.equal(alone[:2], made(ALONE, 1)[:2])  # the first block's generator is that of a process by itself
 
 
 def test_alone_everything_is_left_as_it_is():
