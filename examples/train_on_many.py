@@ -8,6 +8,7 @@ on from the last checkpoint. See docs/scale.md.
 
 import argparse
 import os
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -27,7 +28,8 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32, help="labelled items per step, of all processes together")
     options = parser.parse_args()
 
-    distributed.init_process_group()  # without a backend: gloo for memory, nccl for graphics cards
+    # Without a backend: gloo for memory, nccl for graphics cards. Who waits longer than the timeout fails.
+    distributed.init_process_group(timeout=timedelta(minutes=10))
     rank, world, local = distributed.get_rank(), distributed.get_world_size(), int(os.environ["LOCAL_RANK"])
     device = "cpu"
     if torch.cuda.is_available():
