@@ -151,3 +151,11 @@ def test_the_number_of_classes_comes_from_the_model_not_from_the_labels():
     few = al.select("badge", 5, features=features, probs=probs, labelled=[0, 1], labels=[0, 1])
     many = al.select("badge", 5, features=features, probs=probs, labelled=[0, 1], labels=[5, 3])
     assert np.array_equal(few.indices, many.indices)
+
+
+def test_probabilities_that_are_held_change_nothing():
+    """Half precision is converted once where there is room, and tile by tile where there is none: the same picks."""
+    rng = np.random.default_rng(3)
+    x, p = rng.normal(size=(2000, 8)).astype(np.float16), rng.dirichlet(np.ones(5), 2000).astype(np.float16)
+    roomy, tight = (al.select("badge", 50, features=x, probs=p, seed=1, max_memory=m) for m in (2**28, 2**14))
+    np.testing.assert_array_equal(roomy.indices, tight.indices)

@@ -60,7 +60,7 @@ class NearestPick:
 
     def __init__(self, features: np.ndarray, probs: np.ndarray, free: np.ndarray, max_memory: int) -> None:
         N, C = probs.shape
-        self.features, self.probs = features, probs
+        self.features, self.probs = features, held(probs, max_memory // 4)
         self.free = np.zeros(N, dtype=bool)
         self.free[free] = True
         self.step = max(1, min(ROWS, max_memory // 4 // (8 * (C + 4))))
@@ -149,6 +149,19 @@ def residual(probs: np.ndarray) -> np.ndarray:
     u: np.ndarray = probs.astype(_working(probs), copy=True)
     u[np.arange(len(u)), u.argmax(axis=1)] -= 1
     return u
+
+
+def held(probs: np.ndarray, room: int) -> np.ndarray:
+    """Every pick looks at all probabilities: those in half precision, or in shards, are converted once where there is room
+    for them. What is computed from them is the same."""
+    dtype = _working(probs)
+    small_enough = np.dtype(dtype).itemsize * probs.shape[0] * probs.shape[1] <= room
+    if not small_enough or (isinstance(probs, np.ndarray) and probs.dtype == dtype):
+        return probs
+    out: np.ndarray = np.empty(probs.shape, dtype=dtype)
+    for i in range(0, len(probs), ROWS):
+        out[i : i + ROWS] = probs[i : i + ROWS]
+    return out
 
 
 def _working(array: np.ndarray) -> type:
