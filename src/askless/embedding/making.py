@@ -94,8 +94,7 @@ class ByBackbone:
 
     def __init__(self, job: Job) -> None:
         self.size, self.dtype = job.size, job.dtype
-        device = "cuda" if torch.cuda.is_available() else "cpu"  # what the worker was given of the machine's GPUs
-        self.backbone: Backbone = make_backbone(job.frozen, device=device)
+        self.backbone: Backbone = make_backbone(job.frozen, device=device())
 
     def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
         return {"features": self.backbone.embed(self.stacked(items)).numpy().astype(self.dtype)}
@@ -118,11 +117,11 @@ class ByLearner:
 
     def __init__(self, job: Job) -> None:
         assert job.learner is not None
-        self.learner = ActiveLearner.load(job.learner)
+        self.learner = ActiveLearner.load(job.learner, device=device())
         model = self.learner.model
         if model is None:
             raise ModelError(f"{job.learner}: expected a learner with a trained network, got one without; fit it first")
-        self.model, self.columns, self.dtype = model, job.columns, job.dtype
+        self.model, self.columns, self.dtype = model.to(device()), job.columns, job.dtype
         shape = self.learner.pool.shape
         self.size = job.size or ((shape[1], shape[2]) if self.learner.pool.kind == "image" else None)
         views, labelled = self.learner.views, torch.from_numpy(self.learner.labelled)
@@ -138,7 +137,7 @@ class ByLearner:
             found |= {"grad_sq": stats.sq, "grad_dot": stats.dot}
         if "grad_sq_by_class" in self.columns:
             found["grad_sq_by_class"] = kernels.gradient_sq_by_class(self.model, x)
-        kept = {name: found[name].numpy() for name in self.columns}
+        kept = {name: found[name].cpu().numpy() for name in self.columns}
         return {name: a.astype(self.dtype if name == "features" else np.float32) for name, a in kept.items()}
 
     def as_the_pool_has_them(self, x: np.ndarray) -> np.ndarray:
@@ -146,3 +145,8 @@ class ByLearner:
         if self.learner.pool.kind == "image" and x.shape[1] == 3 and self.learner.pool.shape[0] == 1:
             return np.rint(np.einsum("nchw,c->nhw", x, [0.299, 0.587, 0.114]))[:, None].astype(np.uint8)
         return x
+
+
+def device() -> str:
+    """The graphics card that a worker was given, where there is one: Ray hides the others from it."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
