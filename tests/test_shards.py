@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pyarrow as pa
@@ -138,7 +140,7 @@ def test_parquet_is_unpacked_once(tmp_path):
         (lambda f: (f / "shards.json").write_text(json.dumps({"files": ["x.arrow"]})), "1 of 1 shards are missing"),
         (
             lambda f: [write_shard(f / f"{k}.arrow", {"features": np.zeros((3, 2 + k))}) for k in range(2)],
-            "shard 1: expected rows of shape \\(2,\\)",
+            "1.arrow: expected rows of shape \\(2,\\)",
         ),
         (
             lambda f: [write_shard(f / f"{k}.arrow", {n: np.zeros((3, 2))}) for k, n in enumerate("ab")],
@@ -148,7 +150,7 @@ def test_parquet_is_unpacked_once(tmp_path):
             lambda f: pa.parquet.write_table(pa.table({"features": [[1.0], [1.0, 2.0]]}), f / "a.parquet"),
             "expected lists of one length, got 1 to 2 numbers",
         ),
-        (lambda f: write_shard(f / "a.arrow", {"features": [1.0, None]}), "expected a number in every row, got nulls"),
+        (lambda f: write_shard(f / "a.arrow", {"features": [1.0, None]}), "numbers in every row, got nulls"),
     ],
 )
 def test_bad_folders_are_refused_in_words(tmp_path, make_folder, says):
@@ -161,8 +163,8 @@ def test_a_compressed_arrow_file_is_refused(tmp_path):
     batch = pa.record_batch([pa.array(np.zeros(10_000))], names=["features"])
     with pa.ipc.new_file(tmp_path / "a.arrow", batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as out:
         out.write_batch(batch)
-    with pytest.raises(InputError, match="expected an uncompressed Arrow file"):
-        open_shards(tmp_path)
+    with pytest.raises(InputError, match="got a compressed column; write the file without compression"):
+        open_shards(tmp_path)["features"]
 
 
 def test_nan_in_a_shard_and_whole_numbers_are_refused(tmp_path):
@@ -233,3 +235,82 @@ def test_shards_are_plain_files_of_arrow(tmp_path):
     )
     np.testing.assert_array_equal(np.stack(table.column("features").to_numpy()), content["features"])
     assert isinstance(open_shards(tmp_path), Shards)
+
+
+def test_more_shards_than_files_may_be_open(tmp_path):
+    """In a process of its own: what is lowered stays lowered."""
+    code = """
+import resource, sys
+import numpy as np
+from pathlib import Path
+from askless.shards import open_shards, write_shard
+x = np.random.default_rng(0).normal(size=(600, 3)).astype(np.float32)
+for k in range(300):
+    write_shard(Path(sys.argv[1]) / f"{k:04d}.arrow", {"features": x[2 * k : 2 * k + 2]})
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, 200))
+lazy = open_shards(sys.argv[1])["features"]
+at = np.random.default_rng(1).permutation(600)
+assert (lazy[at] == x[at]).all() and (lazy[:] == x).all() and (np.asarray(lazy) == x).all()
+"""
+    subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+
+
+def test_shards_without_rows_and_columns_of_another_kind_are_passed_over(tmp_path):
+    """As other tools leave them: an empty partition, a label that is null here and there, a picture beside the vector."""
+    x = arrays(np.float32)["features"]
+    for k, some in enumerate((x[:0], x[:900], x[900:])):
+        labels = pa.array([None if i % 7 else i for i in range(len(some))], pa.int64())
+        vectors = pa.array(list(some), pa.list_(pa.float32()))
+        pictures = pa.array([b"x" * 5000] * len(some), pa.binary())
+        table = pa.table({"features": vectors, "label": labels, "picture": pictures})
+        pa.parquet.write_table(table, tmp_path / f"{k}.parquet")
+    shards = open_shards(tmp_path, tmp_path / "cache")
+    np.testing.assert_array_equal(np.asarray(shards["features"]), x)
+    assert len(shards.files) == 2
+    with pytest.raises(InputError, match="numbers in every row, got nulls"):
+        shards["label"]
+    with pytest.raises(InputError, match="got the columns features, label"):
+        shards["probs"]
+    assert sum(f.stat().st_size for f in (tmp_path / "cache").iterdir()) < 2 * x.nbytes
+    write_shard(tmp_path / "empty" / "a.arrow", {"features": x[:0]})
+    with pytest.raises(InputError, match="expected shards with rows, got 1 without any"):
+        open_shards(tmp_path / "empty")
+    write_shard(tmp_path / "empty" / "b.arrow", {"features": x})
+    np.testing.assert_array_equal(np.asarray(open_shards(tmp_path / "empty")["features"]), x)
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([[1.0, 2.0], None], "expected a number in every place, got nulls"),
+        ([[1.0, 2.0], [None, 2.0]], "expected a number in every place, got nulls"),
+        ([[1.0, 2.0]] * 20_000 + [[1.0]], "expected lists of one length, got 1 to 2 numbers"),
+        ([[]], "expected lists of one length, got 0 to 0 numbers"),
+    ],
+)
+def test_vectors_that_are_none_in_parquet(tmp_path, rows, says):
+    pa.parquet.write_table(pa.table({"features": pa.array(rows, pa.list_(pa.float64()))}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match=says):
+        open_shards(tmp_path, tmp_path / "cache")
+
+
+def test_a_list_that_may_have_any_length_is_told_apart_from_no_column(tmp_path):
+    batch = pa.record_batch([pa.array([[1.0], [2.0]])], names=["features"])
+    with pa.ipc.new_file(tmp_path / "a.arrow", batch.schema) as out:
+        out.write_batch(batch)
+    with pytest.raises(InputError, match="write vectors as lists of fixed size"):
+        open_shards(tmp_path)["features"]
+
+
+def test_positions_that_are_none_are_refused(tmp_path):
+    lazy = written(tmp_path, arrays(np.float32))["features"]
+    for wrong in (np.array([0.5]), np.ones(3, dtype=bool), np.array(["a"])):
+        with pytest.raises(IndexError, match="expected a slice, positions, or a mask of 1500"):
+            lazy[wrong]
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"files": []}', '{"files": ["../x.arrow"]}', '{"files": 3}'])
+def test_an_index_that_is_none_is_refused(tmp_path, text):
+    (tmp_path / "shards.json").write_text(text)
+    with pytest.raises(InputError, match="expected what `askless embed` wrote, got something else"):
+        open_shards(tmp_path)

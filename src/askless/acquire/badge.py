@@ -60,7 +60,7 @@ class NearestPick:
 
     def __init__(self, features: np.ndarray, probs: np.ndarray, free: np.ndarray, max_memory: int) -> None:
         N, C = probs.shape
-        self.features, self.probs = features, held(probs, max_memory // 4)
+        self.features, self.probs = features, held(probs, max_memory // 2)
         self.free = np.zeros(N, dtype=bool)
         self.free[free] = True
         self.step = max(1, min(ROWS, max_memory // 4 // (8 * (C + 4))))
