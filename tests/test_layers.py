@@ -8,8 +8,8 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"errors", "files", "digest", "progress", "worth", "machine"},
-    {"rng", "options", "reading", "locks", "shards", "engine"},
-    {"linalg"},
+    {"rng", "options", "reading", "locks", "shards"},
+    {"linalg", "engine"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing"},
     {"observe", "frozen"},

@@ -7,17 +7,21 @@ other, and what it returns comes back with the task's number, in the order in wh
 import json
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any
 
-from askless.errors import AsklessError, OptionError
+from askless.errors import AsklessError, InputError, OptionError
+from askless.options import check_count, check_number
 
 ENGINES = ("local", "ray")
+TRIES = 3  # of a task whose worker dies, on Ray
 OBJECTS = 2**27  # bytes of Ray's shared memory: tasks and their answers are small
 Worker = Callable[..., Any]
 
@@ -36,8 +40,7 @@ def map_tasks(
     A task whose worker dies is done again by another worker on Ray; here it is an error, after which finished tasks stay
     finished.
     """
-    if engine not in ENGINES:
-        raise OptionError(f"engine: expected {' or '.join(ENGINES)}, got {engine!r}")
+    check_engine("map_tasks", engine, workers, gpus)
     if engine == "ray":
         yield from on_ray(make, tasks, workers, gpus)
     elif workers == 1:
@@ -47,11 +50,37 @@ def map_tasks(
         yield from in_processes(make, tasks, workers)
 
 
+def check_engine(owner: str, engine: str, workers: int, gpus: float) -> None:
+    """An error, before anything is begun, where it could not be done."""
+    check_count(owner, "workers", workers)
+    if engine not in ENGINES:
+        raise OptionError(f"engine: expected {' or '.join(ENGINES)}, got {engine!r}")
+    check_number(owner, "gpus", gpus)
+    if engine == "ray":
+        need_ray()
+    elif gpus:
+        raise OptionError(f"gpus: expected 0 with the engine local, which shares out cores only, got {gpus}; use ray")
+
+
 _mine: list[Worker] = []  # the worker of a process of the pool
 
 
 def _hire(make: Callable[[], Worker]) -> None:
+    stay_with_parent()
     _mine.append(make())
+
+
+def stay_with_parent() -> None:
+    """Ends this worker process when its parent is gone, however that went; Ctrl-C is the parent's to act on."""
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=end_with, args=(parent,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def _work(task: tuple[Any, ...]) -> Any:
@@ -100,8 +129,12 @@ def on_ray(
     """One actor per worker, each with its own copy of what it needs; Ray Data hands out the tasks, restarts an actor that
     died and gives its task to another."""
     need_ray()
-    with connected(workers):
+    given = {name: os.environ[name] for name in ("ASKLESS_DATA",) if name in os.environ}
+    with connected(workers) as own:
         import ray.data
+        from ray.exceptions import RayError
+
+        check_room(1, gpus, own)
 
         ray.data.DataContext.get_current().enable_progress_bars = False  # the caller has its own
         logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -112,12 +145,20 @@ def on_ray(
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=min(workers, len(tasks))),
             num_gpus=gpus or None,
+            max_restarts=TRIES,
+            max_task_retries=TRIES,
+            runtime_env={"env_vars": given},
         )
-        for row in done.iter_rows():
-            answer = json.loads(row["answer"])
-            if "error" in answer:
-                raise AsklessError(answer["error"])
-            yield int(row["number"]), answer["result"]
+        try:
+            for row in done.iter_rows():
+                answer = json.loads(row["answer"])
+                if "error" in answer:
+                    raise AsklessError(answer["error"])
+                yield int(row["number"]), answer["result"]
+        except RayError as error:
+            raise AsklessError(
+                f"Ray gave up: {in_short(error)}; what is finished is kept: run the same again"
+            ) from error
 
 
 def need_ray() -> None:
@@ -163,6 +204,21 @@ def connected(cores: int, tell: Callable[[str], None] = lambda text: None) -> It
         yield address == "local"
     finally:
         ray.shutdown()  # only leaves a cluster that others have started
+
+
+def check_room(threads: int, gpus: float, own: bool, tell: Callable[[str], None] = lambda text: None) -> None:
+    """An error where no worker would ever find its place; a cluster may still grow."""
+    import ray
+
+    nodes = [n["Resources"] for n in ray.nodes() if n["Alive"]]
+    if not any(n.get("CPU", 0) >= threads and n.get("GPU", 0) >= gpus for n in nodes):
+        wanted = f"{threads} cores and {gpus:g} graphics cards"
+        if own:
+            raise InputError(
+                f"expected {wanted} for each worker on this machine, got {nodes[0].get('GPU', 0):g} graphics "
+                "cards; lower --gpus, or set RAY_ADDRESS to a cluster"
+            )
+        tell(f"waiting for a Ray node with {wanted}")
 
 
 def check_there(address: str) -> None:

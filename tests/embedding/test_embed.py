@@ -1,10 +1,13 @@
 """Embedding a pool into shards: every source, every column, killed and begun again."""
 
+import gzip
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import time
 import zipfile
 from pathlib import Path
@@ -55,7 +58,9 @@ def test_tars_and_parquet_with_labels(tmp_path, x, write):
     assert len(shards.files) == 3
     np.testing.assert_array_equal(np.asarray(shards["features"]), raw(x))
     assert shards.texts("label", np.arange(N)) == [str(i % 3) for i in range(N)]
-    assert len(set(shards.texts("id", np.arange(N)))) == N
+    ids = shards.texts("id", np.arange(N))
+    assert len(set(ids)) == N
+    assert all(name.startswith("part-00") for name in ids)
     one = embed(sorted((tmp_path / "pool").iterdir())[1], tmp_path / "one", backbone="raw")
     np.testing.assert_array_equal(np.asarray(one["features"]), raw(x)[20:40])
     some = embed(str(tmp_path / "pool" / "part-00[12]*"), tmp_path / "some", backbone="raw")
@@ -100,7 +105,7 @@ def test_images_of_several_sizes_and_a_real_backbone(tmp_path, x):
         torch.testing.assert_close(
             torch.from_numpy(shards["features"][i]).float(), embedding(pixels)[0], atol=2e-3, rtol=2e-3
         )
-    with pytest.raises(InputError, match="differ in size, which this backbone minds; pass size"):
+    with pytest.raises(InputError, match=r"differ in size, which this backbone minds; pass size"):
         embed(tmp_path / "photos", tmp_path / "raw", backbone="raw")
     assert embed(tmp_path / "photos", tmp_path / "raw8", backbone="raw", size=8)["features"].shape == (7, 192)
 
@@ -158,6 +163,120 @@ def test_images_from_files_for_a_grey_pool(tmp_path, learner):
     shards = embed(tmp_path / "photos", tmp_path / "out", learner=tmp_path / "learner", columns=["logits"])
     expected = kernels.look(learner.model, learner.views.plain(torch.arange(5))).logits
     np.testing.assert_allclose(np.asarray(shards["logits"]), expected.numpy(), rtol=1e-4, atol=1e-5)
+
+
+def tar_of(path, members):
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as tar:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def test_tars_as_people_have_them(tmp_path, x):
+    """Dots in names, names that come twice, folders, labels that are none, gzip: no image is lost."""
+    members = [(f"./img.{i}.png", png(x[i])) for i in range(3)] + [("a/b.png", png(x[3])), ("a/b.png", png(x[4]))]
+    members += [("c.png", png(x[5])), ("c.json", b"[1]"), ("d.png", png(x[6])), ("d.json", b'{"label": "cat"}')]
+    for name in ("plain.tar", "packed.tar.gz"):
+        shards = embed(tar_of(tmp_path / name, members), tmp_path / f"out {name}", backbone="raw")
+        np.testing.assert_array_equal(np.asarray(shards["features"]), raw(x[:7]))
+        ids = ["img.0.png", "img.1.png", "img.2.png", "a/b.png", "a/b.png#2", "c", "d"]
+        assert shards.texts("id", np.arange(7)) == ids
+        assert shards.texts("label", np.arange(7)) == ["", "", "", "", "", "", "cat"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda whole: whole[: 512 * 6],  # cut between two members
+        lambda whole: whole[:5000],  # inside one
+        lambda whole: whole[: 512 * 6] + b"\0" * 1024 + whole[512 * 8 :],  # zeros in the middle
+        lambda whole: whole[: 512 * 6] + b"x" * 512 + whole[512 * 7 :],  # a header that is none
+        lambda whole: b"nonsense" * 100,
+    ],
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_damaged_tars_are_refused_and_lose_nothing_without_a_word(tmp_path, x, damage, packed):
+    tar = tar_of(tmp_path / "whole.tar", [(f"{i}.png", png(x[i])) for i in range(10)])
+    assert tar.read_bytes()[512 * 6 : 512 * 6 + 5] == b"3.png"
+    broken = damage(tar.read_bytes())
+    path = tmp_path / ("broken.tar.gz" if packed else "broken.tar")
+    path.write_bytes(gzip.compress(broken) if packed else broken)
+    with pytest.raises(InputError, match="broken.tar"):
+        embed(path, tmp_path / "out", backbone="raw")
+    assert not list((tmp_path / "out").glob("*.arrow"))
+
+
+def test_a_part_without_a_readable_item_does_not_stop_the_others(tmp_path, x):
+    write_folder(tmp_path / "photos", x[:9])
+    (tmp_path / "photos" / "class 2" / "008.png").write_bytes(b"not an image")
+    shards = embed(tmp_path / "photos", tmp_path / "out", backbone="raw", rows=4)
+    assert len(shards) == 8
+    assert [name for name, _ in shards.skipped()] == ["class 2/008.png"]
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "a.png").write_bytes(b"no")
+    with pytest.raises(InputError, match="expected shards with rows, got 1 without any"):
+        embed(tmp_path / "bad", tmp_path / "none", backbone="raw")
+
+
+def test_a_pool_that_changed_with_the_same_sizes_is_noticed(tmp_path, x):
+    np.savez(tmp_path / "mine.npz", X=x)
+    write_tars(tmp_path / "pool", x)
+    write_folder(tmp_path / "photos", x)
+    pools = [tmp_path / "mine.npz", tmp_path / "pool", tmp_path / "photos"]
+    for k, pool in enumerate(pools):
+        embed(pool, tmp_path / f"out {k}", backbone="raw")
+    time.sleep(0.02)
+    other = x[::-1].copy()
+    np.savez(tmp_path / "mine.npz", X=other)
+    write_tars(tmp_path / "pool", other)
+    write_folder(tmp_path / "photos", other)
+    for k, pool in enumerate(pools):
+        with pytest.raises(InputError, match="of another pool, or of this one before it was changed"):
+            embed(pool, tmp_path / f"out {k}", backbone="raw")
+    again = embed(tmp_path / "mine.npz", tmp_path / "new", backbone="raw")
+    np.testing.assert_array_equal(np.asarray(again["features"]), raw(other))
+
+
+def test_the_same_pool_by_another_path(tmp_path, x, monkeypatch):
+    write_folder(tmp_path / "photos", x[:5])
+    monkeypatch.chdir(tmp_path)
+    one = embed("photos", "out", backbone="raw")
+    two = embed(tmp_path / "photos", tmp_path / "out", backbone="raw")
+    assert one.texts("id", np.arange(5)) == two.texts("id", np.arange(5))
+    assert one.texts("id", np.array([0])) == ["class 0/000.png"]
+    assert embed("photos/class 0/000.png", "single", backbone="raw").texts("id", np.array([0])) == ["000.png"]
+    assert len(embed("photos/class ?/00[02].png", "pattern", backbone="raw")) == 2
+
+
+def test_a_table_of_images_with_a_size(tmp_path, x):
+    write_folder(tmp_path / "photos", x[:6])
+    rows = "".join(f"photos/class {i % 3}/{i:03d}.png,{i % 2}\n" for i in range(6))
+    (tmp_path / "list.csv").write_text("path,label\n" + rows + "photos/none.png,1\n")
+    shards = embed(tmp_path / "list.csv", tmp_path / "out", backbone="raw", size=4)
+    assert shards["features"].shape == (6, 48)
+    assert [name for name, _ in shards.skipped()] == ["photos/none.png"]
+    with pytest.raises(OptionError, match="size: expected none for digits"):
+        embed("digits", tmp_path / "digits", backbone="raw", size=4)
+
+
+def test_what_is_no_plain_file_is_passed_over(tmp_path, x):
+    write_folder(tmp_path / "photos", x[:3])
+    os.mkfifo(tmp_path / "photos" / "pipe.png")
+    (tmp_path / "photos" / "nowhere.png").symlink_to(tmp_path / "gone.png")
+    shards = embed(tmp_path / "photos", tmp_path / "out", backbone="raw")
+    assert len(shards) == 3
+
+
+def test_numbers_that_half_precision_cannot_hold(tmp_path, x, monkeypatch):
+    import askless.embedding.making as making
+
+    huge = making.Backbone(lambda images: images.flatten(1).float() * 1000, "huge", None)
+    monkeypatch.setattr(making, "make_backbone", lambda frozen, device: huge)
+    write_tars(tmp_path / "pool", x[:3])
+    with pytest.raises(InputError, match=r"expected finite numbers, got others at .*; try dtype float32"):
+        embed(tmp_path / "pool", tmp_path / "out", backbone="raw")
 
 
 # --- finished work is kept --------------------------------------------------------------------------------------------
@@ -234,6 +353,8 @@ def test_other_settings_or_another_pool_are_refused(tmp_path, x):
         ({"columns": ["probs"]}, OptionError, "expected some of features, got 'probs'; the others need a learner"),
         ({"columns": []}, OptionError, "got none"),
         ({"rows": 0}, InputError, "rows must be a whole number >= 1"),
+        ({"gpus": 1}, OptionError, "gpus: expected 0 with the engine local"),
+        ({"workers": 0}, InputError, "workers must be a whole number >= 1"),
         ({"engine": "slurm"}, OptionError, "engine: expected local or ray, got 'slurm'"),
         ({"learner": "nowhere"}, InputError, "expected a folder that ActiveLearner.save wrote"),
         (

@@ -19,7 +19,7 @@ from askless.bench.cell import Cell, round_numbers
 from askless.bench.crew import News
 from askless.bench.results import ABOUT, CELLS, cell_name
 from askless.bench.worker import Source, Task, Trouble, Worker, benchmark_of, task_of
-from askless.engine import connected, in_short
+from askless.engine import check_room, connected, in_short
 from askless.errors import AsklessError, BusyError, InputError
 from askless.locks import held
 from askless.machine import cores
@@ -178,21 +178,6 @@ def actors(
             hands.see_all()
         finally:
             hands.close()
-
-
-def check_room(threads: int, gpus: float, own: bool, tell: Callable[[str], None]) -> None:
-    """An error where no worker would ever find its place; a cluster may still grow."""
-    import ray
-
-    nodes = [n["Resources"] for n in ray.nodes() if n["Alive"]]
-    if not any(n.get("CPU", 0) >= threads and n.get("GPU", 0) >= gpus for n in nodes):
-        wanted = f"{threads} cores and {gpus:g} graphics cards"
-        if own:
-            raise InputError(
-                f"expected {wanted} for each cell on this machine, got {nodes[0].get('GPU', 0):g} graphics "
-                "cards; lower --gpus, or set RAY_ADDRESS to a cluster"
-            )
-        tell(f"waiting for a Ray node with {wanted}")
 
 
 def unpickled(content: bytes) -> Any:

@@ -1,9 +1,6 @@
 """Worker processes of this machine, for the cells of a benchmark."""
 
 import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -12,6 +9,7 @@ from typing import Any
 from askless.bench.cell import Cell
 from askless.bench.crew import News
 from askless.bench.worker import Source, Worker, benchmark_of, task_of
+from askless.engine import stay_with_parent
 
 
 class Processes:
@@ -69,10 +67,7 @@ class Processes:
 
 def serve(source: Source, out: str, threads: int, pipe: Connection) -> None:
     """A process that computes the cells it is sent, until the pipe closes or the parent is gone."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=end_with, args=(parent,), daemon=True).start()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told of Ctrl-C too, and ends its workers
+    stay_with_parent()
     worker = Worker(lambda: benchmark_of(source), Path(out), threads)
     while True:
         try:
@@ -80,9 +75,3 @@ def serve(source: Source, out: str, threads: int, pipe: Connection) -> None:
         except EOFError:
             return
         pipe.send(("end", worker.compute(task, lambda numbers: pipe.send(("round", numbers)))))
-
-
-def end_with(parent: Any) -> None:
-    """Ends this process when its parent is gone, however that went."""
-    parent.join()
-    os._exit(1)

@@ -19,11 +19,10 @@ from askless.bench.processes import Processes
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
 from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
 from askless.bench.worker import Source, Trouble
-from askless.engine import ENGINES, need_ray
-from askless.errors import AsklessError, InputError, OptionError
+from askless.engine import check_engine
+from askless.errors import AsklessError
 from askless.locks import held
 from askless.machine import cores, versions
-from askless.options import check_number
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
 TRIES = 3  # of a cell whose worker is lost, on Ray
@@ -51,7 +50,7 @@ def run(
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
     graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
     """
-    check_engine(engine, workers, gpus)
+    check_engine("run", engine, workers, gpus)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
     with held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder"):
@@ -98,18 +97,6 @@ class Crew(NamedTuple):
     threads: int
     engine: str
     gpus: float
-
-
-def check_engine(engine: str, workers: int, gpus: float) -> None:
-    if workers < 1:
-        raise InputError(f"workers: expected at least 1, got {workers}")
-    if engine not in ENGINES:
-        raise OptionError(f"engine: expected {' or '.join(ENGINES)}, got {engine!r}")
-    check_number("run", "gpus", gpus)
-    if engine == "ray":
-        need_ray()
-    elif gpus:
-        raise OptionError(f"gpus: expected 0 with the engine local, which shares out cores only, got {gpus}; use ray")
 
 
 def work(cells: list[Cell], crew: Crew, account: Account) -> None:

@@ -171,7 +171,7 @@ def embed(
             to,
             backbone=backbone,
             learner=learner,
-            columns=None if columns is None else columns.split(","),
+            columns=None if columns is None else [name.strip() for name in columns.split(",")],
             dtype=dtype,
             size=size,
             rows=rows,

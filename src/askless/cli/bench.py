@@ -63,9 +63,9 @@ def run_benchmark(
     """Run a benchmark; one that was stopped goes on where it was. Writes report.html, tables and results.csv."""
     from askless.bench import run
     from askless.bench.report import write
-    from askless.bench.runner import check_engine
+    from askless.engine import check_engine
 
-    check_engine(engine, workers, gpus)
+    check_engine("run", engine, workers, gpus)
     source = partial(find, what, scale, seeds)
     benchmark = source()
     folder = to or Path("bench") / f"{benchmark.name}-{benchmark.scale}"

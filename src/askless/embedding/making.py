@@ -65,13 +65,23 @@ class ShardMaker:
             ids += [item.id for item in batch]
             labels += [item.label for item in batch]
             for name, values in self.look([item.x for item in batch if item.x is not None]).items():
+                check_numbers(name, values, columns.get(name, [values])[0].shape[1:], batch[0].id)
                 columns.setdefault(name, []).append(values)
-        if not ids:
-            raise InputError(f"{part.name[:200]}: expected at least one item that can be read, got none")
         joined = {name: np.concatenate(values) for name, values in columns.items()}
         notes = {"skipped": json.dumps(skipped)}
         write_shard(Path(self.job.out) / file, {"id": ids, "label": labels, **joined}, notes)
         return {"rows": len(ids), "skipped": len(skipped)}
+
+
+def check_numbers(name: str, values: np.ndarray, shape: tuple[int, ...], item: str) -> None:
+    """An error where rows would not go into one array, or would be worth nothing in it."""
+    if values.shape[1:] != shape:
+        raise InputError(
+            f"{name}: expected {shape} numbers for every item, got {values.shape[1:]} from {item} on; images of several "
+            "sizes need size, such as --size 64"
+        )
+    if not np.isfinite(values).all():
+        raise InputError(f"{name}: expected finite numbers, got others at {item} or soon after; try dtype float32")
 
 
 def batches(items: Iterator[Item], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
@@ -97,7 +107,7 @@ class ByBackbone:
         self.backbone: Backbone = make_backbone(job.frozen, device=device())
 
     def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        return {"features": self.backbone.embed(self.stacked(items)).numpy().astype(self.dtype)}
+        return {"features": narrowed(self.backbone.embed(self.stacked(items)).numpy(), self.dtype)}
 
     def stacked(self, items: Sequence[np.ndarray]) -> Tensor:
         """(n, C, H, W); images of several sizes are brought to the backbone's own, as it would do itself."""
@@ -138,13 +148,18 @@ class ByLearner:
         if "grad_sq_by_class" in self.columns:
             found["grad_sq_by_class"] = kernels.gradient_sq_by_class(self.model, x)
         kept = {name: found[name].cpu().numpy() for name in self.columns}
-        return {name: a.astype(self.dtype if name == "features" else np.float32) for name, a in kept.items()}
+        return {name: narrowed(a, self.dtype if name == "features" else "float32") for name, a in kept.items()}
 
     def as_the_pool_has_them(self, x: np.ndarray) -> np.ndarray:
         """Images that are read have three channels: grey ones, where the pool's are grey."""
         if self.learner.pool.kind == "image" and x.shape[1] == 3 and self.learner.pool.shape[0] == 1:
             return np.rint(np.einsum("nchw,c->nhw", x, [0.299, 0.587, 0.114]))[:, None].astype(np.uint8)
         return x
+
+
+def narrowed(a: np.ndarray, dtype: str) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what does not fit is found by `check_numbers`
+        return a.astype(dtype)
 
 
 def device() -> str:

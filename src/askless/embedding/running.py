@@ -8,8 +8,8 @@ from typing import Any
 
 from askless import digest
 from askless.embedding.making import NUMBERS, OF_A_LEARNER, Job, ShardMaker
-from askless.embedding.sources import Part, parts_of
-from askless.engine import map_tasks
+from askless.embedding.sources import Part, absolute, loaded, parts_of
+from askless.engine import check_engine, map_tasks
 from askless.errors import InputError, OptionError
 from askless.files import write_whole
 from askless.frozen import Frozen
@@ -17,7 +17,7 @@ from askless.locks import held
 from askless.machine import cores
 from askless.options import check_count
 from askless.reading.image_file import as_size
-from askless.shards import Shards, open_shards, pyarrow
+from askless.shards import Shards, files_told, open_shards, pyarrow
 
 INDEX = "shards.json"
 FORMAT = 1
@@ -56,7 +56,7 @@ def embed(
     out = Path(out)
     check_count("embed", "rows", rows)
     check_count("embed", "batch", batch)
-    check_count("embed", "workers", workers)
+    check_engine("embed", engine, workers, gpus)
     if dtype not in DTYPES:
         raise OptionError(f"dtype: expected {' or '.join(DTYPES)}, got {dtype!r}")
     frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
@@ -72,7 +72,7 @@ def embed(
         batch=batch,
         threads=None if engine == "local" and workers == 1 else max(1, cores() // workers),
     )
-    parts = parts_of(str(pool), rows)
+    parts = parts_of(absolute(str(pool)), rows, job.size)
     out.mkdir(parents=True, exist_ok=True)
     with held(out / ".lock", f"another embedding is running in {out}; wait for it, or use another folder"):
         about = describe(job, parts)
@@ -86,6 +86,7 @@ def embed(
             done += 1
             if progress is not None:
                 progress(done, len(parts))
+    loaded.cache_clear()
     return open_shards(out)
 
 
@@ -131,8 +132,11 @@ def begin(out: Path, about: dict[str, Any]) -> None:
             raise InputError(f"{out}: expected an empty folder, got one with {strangers[0]}; use another folder")
         write_index(out, about)
         return
-    before = json.loads(path.read_text(encoding="utf-8"))
+    files_told(path)
+    before = {"how": {}, "format": None, "parts": None} | json.loads(path.read_text(encoding="utf-8"))
     names = [name for name in about["how"] if before["how"].get(name) != about["how"][name]]
+    for left in out.glob(".shard-*.part"):  # of a worker that was killed
+        left.unlink(missing_ok=True)
     if before["format"] != FORMAT or names or before["parts"] != about["parts"]:
         what = f"with another {', '.join(names)}" if names else "of another pool, or of this one before it was changed"
         raise InputError(f"{out}: the shards there were made {what}; use another folder, or remove them")

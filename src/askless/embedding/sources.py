@@ -5,10 +5,15 @@ files; of WebDataset-style tars and of Parquet files each file is a part. Folder
 knows, such as s3://bucket/photos, with the package for it installed.
 """
 
+import gzip
 import io
 import json
+import os
 import tarfile
-from collections.abc import Iterable, Iterator
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -23,6 +28,11 @@ from askless.reading.image_file import UnreadableError, decode_image, has_image_
 from askless.shards import pyarrow
 
 LABELS = (".cls", ".txt", ".json")  # beside an image in a tar
+IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
+TARS = (".tar", ".tar.gz", ".tgz")
+# What storages say of a file that changes when the file does.
+STAMPS = ("size", "mtime", "ETag", "LastModified", "last_modified", "updated", "md5Hash", "CRC", "date_time")
+Size = tuple[int, int] | None
 
 
 class Item(NamedTuple):
@@ -36,29 +46,32 @@ class Item(NamedTuple):
 
 
 class Part(Protocol):
-    """Some items of a pool, in order. `name` tells it from every other part, also from the same file changed since."""
+    """Some items of a pool, in order. `name` tells it from every other part, also from the same files changed since."""
 
     @property
     def name(self) -> str: ...
 
-    def read(self, size: tuple[int, int] | None) -> Iterator[Item]: ...
+    def read(self, size: Size) -> Iterator[Item]: ...
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows `start` to `stop` of a data set by name, or of a file that `load` reads."""
+    """Rows `start` to `stop` of a data set by name, or of a file that `load` reads; `stamp` is that file's."""
 
     what: str
+    stamp: str
     start: int
     stop: int
 
     @property
     def name(self) -> str:
-        return f"{self.what} {self.start} {self.stop}"
+        return f"{self.what} {self.stamp} {self.start} {self.stop}"
 
-    def read(self, size: tuple[int, int] | None) -> Iterator[Item]:
-        pool = loaded(self.what)
+    def read(self, size: Size) -> Iterator[Item]:
+        pool = loaded(self.what, self.stamp, size)
         ids, classes = pool.ids, pool.classes
+        if self.start == 0:
+            yield from (Item(name, None, "", reason) for name, reason in pool.skipped)
         for i, x in enumerate(pool.take(np.arange(self.start, self.stop)), self.start):
             y = int(pool.labels[i])
             label = "" if y < 0 else str(y) if classes is None else classes[y]
@@ -71,37 +84,60 @@ class Files:
 
     root: str
     paths: tuple[str, ...]
-    sizes: tuple[int, ...]
+    stamps: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        return f"{self.root} {self.paths} {self.sizes}"
+        return f"{self.root} {self.paths} {self.stamps}"
 
-    def read(self, size: tuple[int, int] | None) -> Iterator[Item]:
+    def read(self, size: Size) -> Iterator[Item]:
         fs, root = file_system(self.root)
         for path in self.paths:
-            yield decoded(below(path, root), fs.cat_file(path), size)
+            key = below(path, root)
+            try:
+                content = fs.cat_file(path)
+            except OSError as error:
+                yield Item(key, None, "", f"cannot be read ({error.strerror or error})")
+                continue
+            yield decoded(key, content, size)
 
 
 @dataclass(frozen=True)
 class Tar:
-    """A tar of images in WebDataset's manner: an image and what is said of it (.cls, .txt, .json) share a name."""
+    """A tar of images in WebDataset's manner: an image and what is said of it (.cls, .txt, .json) share a name. `prefix`
+    goes before the ids, where there are several tars."""
 
     url: str
-    size: int
+    stamp: str
+    prefix: str
 
     @property
     def name(self) -> str:
-        return f"{self.url} {self.size}"
+        return f"{self.url} {self.stamp} {self.prefix}"
 
-    def read(self, size: tuple[int, int] | None) -> Iterator[Item]:
+    def read(self, size: Size) -> Iterator[Item]:
         fs, path = file_system(self.url)
-        with fs.open(path) as file, tarfile.open(fileobj=file, mode="r|*") as tar:
-            for key, members in by_key(tar):
-                image = next((name for name in members if has_image_suffix(Path(name))), None)
-                if image is not None:
-                    label = next((label_in(members[key + end], end) for end in LABELS if key + end in members), "")
-                    yield decoded(key, members[image], size, label)
+        with refusing_damage(self.url), fs.open(path) as file, unzipped(file, path) as plain:
+            with tarfile.open(fileobj=plain, mode="r:") as tar:
+                for key, members in by_key(tar):
+                    yield from self.items(key, members, size)
+                plain.seek(tar.offset)
+                rest = plain.read()
+            if len(rest) < 512 or any(rest):  # a whole tar ends in blocks of zeros; tarfile stops at the first odd one
+                raise InputError(
+                    f"{self.url}: expected a whole tar, got one that is damaged or cut after byte {tar.offset}"
+                )
+
+    def items(self, key: str, members: list[tuple[str, bytes]], size: Size) -> Iterator[Item]:
+        """One item, named by the key; where several images have that key, each by its own name."""
+        beside = dict(members)
+        label = next((label_in(beside[key + end], end) for end in LABELS if key + end in beside), "")
+        images = [(name, content) for name, content in members if has_image_suffix(Path(name))]
+        seen: Counter[str] = Counter()
+        for name, content in images:
+            seen[name] += 1
+            own = name if seen[name] == 1 else f"{name}#{seen[name]}"
+            yield decoded(self.prefix + (key if len(images) == 1 else own), content, size, label)
 
 
 @dataclass(frozen=True)
@@ -109,40 +145,65 @@ class Parquet:
     """A Parquet file with a column of images: bytes, or structs with bytes as Hugging Face writes them."""
 
     url: str
-    size: int
+    stamp: str
+    prefix: str
 
     @property
     def name(self) -> str:
-        return f"{self.url} {self.size}"
+        return f"{self.url} {self.stamp} {self.prefix}"
 
-    def read(self, size: tuple[int, int] | None) -> Iterator[Item]:
+    def read(self, size: Size) -> Iterator[Item]:
         fs, path = file_system(self.url)
-        with fs.open(path) as file, pyarrow().parquet.ParquetFile(file) as table:
+        with refusing_damage(self.url), fs.open(path) as file, pyarrow().parquet.ParquetFile(file) as table:
             names = table.schema_arrow.names
-            image = next((name for name in ("image", "img", "bytes", "jpg", "png") if name in names), None)
+            image = next((name for name in IMAGES if name in names), None)
             if image is None:
                 raise InputError(f"{self.url}: expected a column image, img or bytes, got {', '.join(names)}")
+            useful = [name for name in (image, "id", "label") if name in names]
             place = 0
-            for batch in table.iter_batches(batch_size=64):
+            for batch in table.iter_batches(batch_size=64, columns=useful):
                 for row in batch.to_pylist():
-                    content = row[image]["bytes"] if isinstance(row[image], dict) else row[image]
-                    key = str(row.get("id", f"{PurePosixPath(path).name}/{place}"))
+                    content = row[image].get("bytes") if isinstance(row[image], dict) else row[image]
+                    key = self.prefix + str(place if row.get("id") is None else row["id"])
                     label = row.get("label")
                     place += 1
-                    yield decoded(key, content or b"", size, "" if label is None else str(label))
+                    known = "" if label is None else str(label)
+                    if isinstance(content, bytes):
+                        yield decoded(key, content, size, known)
+                    else:
+                        yield Item(key, None, known, f"expected the bytes of an image, got {type(content).__name__}")
 
 
-def decoded(key: str, content: bytes, size: tuple[int, int] | None, label: str = "") -> Item:
+def decoded(key: str, content: bytes, size: Size, label: str = "") -> Item:
     try:
         return Item(key, np.moveaxis(decode_image(io.BytesIO(content), size), 2, 0), label)
     except UnreadableError as error:
         return Item(key, None, label, str(error))
 
 
-def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Members that follow each other under one name up to its first dot: the name, and their contents."""
+@contextmanager
+def refusing_damage(url: str) -> Iterator[None]:
+    """What goes wrong with a file as a whole becomes an error that names it: its items are not lost without a word."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError, zlib.error, pyarrow().ArrowInvalid, OSError) as error:
+        raise InputError(f"{url}: cannot be read ({error}); mend it, or take it out of the pool") from None
+
+
+@contextmanager
+def unzipped(file: Any, path: str) -> Iterator[Any]:
+    """The file itself, or what is packed in it; small steps back are cheap."""
+    if not path.endswith((".gz", ".tgz")):
+        yield file
+        return
+    with io.BufferedReader(gzip.GzipFile(fileobj=file), buffer_size=2**20) as plain:
+        yield plain
+
+
+def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """Members that follow each other under one name up to its first dot: that name, and they with their contents."""
     key = ""
-    members: dict[str, bytes] = {}
+    members: list[tuple[str, bytes]] = []
     for member in tar:
         path = PurePosixPath(member.name)
         if not member.isfile() or path.name.startswith("."):
@@ -150,24 +211,35 @@ def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, dict[str, bytes]]]:
         mine = str(path.with_name(path.name.split(".")[0]))
         if mine != key and members:
             yield key, members
-            members = {}
+            members = []
         file = tar.extractfile(member)
         assert file is not None
         key = mine
-        members[member.name.removeprefix("./")] = file.read()
+        members.append((member.name.removeprefix("./"), file.read()))
     if members:
         yield key, members
 
 
 def label_in(content: bytes, end: str) -> str:
+    """The text of a label, or what a JSON object says of it; "" where that is none."""
     text = content.decode("utf-8", errors="replace").strip()
-    return text if end != ".json" else str(json.loads(text).get("label", ""))
+    if end != ".json":
+        return text
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return ""
+    return str(said["label"]) if isinstance(said, dict) and said.get("label") is not None else ""
 
 
 @lru_cache(maxsize=1)
-def loaded(what: str) -> Pool:
-    """A worker reads many parts of one pool: it is loaded once."""
-    return load(what)
+def loaded(what: str, stamp: str, size: Size) -> Pool:
+    """A worker reads many parts of one pool: it is loaded once, and anew when its file has changed."""
+    return load(what, size=size, lazy=True) if lists_images(what) else load(what)
+
+
+def lists_images(what: str) -> bool:
+    return what not in SOURCES and Path(what).suffix.lower() in (".csv", ".tsv")
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -182,20 +254,37 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def below(path: str, root: str) -> str:
-    """The path from the folder on, or of a pattern from the last folder before its first *."""
-    folder = root.partition("*")[0].rpartition("/")[0] if "*" in root else root
+    """The path from the folder on; of a pattern from the last folder before its first sign, and of one file its name."""
+    folder = root
+    if path == root or is_pattern(root):
+        signs = [root.find(sign) for sign in "*?[" if sign in root and path != root]
+        folder = root[: min(signs, default=len(root))].rpartition("/")[0]
     return path.removeprefix(folder.rstrip("/") + "/")
 
 
-def parts_of(what: str, rows: int) -> list[Part]:
+def is_pattern(path: str) -> bool:
+    return any(sign in path for sign in "*?[")
+
+
+def absolute(what: str) -> str:
+    """Paths of this machine mean the same wherever a worker runs."""
+    return what if what in SOURCES or "://" in what or "::" in what else os.path.abspath(what)
+
+
+def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
     """What a pool is made of; `rows` is the number of items of a part, where it is ours to choose."""
     if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in SUFFIXES):
-        N = len(loaded(what))
-        return [Rows(what, i, min(i + rows, N)) for i in range(0, N, rows)]
+        if size is not None and not lists_images(what):
+            raise OptionError(
+                f"size: expected none for {what}, whose items have theirs, got {size}; it is for image files"
+            )
+        stamp = "" if what in SOURCES else f"{os.stat(what).st_size} {os.stat(what).st_mtime_ns}"
+        N = len(loaded(what, stamp, size))
+        return [Rows(what, stamp, i, min(i + rows, N)) for i in range(0, N, rows)]
     fs, root = file_system(what)
     found = listing(fs, root, what)
     kinds = {
-        "tars": [f for f in found if f.endswith((".tar", ".tar.gz", ".tgz"))],
+        "tars": [f for f in found if f.endswith(TARS)],
         "Parquet files": [f for f in found if f.endswith(".parquet")],
         "images": [f for f in found if has_image_suffix(Path(f))],
     }
@@ -204,25 +293,34 @@ def parts_of(what: str, rows: int) -> list[Part]:
         got = " and ".join(f"{len(files)} {kind}" for kind, files in kinds.items()) or "none"
         raise InputError(f"{what}: expected images, tars of images or Parquet files, one kind of them, got {got}")
     [(kind, files)] = kinds.items()
-    sizes = {f: int(found[f].get("size") or 0) for f in files}
+    stamps = {f: str([found[f].get(name) for name in STAMPS]) for f in files}
     if kind == "images":
         chunks = (files[i : i + rows] for i in range(0, len(files), rows))
-        return [Files(root=what, paths=tuple(c), sizes=tuple(sizes[f] for f in c)) for c in chunks]
+        return [Files(what, tuple(c), tuple(stamps[f] for f in c)) for c in chunks]
     make: Any = Tar if kind == "tars" else Parquet
-    return [make(url=fs.unstrip_protocol(f) if "::" not in what else chained(what, f), size=sizes[f]) for f in files]
+    return [
+        make(
+            fs.unstrip_protocol(f) if "::" not in what else chained(what, f),
+            stamps[f],
+            f"{below(f, root)}/" if len(files) > 1 else "",
+        )
+        for f in files
+    ]
 
 
 def listing(fs: Any, root: str, what: str) -> dict[str, Any]:
-    """The files below a folder, those that a pattern with * names, or the one file; sorted, hidden ones passed over."""
+    """The files below a folder, those that a pattern names, or the one file; sorted, hidden ones passed over, and so is
+    what is no plain file."""
     try:
-        found = fs.glob(root, detail=True) if "*" in root else fs.find(root, detail=True)
+        found = fs.glob(root, detail=True) if is_pattern(root) and not fs.exists(root) else fs.find(root, detail=True)
     except FileNotFoundError:
         found = {}
-    if not found:
+    plain = {f: info for f, info in found.items() if info.get("type") == "file"}
+    seen = [f for f in plain if not any(p.startswith(".") for p in PurePosixPath(below(f, root)).parts)]
+    if not seen:
         names = ", ".join(SOURCES)
         raise InputError(f"{what!r}: expected a folder, a file or a pattern, or one of {names}; got nothing there")
-    hidden: Iterable[str] = (f for f in found if any(p.startswith(".") for p in PurePosixPath(below(f, root)).parts))
-    return {f: found[f] for f in sorted(set(found) - set(hidden))}
+    return {f: plain[f] for f in sorted(seen)}
 
 
 def chained(what: str, path: str) -> str:
