@@ -203,7 +203,7 @@ def test_damaged_tars_are_refused_and_lose_nothing_without_a_word(tmp_path, x, d
     broken = damage(tar.read_bytes())
     path = tmp_path / ("broken.tar.gz" if packed else "broken.tar")
     path.write_bytes(gzip.compress(broken) if packed else broken)
-    with pytest.raises(InputError, match="broken.tar"):
+    with pytest.raises(InputError, match="broken"):
         embed(path, tmp_path / "out", backbone="raw")
     assert not list((tmp_path / "out").glob("*.arrow"))
 
