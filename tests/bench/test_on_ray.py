@@ -365,7 +365,7 @@ def test_cores_and_graphics_cards_that_no_node_has_are_said():
     told = []
     on_ray.check_room(2, 0.0, True, told.append)
     with pytest.raises(
-        InputError, match=r"expected 1 cores and 64 graphics cards for each cell on this machine, got \d"
+        InputError, match=r"expected 1 cores and 64 graphics cards for each worker on this machine, got \d"
     ):
         on_ray.check_room(1, 64.0, True, told.append)
     assert not told

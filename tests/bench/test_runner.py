@@ -369,7 +369,7 @@ def test_the_first_run_settles_the_number_of_threads(tmp_path, monkeypatch):
 
 
 def test_no_workers_are_refused(tmp_path):
-    with pytest.raises(InputError, match="workers: expected at least 1, got 0"):
+    with pytest.raises(InputError, match="workers must be a whole number >= 1, got 0"):
         run(benchmark(), tmp_path, workers=0)
 
 
