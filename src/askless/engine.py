@@ -225,7 +225,7 @@ def check_there(address: str) -> None:
     """An OSError where nobody listens at the address: Ray itself would wait for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if port.isdigit():  # not "auto", which Ray looks up on this machine
-        socket.create_connection((host, int(port)), timeout=10).close()
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 @contextmanager

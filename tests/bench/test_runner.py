@@ -473,3 +473,22 @@ def test_what_was_run_is_noted_in_full(tmp_path):
     assert {"askless", "python", "torch", "numpy"} <= set(about["versions"])
     assert len(about["cells"]) == 4
     assert about["cells"][0]["settings"]["counts"] == "[10, 12]"
+
+
+def test_a_process_that_died_while_it_had_nothing_to_do_is_replaced(tmp_path):
+    from askless.bench.cell import Cell
+    from askless.bench.processes import Processes
+
+    made = benchmark()
+    workers = Processes(made, tmp_path / "out", 1)
+    process, pipe = workers.hire()
+    process.kill()
+    process.join()
+    workers.idle.append((process, pipe))
+    try:
+        workers.give(Cell(made.rows[0], 0))
+        [(other, _)] = workers.busy.values()
+        assert other.is_alive()
+        assert other.pid != process.pid
+    finally:
+        workers.close()

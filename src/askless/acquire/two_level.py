@@ -20,8 +20,8 @@ class TwoLevel:
     For pools whose size makes a strategy slow, and for parts on other machines: the other strategies read shards as they
     are, and choose what they would in memory. Parts are ranges of positions, each loaded once; `parts` is their number, by
     default as many as make one fit in half of `max_memory`. Exact for strategies that score each item by itself (margin,
-    entropy, dynamicAL): the n best of the pool are among the n best of their parts. For the others an approximation, in
-    which a part's winners stand for their neighbours.
+    entropy, EGL, dynamicAL): the n best of the pool are among the n best of their parts. For the others an approximation,
+    in which a part's winners stand for their neighbours. The winners, n times the parts, are loaded together in the end.
     """
 
     of: Strategy

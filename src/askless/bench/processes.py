@@ -22,7 +22,13 @@ class Processes:
         self.idle: list[tuple[Any, Connection]] = []
 
     def give(self, cell: Cell) -> None:
-        process, pipe = self.idle.pop() if self.idle else self.hire()
+        while self.idle:
+            process, pipe = self.idle.pop()
+            if process.is_alive():
+                break
+            pipe.close()  # it died while it had nothing to do
+        else:
+            process, pipe = self.hire()
         pipe.send(task_of(cell))
         self.busy[pipe] = (process, cell)
 
