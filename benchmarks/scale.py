@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py              # 10,000,000 x 128 float16 in 100 shards, 1,000 labelled, 1,000 picks
     python benchmarks/scale.py --quick
+    python benchmarks/scale.py --docs       # nothing run: the results that are there into docs/scale.md
 
 Each strategy is `askless select --features SHARDS --max-memory 4GB` in a process of its own. Peak memory is all that the
 process held at once (VmHWM), Python, torch and the pages of the mapped shards included. Before that, on the first tenth of
@@ -15,16 +16,20 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from suite import Line, Other, arguments, finish, own_process, peak_gb
+from suite import HERE, RESULTS, Line, Other, arguments, finish, number, own_process, peak_gb
 
 import askless as al
 from askless.acquire import STRATEGIES, looks_at, make
 from askless.cli import main as askless_command
+from askless.files import write_whole
 from askless.shards import write_shard
 
 LIMIT = 4 * 2**30 / 1e9  # GB: what --max-memory 4GB declares
+PAGE = HERE.parent / "docs" / "scale.md"
+MARK = "<!-- table: ten million rows -->"
 NAMES = ("features", "probs", "grad_sq", "grad_dot")
 
 
@@ -76,6 +81,33 @@ def in_memory(name: str, shards: Path, picks: int) -> dict[str, object]:
     return {"picks": found.indices.tolist()}
 
 
+def whole_table(record: dict[str, Any]) -> str:
+    """Seconds and memory of each strategy, and an estimate for a billion rows on a hundred machines.
+
+    A hundred machines with ten million rows each choose at the same time; then one of them chooses among their winners, 100
+    times the picks, which are fewer than the million rows that were measured. So at most the sum of the two times.
+    """
+    seconds = [line for line in record["lines"] if line["unit"] == "s"]
+    memory = [line for line in record["lines"] if line["unit"] == "GB"]
+    rows = [
+        "| strategy | a million rows, s | ten million, s | peak memory, GB | a billion on 100 machines, at most s |"
+    ]
+    rows.append("|---|---:|---:|---:|---:|")
+    for time_, peak in zip(seconds, memory, strict=True):
+        few, many = time_["reference"]["value"], time_["ours"]
+        name = time_["what"].split(",")[0]
+        rows.append(f"| {name} | {number(few)} | {number(many)} | {number(peak['ours'])} | {number(few + many)} |")
+    machine = record["machine"]
+    made = f"`python benchmarks/scale.py`, {record['date']}: {machine['processor']}, {record['threads']} torch thread"
+    return "\n".join([f"{made}, load {machine['load']} at the end.", "", *rows])
+
+
+def renewed(page: str, record: dict[str, Any]) -> str:
+    """The page with the table between its marks."""
+    start, end = page.index(MARK) + len(MARK), page.index("<!-- end -->", page.index(MARK))
+    return f"{page[:start]}\n\n{whole_table(record)}\n\n{page[end:]}"
+
+
 def main() -> None:
     given = arguments(__doc__)
     quick, full = (2_000, 10, 16, 5, 20, 20), (100_000, 100, 128, 10, 1_000, 1_000)
@@ -102,5 +134,8 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
         work = {"by_command": by_command, "in_memory": in_memory}[sys.argv[2]]
         print(json.dumps(work(sys.argv[3], Path(sys.argv[4]), int(sys.argv[5]))))
+    elif sys.argv[1:] == ["--docs"]:
+        page = renewed(PAGE.read_text(), json.loads((RESULTS / "scale.json").read_text()))
+        write_whole(PAGE, lambda file: file.write(page.encode()))
     else:
         main()

@@ -90,3 +90,16 @@ def test_each_script_runs_at_small_sizes(name, speed):
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert "| what | ours |" in done.stdout or name == "growth"
+
+
+def test_what_ten_million_rows_took_becomes_a_table_with_an_estimate(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    scale = load("scale")
+    timed = {"what": "margin, N = 10", "ours": 5.0, "unit": "s", "reference": {"name": "a tenth", "value": 1.5}}
+    lines = [timed, {"what": "margin, peak memory", "ours": 1.04, "unit": "GB", "reference": None}]
+    record = {"date": "today", "machine": {"processor": "P", "load": 1.0}, "threads": 1, "lines": lines}
+    page = scale.renewed(f"before\n{scale.MARK}\nold\n<!-- end -->\nafter", record)
+    assert page.startswith("before\n")
+    assert page.endswith("<!-- end -->\nafter")
+    assert "| margin | 1.5 | 5 | 1.04 | 6.5 |" in page
+    assert "old" not in page
