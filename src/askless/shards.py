@@ -163,12 +163,13 @@ class ShardedArray:
         ascending = at[order]
         out: np.ndarray = np.empty((len(at), *self.shape[1:]), dtype=self.dtype)
         cuts = np.concatenate([[0], np.searchsorted(ascending, self.ends)])
-        step = max(1, self.window.most // (4 * max(self.row_bytes, PAGES)))
+        by_row = max(self.row_bytes, PAGES)
         for k in np.flatnonzero(np.diff(cuts)).tolist():
             piece, begin = self._piece(k), int(self.ends[k]) - self.places[k][1].rows
+            step = len(at) if 4 * piece.nbytes <= self.window.most else max(1, self.window.most // (4 * by_row))
             for i in range(cuts[k], cuts[k + 1], step):
                 some = slice(i, min(i + step, cuts[k + 1]))
-                self.window.about_to_read((some.stop - some.start) * max(self.row_bytes, PAGES))
+                self.window.about_to_read(min((some.stop - some.start) * by_row, piece.nbytes))
                 out[order[some]] = piece.take(ascending[some] - begin, axis=0)
         return out
 
