@@ -169,7 +169,8 @@ class ShardedArray:
             step = len(at) if 4 * piece.nbytes <= self.window.most else max(1, self.window.most // (4 * by_row))
             for i in range(cuts[k], cuts[k + 1], step):
                 some = slice(i, min(i + step, cuts[k + 1]))
-                self.window.about_to_read(min((some.stop - some.start) * by_row, piece.nbytes))
+                span = int(ascending[some.stop - 1] - ascending[i] + 1) * self.row_bytes + PAGES
+                self.window.about_to_read(min((some.stop - some.start) * by_row, span))
                 out[order[some]] = piece.take(ascending[some] - begin, axis=0)
         return out
 

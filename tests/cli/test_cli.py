@@ -257,4 +257,4 @@ def test_select_reads_a_folder_of_shards_and_says_so(capsys, arrays, tmp_path):
     assert "in two levels" in err
     code, _, err = run(capsys, "select", "-n", 5, "--max-memory", "100MB", *shards)
     assert code != 0
-    assert "max_memory: expected at least 0.8 GB for 80 items, got 0.1 GB" in err
+    assert "max_memory: expected at least 0.6 GB for 80 items, got 0.1 GB" in err

@@ -102,7 +102,8 @@ def select(
         "labels": labels,
     }
     memory = files.read_bytes(max_memory or ("4GB" if features is not None and features.is_dir() else "256MB"))
-    shards = files.open_folder(given)
+    with progress_bar("unpacking", notes) as progress:
+        shards = files.open_folder(given, memory, progress)
     loaded = files.read_arrays(arrays, given, askless.acquire.looks_at(chosen))
     if shards is not None:
         loaded |= files.columns_of(shards, askless.acquire.looks_at(chosen), loaded)

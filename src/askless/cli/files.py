@@ -20,11 +20,12 @@ from askless.files import write_whole
 
 if TYPE_CHECKING:
     from askless.acquire import Selection
+    from askless.acquire.strategy import Progress
     from askless.shards import Shards
 
-# Bytes that a selection from shards takes beside its working memory: the process with its libraries and `WINDOW` of the
-# files' pages; and numbers for each item (bounds, weights, ties), of which BADGE has most.
-STANDING, PER_ITEM = 3 * 2**28, 96
+# What a selection from shards takes beside its working memory: the process with its libraries (bytes), a share of all for
+# the files' pages, and numbers for each item (bytes: bounds, weights, ties), of which BADGE has most.
+STANDING, PAGES, PER_ITEM = 2**29, 8, 96
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 
@@ -51,7 +52,7 @@ def read_arrays(archive: Path | None, given: dict[str, Path | None], needs: tupl
     return arrays
 
 
-def open_folder(given: dict[str, Path | None]) -> "Shards | None":
+def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress | None" = None) -> "Shards | None":
     """The folder of shards that was given as features, if it was one; it is taken out of `given`."""
     path = given.get("features")
     if path is None or not path.is_dir():
@@ -60,7 +61,7 @@ def open_folder(given: dict[str, Path | None]) -> "Shards | None":
     from askless.shards import open_shards
 
     given["features"] = None
-    return open_shards(path, data_home() / "unpacked")
+    return open_shards(path, data_home() / "unpacked", window=memory // PAGES, progress=progress)
 
 
 def columns_of(shards: "Shards", names: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
@@ -71,9 +72,9 @@ def columns_of(shards: "Shards", names: Iterable[str], given: dict[str, Any]) ->
 def working_memory(declared: int, N: int) -> int:
     """What is left for a strategy of the memory that the whole process may have: beside Python, torch and the files'
     pages there are some numbers for each item."""
-    left = declared - STANDING - PER_ITEM * N
+    left = declared - declared // PAGES - STANDING - PER_ITEM * N
     if left < 2**26:
-        least = (STANDING + PER_ITEM * N + 2**26) / 2**30
+        least = (STANDING + PER_ITEM * N + 2**26) * PAGES / (PAGES - 1) / 2**30
         raise OptionError(
             f"max_memory: expected at least {least:.1f} GB for {N:,} items, got {declared / 2**30:.1f} GB"
         )
