@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-ray test-kill chromium check format peers speed benchmark clean
+.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-kill chromium check format peers speed benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -68,6 +68,16 @@ test-browser: .stamps/dev chromium ## the page in headless Chromium; screenshots
 test-ray: .stamps/ray ## what runs on Ray: embedding in actors, benchmark cells as tasks, killed workers
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m ray
 
+# The packages that askless works with (transformers, onnxruntime, mlflow, ...), in an environment of their own.
+.stamps/ecosystem: pyproject.toml constraints.txt
+	rm -rf .venv-ecosystem && mkdir -p .stamps
+	$(PYTHON) -m venv .venv-ecosystem
+	.venv-ecosystem/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[ecosystem]'
+	@touch $@
+
+test-ecosystem: .stamps/ecosystem ## askless with timm, transformers, datasets, ONNX, trackers, scikit-activeml, baal
+	$(ONE_THREAD) .venv-ecosystem/bin/python -m pytest -q -m ecosystem
+
 test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
 	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
 
@@ -82,4 +92,4 @@ benchmark: .stamps/dev ## speed of the augmented views, and of the page under lo
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 
 clean: ## remove the environment and everything made
-	rm -rf .venv .venv-peers .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-peers .venv-ecosystem .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache
