@@ -2,6 +2,7 @@
 
     python benchmarks/scale.py              # 10,000,000 x 128 float16 in 100 shards, 1,000 labelled, 1,000 picks
     python benchmarks/scale.py --quick
+    python benchmarks/scale.py --keep FOLDER    # shards and measurements stay there, to go on with after a stop
     python benchmarks/scale.py --docs       # nothing run: the results that are there into docs/scale.md
 
 Each strategy is `askless select --features SHARDS --max-memory 4GB` in a process of its own. Peak memory is all that the
@@ -9,6 +10,7 @@ process held at once (VmHWM), Python, torch and the pages of the mapped shards i
 the shards, its picks are held against those of the same strategy on arrays in memory.
 """
 
+import argparse
 import contextlib
 import io
 import json
@@ -49,9 +51,10 @@ def make_shards(folder: Path, rows: int, shards: int, d: int, C: int, labelled: 
             "grad_dot": rng.normal(size=rows).astype(np.float32),
         }
         write_shard(folder / "all" / f"shard-{k:05d}.arrow", columns)
-    (folder / "tenth").mkdir()
+    (folder / "tenth").mkdir(exist_ok=True)
     for k in range(max(1, shards // 10)):
-        (folder / "tenth" / f"shard-{k:05d}.arrow").symlink_to(folder / "all" / f"shard-{k:05d}.arrow")
+        (folder / "tenth" / f"shard-{k:05d}.arrow").unlink(missing_ok=True)
+        (folder / "tenth" / f"shard-{k:05d}.arrow").symlink_to(Path("..", "all", f"shard-{k:05d}.arrow"))
     some = rng.choice(rows * max(1, shards // 10), labelled, replace=False)
     np.save(folder / "labelled.npy", some)
     np.save(folder / "labels.npy", rng.integers(C, size=labelled))
@@ -108,25 +111,41 @@ def renewed(page: str, record: dict[str, Any]) -> str:
     return f"{page[:start]}\n\n{whole_table(record)}\n\n{page[end:]}"
 
 
+def measured(name: str, folder: Path, picks: int) -> dict[str, float]:
+    """Seconds on a tenth and on all of the shards, and peak memory; kept in the folder, and measured once."""
+    kept = folder / f"{name}.json"
+    if not kept.exists():
+        small = own_process("scale.py", "--work", "by_command", name, str(folder / "tenth"), str(picks))
+        plain = own_process("scale.py", "--work", "in_memory", name, str(folder / "tenth"), str(picks))
+        if small["picks"] != plain["picks"]:
+            raise SystemExit(f"{name}: from shards it chose other items than in memory")
+        large = own_process("scale.py", "--work", "by_command", name, str(folder / "all"), str(picks), timeout=4 * 3600)
+        found = {"tenth": small["seconds"], "seconds": large["seconds"], "gb": large["gb"]}
+        write_whole(kept, lambda file: file.write(json.dumps(found).encode()))
+    found = json.loads(kept.read_text())
+    print(f"  {name}: {found['seconds']:.1f} s, {found['gb']:.2f} GB", file=sys.stderr, flush=True)
+    return found
+
+
+def keeping(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--keep", type=Path, help="shards and measurements stay in this folder, to go on with")
+
+
 def main() -> None:
-    given = arguments(__doc__)
+    given = arguments(__doc__, keeping)
     quick, full = (2_000, 10, 16, 5, 20, 20), (100_000, 100, 128, 10, 1_000, 1_000)
     rows, shards, d, C, labelled, picks = quick if given.quick else full
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        make_shards(folder, rows, shards, d, C, labelled)
+        folder = given.keep or Path(temporary)
+        if not (folder / "labels.npy").exists():  # the last thing written
+            make_shards(folder, rows, shards, d, C, labelled)
         size = f"N = {rows * shards:,}, d = {d}, C = {C}, {picks:,} picks"
         for name in STRATEGIES:
-            small = own_process("scale.py", "--work", "by_command", name, str(folder / "tenth"), str(picks))
-            plain = own_process("scale.py", "--work", "in_memory", name, str(folder / "tenth"), str(picks))
-            if small["picks"] != plain["picks"]:
-                raise SystemExit(f"{name}: from shards it chose other items than in memory")
-            result = own_process("scale.py", "--work", "by_command", name, str(folder / "all"), str(picks))
-            tenth = Other("a tenth of the shards", small["seconds"])
-            lines.append(Line(f"{name}, {size}", result["seconds"], reference=tenth))
-            lines.append(Line(f"{name}, peak memory", result["gb"], "GB", most=LIMIT))
-            print(f"  {name}: {result['seconds']:.1f} s, {result['gb']:.2f} GB", file=sys.stderr, flush=True)
+            found = measured(name, folder, picks)
+            tenth = Other("a tenth of the shards", found["tenth"])
+            lines.append(Line(f"{name}, {size}", found["seconds"], reference=tenth))
+            lines.append(Line(f"{name}, peak memory", found["gb"], "GB", most=LIMIT))
     finish("scale", lines, given)
 
 

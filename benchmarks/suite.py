@@ -120,11 +120,14 @@ def cpu() -> str:
     return platform.processor() or platform.machine()
 
 
-def arguments(doc: str | None) -> argparse.Namespace:
-    """--quick and --out, which every benchmark of the suite takes."""
+def arguments(
+    doc: str | None, more: Callable[[argparse.ArgumentParser], None] = lambda parser: None
+) -> argparse.Namespace:
+    """--quick and --out, which every benchmark of the suite takes, and what `more` adds."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes: that it works, not how fast it is")
     parser.add_argument("--out", type=Path, help="write the results here as JSON")
+    more(parser)
     return parser.parse_args()
 
 
