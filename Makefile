@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-kill chromium check format peers speed benchmark clean
+.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-kill chromium dist test-dist check format peers speed benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -80,6 +80,23 @@ test-ecosystem: .stamps/ecosystem ## askless with timm, transformers, datasets, 
 
 test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
 	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
+
+dist: .stamps/dev ## build the wheel and the source archive into dist, and check them
+	rm -rf dist
+	$(PIP) build twine
+	$(BIN)/python -m build --outdir dist . > /dev/null
+	$(BIN)/twine check --strict dist/*
+
+# Each in a bare environment of its own, first steps included. Elsewhere than on Python 3.11 the newest versions are taken.
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+test-dist: dist ## install the wheel on every Python of PYTHONS that is here, and try it
+	@set -e; for python in $(PYTHONS); do \
+	  command -v $$python > /dev/null || { echo "$$python is not here: not tried"; continue; }; \
+	  pins=; [ "$$($$python -c 'import sys; print(sys.version_info[:2] == (3, 11))')" = True ] && pins="-c constraints.txt"; \
+	  rm -rf build/bare && $$python -m venv build/bare; \
+	  build/bare/bin/python -m pip install --quiet --disable-pip-version-check $$pins dist/*.whl; \
+	  $(ONE_THREAD) build/bare/bin/python -I tests/bare/try_install.py; \
+	done; rm -rf build/bare
 
 check: .stamps/dev ## format, lint and types, nothing changed
 	$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy

@@ -13,7 +13,7 @@ import json
 import os
 import statistics
 import time
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -142,7 +142,7 @@ def main() -> None:
     if given.out is not None:
         record = {
             "benchmark": "growth",
-            "date": datetime.now(UTC).date().isoformat(),
+            "date": datetime.now(timezone.utc).date().isoformat(),
             "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
             "threads": int(os.environ.get("OMP_NUM_THREADS", "0")) or cores(),
             "versions": versions(PACKAGES),

@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -138,7 +138,7 @@ def finish(name: str, lines: list[Line], given: argparse.Namespace, packages: tu
         return
     record = {
         "benchmark": name,
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
         "quick": given.quick,
         "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")) or cores(),

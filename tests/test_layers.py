@@ -19,6 +19,7 @@ FLOORS = [
     {"demo", "label"},
     {"__init__"},
     {"cli"},
+    {"__main__"},
 ]
 FLOOR = {name: height for height, floor in enumerate(FLOORS) for name in floor}
 

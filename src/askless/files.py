@@ -1,5 +1,6 @@
 """Files that are written whole or not at all."""
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -41,3 +42,11 @@ def restore_folder(final: Path) -> None:
     old = final.with_name(f".{final.name}.old")
     if old.exists() and not final.exists():
         old.rename(final)
+
+
+def sha256_of(file: BinaryIO) -> bytes:
+    """The hash of what is left to read, piece by piece (hashlib has such a function from Python 3.11 on)."""
+    total = hashlib.sha256()
+    while piece := file.read(2**18):
+        total.update(piece)
+    return total.digest()

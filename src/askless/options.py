@@ -3,9 +3,10 @@
 import dataclasses
 import functools
 from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeVar
 
 import numpy as np
+from typing_extensions import dataclass_transform  # typing has it from Python 3.11 on
 
 from askless.errors import InputError, OptionError
 

@@ -1,5 +1,6 @@
 import csv
 import json
+import os
 import subprocess
 import sys
 
@@ -217,6 +218,27 @@ def test_the_installed_command_runs_without_developers_tools():
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert "npc" in done.stdout
+
+
+def test_python_dash_m_is_the_command():
+    done = subprocess.run([sys.executable, "-m", "askless", "--version"], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout.strip()) == (0, f"askless {al.__version__}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        ("askless stra", {"strategies"}),
+        ("askless select --strategy n", {"npc"}),
+        ("askless bench r", {"run", "report"}),
+    ],
+)
+def test_a_shell_completes_commands_and_strategies(typed, offered):
+    words = {"_ASKLESS_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "askless"], env=os.environ | words, capture_output=True, text=True, timeout=120
+    )
+    assert set(done.stdout.split()) == offered, done.stderr
 
 
 def test_data_list_and_fetch(capsys, tmp_path, monkeypatch):

@@ -72,8 +72,7 @@ def send_many(operation, mode, headers):
     try:
         ask()
     except Exception as error:
-        error.add_note(f"{operation.method.upper()} {operation.path}")
-        raise
+        raise AssertionError(f"{operation.method.upper()} {operation.path}: {error}") from error
     return statuses
 
 

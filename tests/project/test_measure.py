@@ -1,7 +1,7 @@
 import math
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -139,7 +139,7 @@ def test_prediction_change_and_margin():
 def test_pace_leaves_breaks_out():
     times = [0, 5, 10, 15, 1000, 1005]
     assert measure.labels_per_minute(times) == pytest.approx(12)
-    start = datetime(2026, 1, 1, tzinfo=UTC)
+    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
     assert measure.labels_per_minute([start + timedelta(seconds=t) for t in times]) == pytest.approx(12)
     assert measure.labels_per_minute(times[::-1]) == pytest.approx(12)
 

@@ -5,7 +5,7 @@ import pytest
 
 from askless.project import RunError
 from askless.project.schema import MIGRATIONS
-from askless.project.store import RepeatedError, Store, get_meta, now, record, set_meta
+from askless.project.store import RepeatedError, Store, get_meta, moment, now, record, set_meta
 
 TABLES = {"meta", "item", "class", "event", "action", "task", "lease", "answer", "round", "fit", "tally"}
 
@@ -221,8 +221,8 @@ def test_two_processes_worth_of_connections_see_each_other(store):
 
 
 def test_times_are_utc_to_the_millisecond():
-    from datetime import UTC, datetime
+    from datetime import datetime, timezone
 
-    assert abs((datetime.now(UTC) - datetime.fromisoformat(now())).total_seconds()) < 5
+    assert abs((datetime.now(timezone.utc) - moment(now())).total_seconds()) < 5
     assert now().endswith("Z")
     assert len(now()) == len("2026-01-01T00:00:00.000Z")

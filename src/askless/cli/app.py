@@ -20,7 +20,6 @@ app = typer.Typer(
     help="Ask for fewer labels: says which examples a person should label next.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 out = Console(soft_wrap=True)
@@ -49,10 +48,19 @@ def strategies() -> None:
     out.print(table)
 
 
+def strategy_names(incomplete: str) -> list[str]:
+    """What a shell offers after --strategy."""
+    from askless.acquire import STRATEGIES
+
+    return [name for name in STRATEGIES if name.startswith(incomplete)]
+
+
 @app.command()
 def select(
     n: Annotated[int, typer.Option("-n", "--number", help="How many items to choose.")],
-    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
+    strategy: Annotated[
+        str, typer.Option(help="One of `askless strategies`.", autocompletion=strategy_names)
+    ] = "askless",
     arrays: Annotated[Path | None, typer.Option(help="One .npz with the arrays under their names.")] = None,
     features: Annotated[
         Path | None,

@@ -122,7 +122,8 @@ def grouped_gradients(layer: Conv, a: Tensor, delta: Tensor) -> Tensor:
     n, (O, *rest) = len(a), layer.weight.shape
     a = padded(layer, a)
     if prod(layer.kernel_size) == 1:  # no neighbours: a product of matrices, for which the grouped kernels are slow
-        a = a[:, :, *(slice(None, None, s) for s in layer.stride)]
+        met = (slice(None), slice(None), *(slice(None, None, s) for s in layer.stride))
+        a = a[met]
         pixels, delta = a.reshape(n, layer.groups, rest[0], -1), delta.reshape(n, layer.groups, O // layer.groups, -1)
         return (delta @ pixels.mT).reshape(n, O, *rest)  # (n, groups, O/groups, T) (n, groups, T, I/groups)
     backward = {3: conv1d_weight, 4: conv2d_weight, 5: conv3d_weight}[a.ndim]

@@ -5,7 +5,6 @@ import sqlite3
 import statistics
 from collections import Counter
 from dataclasses import asdict
-from datetime import datetime
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +34,7 @@ from askless.project.report_facts import (
 )
 from askless.project.rounds import Predictions, read_held
 from askless.project.standing import doubts, standing
-from askless.project.store import get_meta, now
+from askless.project.store import get_meta, moment, now
 
 if TYPE_CHECKING:
     from askless.project.run import Run
@@ -103,7 +102,7 @@ def data(run: "Run", db: sqlite3.Connection) -> Data:
 
 def labels(db: sqlite3.Connection, now_: dict[str, Any], answered: list[sqlite3.Row]) -> Labels:
     asked = [row for row in answered if row["kind"] != "prior"]
-    times = sorted(datetime.fromisoformat(row["at"]) for row in asked)
+    times = sorted(moment(row["at"]) for row in asked)
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     progress = now_["progress"]
     return Labels(
@@ -223,7 +222,7 @@ def process(db: sqlite3.Connection, answered: list[sqlite3.Row]) -> Process:
                 len(own),
                 sum(row["class"] is None for row in own),
                 statistics.median(timed) if timed else None,
-                labels_per_minute([datetime.fromisoformat(row["at"]) for row in own]),
+                labels_per_minute([moment(row["at"]) for row in own]),
             )
         )
     return Process(

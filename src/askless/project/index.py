@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from hashlib import file_digest, sha256
+from hashlib import sha256
 from io import StringIO
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from askless.errors import InputError
-from askless.files import write_whole
+from askless.files import sha256_of, write_whole
 from askless.reading import (
     LABEL_NAMES,
     PATH_NAMES,
@@ -283,7 +283,7 @@ def digest(candidate: Candidate, part: int = 0) -> bytes | None:
             if part:
                 file.seek(max(0, candidate.size - part) // 2)
                 return sha256(file.read(part)).digest()
-            return file_digest(file, "sha256").digest()
+            return sha256_of(file)
     except (OSError, UnreadableError):
         return None
 

@@ -1,7 +1,6 @@
 """`report.html`, one self-contained page about a labelling run, and `report.json`, the same facts for machines."""
 
 import dataclasses
-import hashlib
 import html
 import io
 import json
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from askless.files import write_whole
+from askless.files import sha256_of, write_whole
 from askless.project.advice import Advice, of_check
 from askless.project.report_charts import (
     accuracy_chart,
@@ -120,7 +119,7 @@ def file_facts(folder: Path, names: Iterable[str]) -> list[FileFact]:
         path = folder / name
         if path.is_file():
             with path.open("rb") as file:
-                out.append(FileFact(name, path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()))
+                out.append(FileFact(name, path.stat().st_size, sha256_of(file).hex()))
     return out
 
 

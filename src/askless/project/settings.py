@@ -2,7 +2,7 @@
 
 import json
 import re
-import tomllib
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.util import find_spec
@@ -13,6 +13,11 @@ from askless.errors import InputError, OptionError
 from askless.files import write_whole
 from askless.machine import versions
 from askless.project.schema import RunError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 # Names only, so that the page starts without torch; the tests hold them against what there is.
 STRATEGIES = (

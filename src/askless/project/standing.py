@@ -3,7 +3,6 @@
 import json
 import sqlite3
 from collections import Counter
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from askless.project.advice import Standing, advise
 from askless.project.classes import all_classes, final_class, is_shown
 from askless.project.measure import accuracy_of, doubtful, labels_per_minute
 from askless.project.rounds import Predictions, read_held
-from askless.project.store import get_meta
+from askless.project.store import get_meta, moment
 
 if TYPE_CHECKING:
     from askless.project.run import Run
@@ -116,7 +115,7 @@ def since_new_class(db: sqlite3.Connection) -> int | None:
 def rate(db: sqlite3.Connection, progress: dict[str, Any]) -> dict[str, Any] | None:
     """Labels per minute of the last 200 answers, breaks left out, and what that means for the batch."""
     rows = db.execute("SELECT at FROM answer WHERE seconds IS NOT NULL ORDER BY seq DESC LIMIT 200").fetchall()
-    times = sorted(datetime.fromisoformat(row["at"]) for row in rows)
+    times = sorted(moment(row["at"]) for row in rows)
     per_minute = labels_per_minute(times)
     if per_minute is None:
         return None

@@ -6,7 +6,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,12 @@ def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 def now() -> str:
     """UTC, ISO-8601, to the millisecond."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def moment(at: str) -> datetime:
+    """What `now` wrote."""
+    return datetime.fromisoformat(at.replace("Z", "+00:00"))  # Python 3.10 does not read the Z
 
 
 def once(db: sqlite3.Connection, request_id: str, *kinds: str) -> None:

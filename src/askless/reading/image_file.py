@@ -109,8 +109,8 @@ def late_png_exif(image: PngImagePlugin.PngImageFile) -> bytes:
     file.seek(here)
     at = tail.find(b"eXIf", 4)
     while at >= 0:
-        size = int.from_bytes(tail[at - 4 : at])
-        if zlib.crc32(tail[at : at + 4 + size]) == int.from_bytes(tail[at + 4 + size : at + 8 + size]):
+        size = int.from_bytes(tail[at - 4 : at], "big")
+        if zlib.crc32(tail[at : at + 4 + size]) == int.from_bytes(tail[at + 4 + size : at + 8 + size], "big"):
             return b"Exif\0\0" + tail[at + 4 : at + 4 + size]
         at = tail.find(b"eXIf", at + 4)  # chance bytes among the pixels
     return b""
