@@ -11,7 +11,7 @@ from askless.bench import PRESETS
 
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
 RUNS = sorted(p.name for p in EVIDENCE.iterdir() if p.is_dir())
-OWN = {f"askless.{name}" for name in ("frozen", "zero", "unseen")}
+OWN = {f"askless.{name}" for name in ("frozen", "zero", "unseen", "ablation")}
 WANTED = (
     OWN | {"npc.table1", "npc.table3", "crc.table2", "crc.table3", "dal.table1"} | {f"dal.fig{n}" for n in (1, 2, 4, 5)}
 )
