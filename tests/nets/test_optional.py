@@ -36,6 +36,7 @@ def packages(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(models=models))
     timm = SimpleNamespace(
         is_model=lambda name: name == "body",
+        get_pretrained_cfg=lambda name: None,
         create_model=lambda name, num_classes, in_chans: Body(in_chans, num_classes),
     )
     monkeypatch.setitem(sys.modules, "timm", timm)

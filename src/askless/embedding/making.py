@@ -12,9 +12,10 @@ from torch import Tensor
 
 from askless import kernels
 from askless.active import ActiveLearner
+from askless.backbones import Backbone, resized, three_channels
 from askless.embedding.sources import Item, Part
 from askless.errors import InputError, ModelError
-from askless.frozen import Backbone, Frozen, make_backbone, resized, three_channels
+from askless.frozen import Frozen, make_backbone
 from askless.shards import write_shard
 
 NUMBERS = ("features", "probs", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")

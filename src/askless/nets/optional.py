@@ -10,37 +10,83 @@ from torch import nn
 
 from askless.errors import InputError, ModelError, OptionError
 from askless.nets.checks import image_shape
+from askless.nets.weights import is_local, load_weights, read_weights
 
 FRAGMENTS: list[torch.library.Library] = []  # operator schemas last as long as something refers to them
+AUXILIARY = ("aux1", "aux2", "AuxLogits")  # second heads of torchvision's Inception models, used in their training only
 
 
 def torchvision_net(shape: Any, classes: int, *, name: str, **options: Any) -> nn.Module:
-    """torchvision's model `name`; with `weights` it is pretrained, and its head is made anew where classes differ."""
+    """torchvision's model `name`; with `weights` (a file, a folder, or a name that torchvision knows) it is pretrained, and
+    its head is made anew where classes differ."""
     owner = f"torchvision/{name}"
     models = torchvision().models
-    channels, _, _ = image_shape(owner, shape, smallest=1)
+    channels, height, width = image_shape(owner, shape, smallest=1)
     if channels != 3:
         raise InputError(
             f"{owner}: expected 3 channels, got {channels}; repeat the grey channel three times, or use timm/NAME, "
             f"which takes any number"
         )
-    if name not in models.list_models(module=models):
-        raise OptionError(f"unknown net {owner!r}; torchvision.models.list_models() lists the known ones")
+    check_torchvision_name(models, name)
+    file = options.pop("weights") if is_local(options.get("weights")) else None
     if options.get("weights") is None:
-        options["num_classes"] = classes
-    return with_head(owner, built(owner, models.get_model, name, **options), classes)
+        options = {"num_classes": classes, **torchvision_sides(name, height, width), **options}
+    model = with_head(owner, built(owner, models.get_model, name, **options), classes)
+    if file is not None:
+        load_weights(owner, model, read_weights(file), [last_linear(owner, model), *AUXILIARY])
+    return model
+
+
+def check_torchvision_name(models: Any, name: str) -> None:
+    if name not in models.list_models(module=models):
+        raise OptionError(f"unknown net 'torchvision/{name}'; torchvision.models.list_models() lists the known ones")
+
+
+def torchvision_sides(name: str, height: int, width: int) -> dict[str, Any]:
+    """Options of the models that have to be told about their images, or that would put out more than logits."""
+    if name in ("googlenet", "inception_v3"):
+        return {"aux_logits": False, "init_weights": True}
+    if name.startswith("vit_"):
+        return {"image_size": height}
+    return {"input_size": (height, width)} if name.startswith("maxvit") else {}
 
 
 def timm_net(shape: Any, classes: int, *, name: str, **options: Any) -> nn.Module:
-    """timm's model `name` for these channels and classes; `pretrained=True` loads its weights."""
+    """timm's model `name` for these channels and classes; `pretrained=True` loads its weights, `weights` those of a file or
+    folder, and a head of other classes is made anew."""
     owner = f"timm/{name}"
-    torchvision()  # timm imports it
-    timm = required("timm")
-    channels, _, _ = image_shape(owner, shape, smallest=1)
-    if not timm.is_model(name.split(".")[0]):
-        raise OptionError(f"unknown net {owner!r}; timm.list_models() lists the known ones")
+    timm = timm_package()
+    channels, height, width = image_shape(owner, shape, smallest=1)
+    check_timm_name(timm, name)
+    file = options.pop("weights", None)
+    if has_fixed_size(timm, name):
+        options = {"img_size": (height, width), **options}
     model = built(owner, timm.create_model, name, num_classes=classes, in_chans=channels, **options)
+    if file is not None:
+        load_weights(owner, model, read_weights(file), timm_heads(model))
     return with_head(owner, model, classes)
+
+
+def timm_package() -> ModuleType:
+    torchvision()  # timm imports it, and may need its guard
+    return required("timm")
+
+
+def check_timm_name(timm: Any, name: str) -> None:
+    if not timm.is_model(name.split(".")[0]):
+        raise OptionError(f"unknown net 'timm/{name}'; timm.list_models() lists the known ones")
+
+
+def has_fixed_size(timm: Any, name: str) -> bool:
+    """Whether a model of timm works at one size of images only, which it is told when it is made."""
+    config = timm.get_pretrained_cfg(name)
+    return config is not None and bool(config.fixed_input_size)
+
+
+def timm_heads(model: nn.Module) -> list[str]:
+    """The names of the layers that a model of timm makes anew for other classes."""
+    names = getattr(model, "pretrained_cfg", {}).get("classifier") or "head"
+    return [names] if isinstance(names, str) else list(names)
 
 
 def torchvision() -> ModuleType:
@@ -61,12 +107,12 @@ def torchvision() -> ModuleType:
     return required("torchvision")
 
 
-def required(package: str) -> ModuleType:
+def required(package: str, extra: str = "vision") -> ModuleType:
     try:
         return importlib.import_module(package)
     except ImportError as error:
         raise ModelError(
-            f"expected the package {package}, which cannot be imported ({error}); run `pip install askless[vision]`"
+            f"expected the package {package}, which cannot be imported ({error}); run `pip install askless[{extra}]`"
         ) from None
 
 
@@ -83,14 +129,20 @@ def built(owner: str, build: Callable[..., nn.Module], name: str, **options: Any
 
 def with_head(owner: str, model: nn.Module, classes: int) -> nn.Module:
     """The model, its last linear layer replaced where it does not put out `classes` numbers."""
+    name = last_linear(owner, model)
+    head = model.get_submodule(name)
+    assert isinstance(head, nn.Linear)
+    if head.out_features != classes:
+        model.set_submodule(name, nn.Linear(head.in_features, classes, bias=head.bias is not None))
+    return model
+
+
+def last_linear(owner: str, model: nn.Module) -> str:
+    """The name of the head: the linear layer that the model lists last."""
     linears = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
     if not linears:
         raise ModelError(
             f"{owner}: expected a network that ends in a linear layer, got {type(model).__name__} without one; "
             f"choose another"
         )
-    head = model.get_submodule(linears[-1])
-    assert isinstance(head, nn.Linear)
-    if head.out_features != classes:
-        model.set_submodule(linears[-1], nn.Linear(head.in_features, classes, bias=head.bias is not None))
-    return model
+    return linears[-1]

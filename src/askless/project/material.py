@@ -52,7 +52,8 @@ def prepare(
     skip: frozenset[int] = frozenset(),
 ) -> None:
     """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read."""
-    from askless.frozen import Backbone, Frozen, make_backbone
+    from askless.backbones import Backbone
+    from askless.frozen import Frozen, make_backbone
 
     folder.mkdir(exist_ok=True, mode=0o700)
     side = image_side(settings)

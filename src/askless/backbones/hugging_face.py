@@ -1,0 +1,204 @@
+"""Any `AutoModel` of Hugging Face's transformers as a backbone, for images or for texts (the extra `hf`).
+
+Models are read from a folder or by their name on the hub; code that comes with them is never run.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from askless import digest
+from askless.backbones.backbone import Backbone, TextBackbone, checked, seeing
+from askless.backbones.images import normalising
+from askless.errors import InputError, ModelError, OptionError
+from askless.nets.optional import required, torchvision
+from askless.nets.weights import first_line
+
+POOLINGS = ("auto", "pooler", "cls", "mean")
+LONGEST = 512  # tokens of a text that are looked at, where the model does not say
+
+
+def hf_images(place: str, size: int | None = None, pooling: str = "auto", device: str = "cpu") -> Backbone:
+    """Images by a model in a folder or on the hub; size, mean and deviation are those of its image processor."""
+    transformers = package()
+    net, by_pooler = load_model(transformers, place, pooling, "get_image_features")
+    processor = load_part(transformers, "AutoImageProcessor", place, "an image processor (preprocessor_config.json)")
+    own, mean, std = image_config(processor, place)
+    eye = normalising(ImageFeatures(net, pooling, by_pooler), size or own, mean, std)
+    return seeing(eye, f"hf/{place} {digest.of_tensors(net.state_dict())[:16]} {pooling}", device)
+
+
+def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int = 32) -> TextBackbone:
+    """Texts by a model in a folder or on the hub, cut where they are longer than it takes; its own tokenizer."""
+    transformers = package()
+    net, by_pooler = load_model(transformers, place, pooling, "get_text_features")
+    tokenizer = load_part(transformers, "AutoTokenizer", place, "a tokenizer (tokenizer.json or its vocabulary)")
+    if tokenizer.pad_token is None:
+        tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
+    features = TextFeatures(net.to(device), pooling, by_pooler)
+    length = longest(tokenizer, net.config)
+
+    @torch.inference_mode()
+    def embed(texts: Sequence[str]) -> Tensor:
+        if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
+            raise InputError("expected a list of texts (str), got something else; use [str(text) for text in texts]")
+        parts = []
+        for i in range(0, len(texts), batch):
+            part = list(texts[i : i + batch])
+            tokens = tokenizer(part, padding=True, truncation=True, max_length=length, return_tensors="pt").to(device)
+            parts.append(checked(features(tokens["input_ids"], tokens["attention_mask"]), len(part)).float().cpu())
+        return torch.cat(parts).clone() if parts else torch.empty(0, 0)
+
+    return TextBackbone(embed, f"hf/{place} {digest.of_tensors(net.state_dict())[:16]} {pooling} {length}")
+
+
+class ImageFeatures(nn.Module):
+    """Normalised images -> feature vectors."""
+
+    def __init__(self, net: Any, pooling: str, by_pooler: bool) -> None:
+        super().__init__()
+        self.net, self.pooling, self.by_pooler = net, pooling, by_pooler
+        self.run: Callable[..., Any] = getattr(net, "get_image_features", net)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return pooled(self.run(pixel_values=x), None, self.pooling, self.by_pooler)
+
+
+class TextFeatures(nn.Module):
+    """Tokens (n, T) and which of them are not padding -> feature vectors."""
+
+    def __init__(self, net: Any, pooling: str, by_pooler: bool) -> None:
+        super().__init__()
+        self.net, self.pooling, self.by_pooler = net, pooling, by_pooler
+        self.run: Callable[..., Any] = getattr(net, "get_text_features", net)
+
+    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
+        run = self.run if hasattr(self.net, "get_text_features") else text_part(self.net)
+        return pooled(run(input_ids=tokens, attention_mask=mask), mask, self.pooling, self.by_pooler)
+
+
+def text_part(net: Any) -> Any:
+    """Of a model that reads and writes (T5, BART) the part that reads."""
+    return net.get_encoder() if getattr(net.config, "is_encoder_decoder", False) else net
+
+
+def pooled(out: Any, mask: Tensor | None, pooling: str, by_pooler: bool) -> Tensor:
+    """One vector (n, d) for each item.
+
+    "pooler": what the model itself gives as pooler_output. "cls": its first token. "mean": the mean over tokens that are
+    not padding, or over the places of an image. "auto": the first of pooler and mean that the model has.
+    """
+    if isinstance(out, Tensor):  # get_image_features and get_text_features of models that know both
+        return out.flatten(1)
+    own = getattr(out, "pooler_output", None)
+    if pooling == "pooler" and (own is None or not by_pooler):
+        raise OptionError("pooling='pooler': this model has no trained pooler; use pooling='mean' or 'cls'")
+    if own is not None and by_pooler and pooling in ("auto", "pooler"):
+        return own.flatten(1)
+    hidden: Tensor = out.last_hidden_state
+    if hidden.ndim == 4:  # (n, d, H, W) of a convolutional network
+        if pooling == "cls":
+            raise OptionError("pooling='cls': this model has places (H, W), no tokens; use pooling='mean'")
+        return hidden.mean(dim=(2, 3))
+    if pooling == "cls":
+        return hidden[:, 0]
+    if mask is None:
+        return hidden.mean(dim=1)
+    weight = mask[:, :, None].to(hidden.dtype)  # (n, T, 1)
+    return (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
+
+
+def load_model(transformers: Any, place: str, pooling: str, both: str) -> tuple[Any, bool]:
+    """The model, and whether its pooler, if it has one, was trained. `both`: a method of models for images and texts."""
+    if pooling not in POOLINGS:
+        raise OptionError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
+    net, info = loaded(transformers.AutoModel, place, "a model (config.json and weights)", output_loading_info=True)
+    missing = sorted(name for name in info["missing_keys"] if not name.endswith("position_ids"))
+    poolers = [name for name in missing if "pooler" in name]
+    if len(missing) > len(poolers):
+        names = ", ".join(name for name in missing[:3] if name not in poolers)
+        raise ModelError(
+            f"hf/{place}: expected the weights of all layers, {len(missing)} are missing ({names}); they would be random"
+        )
+    return net.eval().requires_grad_(False), not poolers or hasattr(net, both)
+
+
+def load_part(transformers: Any, kind: str, place: str, what: str) -> Any:
+    return loaded(getattr(transformers, kind), place, what)
+
+
+def loaded(kind: Any, place: str, what: str, **options: Any) -> Any:
+    """kind.from_pretrained; from the folder or the cache alone where the hub need not, or must not, be asked."""
+    here = Path(place).is_dir()
+    if not here and (place.startswith((".", "/", "~")) or place.count("/") > 1):
+        raise ModelError(f"hf/{place}: expected {what}, the folder is not there; check the path")
+    try:
+        return kind.from_pretrained(place, trust_remote_code=False, local_files_only=here or offline(), **options)
+    except Exception as error:  # transformers raises what its parts raise
+        if here:
+            advice = f"save one there with {kind.__name__}'s save_pretrained"
+        elif offline():
+            advice = "HF_HUB_OFFLINE is set: download it once without, or name a folder that holds it"
+        else:
+            advice = (
+                "check the name and the connection; without a network name a folder that holds it, as in hf/./my-model, "
+                "or set HF_HUB_OFFLINE=1 to use what was downloaded before"
+            )
+        raise ModelError(
+            f"hf/{place}: expected {what}, got {type(error).__name__}: {first_line(error)}; {advice}"
+        ) from (None)
+
+
+def offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE")
+
+
+def package() -> ModuleType:
+    try:
+        torchvision()  # some image processors use it, and it may need its guard
+    except ModelError:
+        pass  # the others do without
+    return required("transformers", "hf")
+
+
+def image_config(processor: Any, place: str) -> tuple[int, list[float], list[float]]:
+    """Side, mean and deviation (of pixels from 0 to 1) that an image processor brings images to."""
+    own = side_of(getattr(processor, "crop_size", None) if getattr(processor, "do_center_crop", False) else None)
+    own = own or side_of(getattr(processor, "size", None))
+    if own is None:
+        raise ModelError(
+            f"hf/{place}: expected an image processor that says the size of its images, got none; pass size="
+        )
+    rescale = float(getattr(processor, "rescale_factor", 1 / 255)) if getattr(processor, "do_rescale", True) else 1.0
+    mean, std = [0.0] * 3, [1.0] * 3
+    if getattr(processor, "do_normalize", True):
+        mean, std = list(processor.image_mean), list(processor.image_std)
+    # (pixel * rescale - mean) / std, written with pixels from 0 to 1
+    return own, [m / (255 * rescale) for m in mean], [s / (255 * rescale) for s in std]
+
+
+def side_of(size: Any) -> int | None:
+    """The side in pixels from what processors say: a number, {"height": ...} or {"shortest_edge": ...}."""
+    if size is None or isinstance(size, int):
+        return size
+    for name in ("height", "shortest_edge"):
+        value = size.get(name) if hasattr(size, "get") else getattr(size, name, None)
+        if value is not None:
+            return int(value)
+    return None
+
+
+def longest(tokenizer: Any, config: Any) -> int:
+    """How many tokens a text may have."""
+    own = tokenizer.model_max_length
+    if own < 100_000:  # a tokenizer that does not know says 10^30
+        return int(own)
+    text = getattr(config, "text_config", config)
+    places = getattr(text, "max_position_embeddings", None)
+    # Some models (RoBERTa) keep two places for themselves.
+    return min(LONGEST, int(places) - 2) if places else LONGEST
