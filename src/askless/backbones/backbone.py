@@ -12,7 +12,8 @@ from askless.errors import ModelError
 
 class Backbone(NamedTuple):
     """Bytes (n, C, H, W) -> features (n, d) float32; a text that tells it from others; the side, in pixels, that images
-    are resized to, None where they stay as they are; and the module (pixels 0..255 -> features) that does it, where it is known."""
+    are resized to, None where they stay as they are; and the module (pixels 0..255 -> features) that does it, where
+    it is known."""
 
     embed: Callable[[Tensor], Tensor]
     name: str

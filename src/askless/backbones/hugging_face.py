@@ -3,8 +3,8 @@
 Models are read from a folder or by their name on the hub; code that comes with them is never run.
 """
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +16,7 @@ from askless import digest
 from askless.backbones.backbone import Backbone, TextBackbone, checked, seeing
 from askless.backbones.images import normalising
 from askless.errors import InputError, ModelError, OptionError
+from askless.nets.hub import can_ask_hub
 from askless.nets.optional import required, torchvision
 from askless.nets.weights import first_line
 
@@ -137,32 +138,43 @@ def loaded(kind: Any, place: str, what: str, **options: Any) -> Any:
     here = Path(place).is_dir()
     if not here and (place.startswith((".", "/", "~")) or place.count("/") > 1):
         raise ModelError(f"hf/{place}: expected {what}, the folder is not there; check the path")
+    asking = not here and can_ask_hub()
     try:
-        return kind.from_pretrained(place, trust_remote_code=False, local_files_only=here or offline(), **options)
+        with quiet():
+            return kind.from_pretrained(place, trust_remote_code=False, local_files_only=not asking, **options)
     except Exception as error:  # transformers raises what its parts raise
         if here:
             advice = f"save one there with {kind.__name__}'s save_pretrained"
-        elif offline():
-            advice = "HF_HUB_OFFLINE is set: download it once without, or name a folder that holds it"
+        elif asking:
+            advice = "check the name, or name a folder that holds the model, as in hf/./my-model"
         else:
             advice = (
-                "check the name and the connection; without a network name a folder that holds it, as in hf/./my-model, "
-                "or set HF_HUB_OFFLINE=1 to use what was downloaded before"
+                "the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), and it was not downloaded before: "
+                "name a folder that holds the model, as in hf/./my-model, or use it once with a network"
             )
-        raise ModelError(
-            f"hf/{place}: expected {what}, got {type(error).__name__}: {first_line(error)}; {advice}"
-        ) from (None)
+        got = f"{type(error).__name__}: {first_line(error)}"
+        raise ModelError(f"hf/{place}: expected {what}, got {got}; {advice}") from None
 
 
-def offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").strip().upper() in ("1", "ON", "YES", "TRUE")
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Without the bars and tables that transformers prints while it loads; what they tell is checked here."""
+    from transformers.utils import logging
+
+    before, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if bar:
+            logging.enable_progress_bar()
 
 
 def package() -> ModuleType:
-    try:
-        torchvision()  # some image processors use it, and it may need its guard
-    except ModelError:
-        pass  # the others do without
+    with suppress(ModelError):  # some image processors use it, and it may need its guard; the others do without
+        torchvision()
     return required("transformers", "hf")
 
 

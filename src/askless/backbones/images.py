@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from askless import digest
 from askless.backbones.backbone import Backbone, Eye, checked, seeing
 from askless.errors import ModelError, OptionError
+from askless.nets.hub import can_ask_hub, downloaded_before
 from askless.nets.optional import (
     AUXILIARY,
     built,
     check_timm_name,
     check_torchvision_name,
     has_fixed_size,
+    hub_name,
     last_linear,
     timm_heads,
     timm_package,
@@ -72,6 +74,8 @@ def timm_by_name(
     owner = f"timm/{name}"
     timm = timm_package()
     check_timm_name(timm, name)
+    if weights is None and pretrained and not can_ask_hub():
+        weights = downloaded_before(owner, hub_name(timm, name))
     known = None if weights is None else read_weights(weights)
     net = built(owner, timm.create_model, name, pretrained=known is None and pretrained, num_classes=0)
     if known is not None:

@@ -10,6 +10,7 @@ from torch import nn
 
 from askless.errors import InputError, ModelError, OptionError
 from askless.nets.checks import image_shape
+from askless.nets.hub import can_ask_hub, downloaded_before
 from askless.nets.weights import is_local, load_weights, read_weights
 
 FRAGMENTS: list[torch.library.Library] = []  # operator schemas last as long as something refers to them
@@ -59,6 +60,8 @@ def timm_net(shape: Any, classes: int, *, name: str, **options: Any) -> nn.Modul
     channels, height, width = image_shape(owner, shape, smallest=1)
     check_timm_name(timm, name)
     file = options.pop("weights", None)
+    if file is None and options.get("pretrained") and not can_ask_hub():
+        file, options["pretrained"] = downloaded_before(owner, hub_name(timm, name)), False
     if has_fixed_size(timm, name):
         options = {"img_size": (height, width), **options}
     model = built(owner, timm.create_model, name, num_classes=classes, in_chans=channels, **options)
@@ -81,6 +84,13 @@ def has_fixed_size(timm: Any, name: str) -> bool:
     """Whether a model of timm works at one size of images only, which it is told when it is made."""
     config = timm.get_pretrained_cfg(name)
     return config is not None and bool(config.fixed_input_size)
+
+
+def hub_name(timm: Any, name: str) -> str | None:
+    """Where the hub has the weights of a model of timm."""
+    config = timm.get_pretrained_cfg(name)
+    repository = None if config is None else config.hf_hub_id
+    return f"{repository}{config.architecture}.{config.tag}" if repository and repository.endswith("/") else repository
 
 
 def timm_heads(model: nn.Module) -> list[str]:
