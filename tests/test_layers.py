@@ -8,12 +8,12 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"errors", "files", "digest", "progress", "worth", "machine"},
-    {"rng", "options", "reading", "locks", "shards"},
+    {"rng", "options", "reading", "locks", "shards", "intervals"},
     {"linalg", "engine"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing", "backbones"},
     {"observe", "frozen"},
-    {"saving", "prepare"},
+    {"saving", "prepare", "models"},
     {"active"},
     {"bench", "examine", "project", "embedding"},
     {"demo", "label"},

@@ -16,6 +16,8 @@ from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
 from askless.learn.ranks import these
 from askless.learn.training import Look, TrainingError, Watch, check_labels
+from askless.models.folder import write_model
+from askless.models.of_learner import trained_model
 from askless.observe import head_gradients, observe, probabilities
 from askless.options import check_choice
 from askless.prepare import Net, check_network, class_names, first_network, make_views
@@ -477,6 +479,12 @@ class ActiveLearner:
                 "items": len(self.pool),
             },
         )
+
+    def export(self, folder: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
+        """The trained model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it
+        as ONNX, compared with the network before it is written; preprocessing, classes, and a card with the accuracy on
+        the pool's held-out test items, where there are any. `askless.load` and `askless predict` use it."""
+        return write_model(folder, trained_model(self), to, overwrite)
 
     @classmethod
     def load(cls, folder: str | Path, **given: Any) -> "ActiveLearner":

@@ -82,7 +82,15 @@ class Frozen:
             )
 
 
-def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> CachedViews:
+class FrozenViews(CachedViews):
+    """Cached features, and how they are made: by a backbone, less `mean`, by `scale`."""
+
+    backbone: Backbone
+    mean: Tensor
+    scale: Tensor
+
+
+def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> FrozenViews:
     """The pool's images as cached, standardised features."""
     if pool.kind == "features":
         raise InputError(
@@ -149,7 +157,9 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
         return ready(np.load(path, mmap_mode="r", allow_pickle=False))
 
     test = None if pool.test is None else cache(embed_test)
-    return CachedViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside, test=test)
+    made = FrozenViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside, test=test)
+    made.backbone, made.mean, made.scale = backbone, mean, scale
+    return made
 
 
 def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
@@ -197,7 +207,7 @@ def embed_texts(
     if not is_whole(path, len(texts)):
         parts = []
         for start in range(0, len(texts), batch):
-            parts.append(embedder.embed(texts[start : start + batch]).numpy())
+            parts.append(embedder.embed(texts[start : start + batch]))
             if progress is not None:
                 progress(min(start + batch, len(texts)), len(texts))
         if not parts:

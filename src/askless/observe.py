@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from askless import kernels
 from askless.acquire import DynamicAL, Strategy, looks_at
+from askless.kernels.logits import class_logits
 from askless.learn.material import Views
 from askless.rng import Seed
 
@@ -86,7 +87,7 @@ def probabilities(model: nn.Module, x: Tensor, batch_size: int = 512) -> np.ndar
     model.eval()
     try:
         device = next(model.parameters()).device
-        parts = [model(part.to(device)).double().softmax(dim=1).cpu() for part in x.split(batch_size)]
+        parts = [class_logits(model(part.to(device))).double().softmax(dim=1).cpu() for part in x.split(batch_size)]
     finally:
         model.train(was)
     return torch.cat(parts).numpy()

@@ -58,6 +58,8 @@ def check_network(net: nn.Module, views: Any, classes: int) -> None:
         raise ModelError("expected a network with parameters to train, got one without")
     try:
         logits = probabilities(net, views.plain(torch.arange(1)))
+    except ModelError:
+        raise
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         shape = tuple(views.plain(torch.arange(1)).shape[1:])
         raise ModelError(

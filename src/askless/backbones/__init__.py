@@ -1,7 +1,7 @@
 """Networks that are never trained: images or texts -> feature vectors."""
 
 from askless.backbones.backbone import Backbone, TextBackbone, resized, three_channels
-from askless.backbones.hugging_face import POOLINGS, hf_images, hf_texts
+from askless.backbones.hugging_face import POOLINGS, copy_hf, hf_images, hf_texts
 from askless.backbones.images import efficientnet_lite0, module_backbone, raw, timm_by_name, torchvision_by_name
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "POOLINGS",
     # by name
     "efficientnet_lite0",
+    "copy_hf",
     "hf_images",
     "hf_texts",
     "raw",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -22,9 +23,9 @@ class Backbone(NamedTuple):
 
 
 class TextBackbone(NamedTuple):
-    """Texts -> features (n, d) float32; and a text that tells it from others."""
+    """Texts -> an array of features (n, d) float32; and a text that tells it from others."""
 
-    embed: Callable[[Sequence[str]], Tensor]
+    embed: Callable[[Sequence[str]], np.ndarray]
     name: str
 
 

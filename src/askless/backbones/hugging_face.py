@@ -5,10 +5,12 @@ Models are read from a folder or by their name on the hub; code that comes with 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -45,15 +47,17 @@ def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int 
     length = longest(tokenizer, net.config)
 
     @torch.inference_mode()
-    def embed(texts: Sequence[str]) -> Tensor:
+    def embed(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("expected a list of texts (str), got something else; use [str(text) for text in texts]")
         parts = []
         for i in range(0, len(texts), batch):
             part = list(texts[i : i + batch])
             tokens = tokenizer(part, padding=True, truncation=True, max_length=length, return_tensors="pt").to(device)
-            parts.append(checked(features(tokens["input_ids"], tokens["attention_mask"]), len(part)).float().cpu())
-        return torch.cat(parts).clone() if parts else torch.empty(0, 0)
+            parts.append(
+                checked(features(tokens["input_ids"], tokens["attention_mask"]), len(part)).float().cpu().numpy()
+            )
+        return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
     return TextBackbone(embed, f"hf/{place} {digest.of_tensors(net.state_dict())[:16]} {pooling} {length}")
 
@@ -149,8 +153,8 @@ def loaded(kind: Any, place: str, what: str, **options: Any) -> Any:
             advice = "check the name, or name a folder that holds the model, as in hf/./my-model"
         else:
             advice = (
-                "the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), and it was not downloaded before: "
-                "name a folder that holds the model, as in hf/./my-model, or use it once with a network"
+                "the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), and it was not downloaded "
+                "before: name a folder that holds the model, as in hf/./my-model, or use it once with a network"
             )
         got = f"{type(error).__name__}: {first_line(error)}"
         raise ModelError(f"hf/{place}: expected {what}, got {got}; {advice}") from None
@@ -159,8 +163,7 @@ def loaded(kind: Any, place: str, what: str, **options: Any) -> Any:
 @contextmanager
 def quiet() -> Iterator[None]:
     """Without the bars and tables that transformers prints while it loads; what they tell is checked here."""
-    from transformers.utils import logging
-
+    logging = import_module("transformers.utils.logging")
     before, bar = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
@@ -214,3 +217,13 @@ def longest(tokenizer: Any, config: Any) -> int:
     places = getattr(text, "max_position_embeddings", None)
     # Some models (RoBERTa) keep two places for themselves.
     return min(LONGEST, int(places) - 2) if places else LONGEST
+
+
+def copy_hf(features: nn.Module, place: str, folder: Path) -> None:
+    """Writes the model of an `ImageFeatures` and its image processor into a folder, from where `hf_images` reads them."""
+    assert isinstance(features, ImageFeatures)
+    transformers = package()
+    processor = load_part(transformers, "AutoImageProcessor", place, "an image processor (preprocessor_config.json)")
+    with quiet():
+        features.net.save_pretrained(folder)
+        processor.save_pretrained(folder)

@@ -154,7 +154,10 @@ def embed(
         ),
     ],
     to: Annotated[Path, typer.Option("--out", help="Folder for the shards; one that was begun is gone on with.")],
-    backbone: Annotated[str, typer.Option(help="efficientnet-lite0, timm/NAME or raw.")] = "efficientnet-lite0",
+    backbone: Annotated[
+        str, typer.Option(help="efficientnet-lite0, raw, timm/…, torchvision/… or hf/….")
+    ] = "efficientnet-lite0",
+    weights: Annotated[Path | None, typer.Option(help="Of a timm or torchvision backbone: file or folder.")] = None,
     learner: Annotated[
         Path | None, typer.Option(help="Folder of a saved learner: its network in place of a backbone.")
     ] = None,
@@ -178,7 +181,7 @@ def embed(
         shards = askless.embed(
             pool,
             to,
-            backbone=backbone,
+            backbone=askless.Frozen(backbone=backbone, weights=weights),
             learner=learner,
             columns=None if columns is None else [name.strip() for name in columns.split(",")],
             dtype=dtype,

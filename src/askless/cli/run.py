@@ -33,6 +33,7 @@ def start(
     budget: Annotated[int, typer.Option(help="How many images you are ready to label.")] = 200,
     strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
     net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
+    weights: Annotated[str, typer.Option(help="File or folder with those of frozen:timm/… or torchvision/….")] = "",
     learner: Annotated[str, typer.Option(help="fixmatch, supervised, mean-teacher or pi-model.")] = "fixmatch",
     steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,
     check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,
@@ -63,7 +64,7 @@ def start(
         **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
         **{"suggestions": suggestions, "target": target, "labels_from_folders": labels_from_folders},
-        **{"follow_links": follow_links},
+        **{"follow_links": follow_links, "weights": weights},
     }
     given = [f"--{name.replace('_', '-')}" for name in options if is_given(ctx, name)]
     label(what, to, options, given, Say(as_json, quiet), host, port, no_browser, until_done)
@@ -297,8 +298,8 @@ def report(
 
 def export(
     folder: RunFolder,
-    to: Annotated[str, typer.Option("--to", help="csv, jsonl, imagefolder, npz, parquet, hf or coco.")],
-    place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder and hf.")],
+    to: Annotated[str, typer.Option("--to", help="csv, jsonl, imagefolder, npz, parquet, hf or coco; model or onnx.")],
+    place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder, hf, model, onnx.")],
     what: Annotated[str, typer.Option(help="human, or human+model: the model's labels apart, as pseudo.")] = "human",
     min_prob: Annotated[float, typer.Option(help="Least probability of the model's labels.")] = 0.0,
     link: Annotated[str, typer.Option(help="imagefolder: copy, hard or sym.")] = "copy",
@@ -308,10 +309,18 @@ def export(
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
 ) -> None:
-    """Take the labels elsewhere."""
+    """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model."""
     from askless.project import Run
     from askless.project.taking import export_run
 
+    if to in ("model", "onnx"):
+        with (
+            Run.open(folder) as run,
+            notes.status("writing the model, and comparing it" if to == "onnx" else "writing"),
+        ):
+            written = run.export_model(place, to=to, overwrite=overwrite)
+        out.print(f"Model: {written}; use it by `askless predict {place} IMAGES`", highlight=False)
+        return
     with Run.open(folder) as run:
         result = export_run(
             run,
@@ -369,14 +378,16 @@ def import_(
 
 
 def predict(
-    folder: RunFolder,
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of a run or of an exported model, or an .onnx file.", metavar="MODEL")
+    ],
     paths: Annotated[
         list[Path], typer.Argument(help="Images, or folders of them; an .npz or .npy for a run on features.")
     ],
     to: Annotated[Path | None, typer.Option("--out", help="A .csv; default: print.")] = None,
     probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
 ) -> None:
-    """What the run's model says of new images: path, label, prob."""
+    """What a model says of new images: path, label, prob."""
     from askless.project import load
     from askless.reading import UnreadableError, find_images
 
@@ -386,7 +397,7 @@ def predict(
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: expected an image or a folder of images, nothing is there")
-        if model.config["features"]:
+        if model.size is None:
             images += model.rows_in(path)
         else:
             images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]

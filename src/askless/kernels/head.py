@@ -35,7 +35,7 @@ def find_head(model: nn.Module, x: Examples, head: str | nn.Module | None = None
     probe = rows(x, 0, min(2, some(x)), place_of(model))
     with evaluating(model), torch.no_grad(), listening(model) as calls:
         output = model(probe)
-    call = _last_call(model, calls, output) if head is None else _call_of(named(model, head), calls)
+    call = _last_call(model, probe, calls, output) if head is None else _call_of(named(model, head), calls)
     _check_call(call, calls, len(probe))
     return call.name, linear_layers(model)[call.name]
 
@@ -84,11 +84,19 @@ def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return args[0] if args else kwargs["input"]
 
 
-def _last_call(model: nn.Module, calls: list[Call], output: Any) -> Call:
+def _last_call(model: nn.Module, probe: Tensor, calls: list[Call], output: Any) -> Call:
     for call in reversed(calls):
         if isinstance(output, Tensor) and _same(call.output, output):
             return call
-    ran = [call.name for call in calls]
+    convolution = _last_convolution(model, probe, output)
+    if convolution is not None:
+        raise ModelError(
+            f"expected the model to end in a linear layer, got the convolution {convolution!r} in its place; if it is 1 x 1,"
+            " pool and flatten before it and use nn.Linear with its weights, weight.flatten(1): the same function"
+        )
+    # Where some of the layers saw one vector per example, no other one can be the head.
+    of_vectors = [call.name for call in calls if call.input.ndim == 2 and len(call.input) == len(probe)]
+    ran = of_vectors or [call.name for call in calls]
     if not isinstance(output, Tensor):
         got = described(output)
     else:
@@ -97,6 +105,29 @@ def _last_call(model: nn.Module, calls: list[Call], output: Any) -> Call:
         f"expected the model to return the output of a linear layer, got {got}; "
         f'pass head="name", one of the linear layers that ran: {_listed(ran)}'
     )
+
+
+def _last_convolution(model: nn.Module, probe: Tensor, output: Any) -> str | None:
+    """The convolution whose output, or its mean over all places, is the model's output."""
+    seen: list[tuple[str, Tensor]] = []
+    handles = [
+        module.register_forward_hook(lambda _, args, out, name=name: seen.append((name, _copy(out))))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
+    ]
+    if not handles or not isinstance(output, Tensor):
+        return None
+    try:
+        with evaluating(model), torch.no_grad():
+            model(probe)
+    finally:
+        for handle in handles:
+            handle.remove()
+    for name, out in reversed(seen):
+        means = out.flatten(2).mean(dim=2) if out.ndim > 2 else out
+        if _same(out, output) or (means.shape == output.shape and torch.allclose(means, output.cpu(), atol=1e-6)):
+            return name
+    return None
 
 
 def _call_of(name: str, calls: list[Call]) -> Call:

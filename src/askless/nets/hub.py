@@ -2,6 +2,7 @@
 
 import os
 import socket
+from importlib import import_module
 from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -25,13 +26,12 @@ def can_ask_hub() -> bool:
 
 def downloaded_before(owner: str, repository: str | None) -> Path:
     """The weights of a repository in the hub's cache on this machine; an error that says what to do where there are none."""
-    from huggingface_hub import try_to_load_from_cache
-
+    hub = import_module("huggingface_hub")
     for name in ("model.safetensors", "pytorch_model.bin") if repository else ():
-        found = try_to_load_from_cache(repository, name)
+        found = hub.try_to_load_from_cache(repository, name)
         if isinstance(found, str):
             return Path(found)
     raise ModelError(
-        f"{owner}: expected pretrained weights; the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), and "
-        "they were not downloaded before; pass weights=FILE, or use it once with a network"
+        f"{owner}: expected pretrained weights; the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), "
+        "and they were not downloaded before; pass weights=FILE, or use it once with a network"
     )

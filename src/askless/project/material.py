@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from askless.machine import cores
 from askless.project.pictures import Pictures
 from askless.project.settings import Settings
 from askless.reading import UnreadableError, read_image, real_file
+
+if TYPE_CHECKING:
+    from askless.backbones import Backbone
 
 CHUNK = 32  # images that are read and embedded together
 TINY = 16  # side of the thumbnails that near-duplicates are found by
@@ -38,8 +41,21 @@ class Material:
         return self.about["done"] == len(self.x)
 
 
-def image_side(settings: Settings) -> int:
-    return settings.size or (FROZEN_SIZE if settings.frozen else OWN_SIZE)
+def backbone_of(settings: Settings) -> "Backbone | None":
+    """The frozen backbone of a run, if it has one."""
+    from askless.frozen import Frozen, make_backbone
+
+    if not settings.frozen:
+        return None
+    name = settings.net.removeprefix("frozen:")
+    return make_backbone(Frozen(backbone=name, size=raw_side(settings), weights=settings.weights or None))
+
+
+def image_side(settings: Settings, backbone: "Backbone | None") -> int:
+    """The side in pixels that images are read at: what was asked for, else what the backbone sees."""
+    if settings.size or backbone is None:
+        return settings.size or OWN_SIZE
+    return FROZEN_SIZE if settings.net == "frozen:raw" else backbone.size or FROZEN_SIZE
 
 
 def prepare(
@@ -50,16 +66,13 @@ def prepare(
     bad: Callable[[int, str], None],
     progress: Callable[[int, int], None],
     skip: frozenset[int] = frozenset(),
+    backbone: "Backbone | None" = None,
 ) -> None:
-    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read."""
-    from askless.backbones import Backbone
-    from askless.frozen import Frozen, make_backbone
-
+    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read. `backbone`: that of the
+    settings, where it has been made already."""
     folder.mkdir(exist_ok=True, mode=0o700)
-    side = image_side(settings)
-    backbone: Backbone | None = None
-    if settings.frozen:
-        backbone = make_backbone(Frozen(backbone=settings.net.removeprefix("frozen:"), size=raw_side(settings)))
+    backbone = backbone_of(settings) if backbone is None else backbone
+    side = image_side(settings, backbone)
     about = start(folder, n_items, side, backbone)
     x = np.load(folder / about["file"], mmap_mode="r+", allow_pickle=False)
     tiny = np.load(folder / "tiny.npy", mmap_mode="r+", allow_pickle=False)

@@ -4,7 +4,6 @@
 itself is named in `config.json`. Nothing is unpickled.
 """
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from os import PathLike
@@ -39,11 +38,11 @@ def save_model(
     from safetensors.torch import save_file
 
     from askless.data import ImageViews
-    from askless.project.material import image_side, raw_side
+    from askless.models.folder import describe, image_preprocess
+    from askless.project.material import raw_side
 
     folder.mkdir(parents=True)
     tensors = {f"network.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()}
-    side = image_side(settings)
     if base.mean is not None and base.scale is not None:
         tensors |= {"features.mean": base.mean.contiguous(), "features.scale": base.scale.contiguous()}
         net = "linear"
@@ -62,52 +61,30 @@ def save_model(
         "net": net,
         "backbone": settings.net.removeprefix("frozen:") if settings.frozen else None,
         "backbone_size": raw_side(settings),
+        "weights": settings.weights or None,
         "shape": list(base.pool.shape),
         "classes": list(names),
         "features": base.pool.kind == "features" and not settings.frozen,
         **about,
     }
-    preprocess |= {"size": side, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"}
-    preprocess |= {"channels": "RGB", "orientation": "EXIF applied"}
-    write_json(folder / "config.json", config)
-    write_json(folder / "preprocess.json", preprocess)
-    (folder / "classes.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
-    weights = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
-    (folder / "README.md").write_text(card(config, preprocess, weights), encoding="utf-8")
-
-
-def card(config: dict[str, Any], preprocess: dict[str, Any], weights: str) -> str:
-    """The model card."""
-    backbone = config["backbone"]
-    what = (
-        f"a linear layer on the frozen features of {backbone}" if backbone else f"{config['net']}, trained from scratch"
-    )
-    return f"""# An image classifier made with askless
-
-- **What it is**: {what}.
-- **Classes**, in the order of its outputs: {", ".join(config["classes"])}.
-- **Trained on** {config["labels"]} labelled and {config["unlabelled"]} unlabelled images of one collection, by
-  {config["learner"]}, round {config["round"]}. Accuracy on random check images: see report.html of the run.
-- **Input**: RGB, EXIF orientation applied, scaled to cover {preprocess["size"]} x {preprocess["size"]} pixels, the
-  centre cut out.
-- **Weights**: model.safetensors, sha256 {weights}.
-- **Made with** {", ".join(f"{name} {version}" for name, version in config["versions"].items())}.
-- **Limits**: it knows only these classes and says one of them for any image; it was measured on images of the same
-  collection, and may do worse on others.
-
-```python
-import askless
-model = askless.load("the folder of the run")
-model.predict(["photo.jpg"]), model.predict_proba(["photo.jpg"]), model.classes_
-```
-"""
+    if not config["features"]:
+        preprocess |= image_preprocess(base.side, 3)
+    describe(folder, config, preprocess)
 
 
 class Classifier:
-    """A trained model: `predict(paths)` gives class names, `predict_proba(paths)` their probabilities (n, C)."""
+    """A trained model: `predict(paths)` gives class names, `predict_proba(paths)` their probabilities (n, C).
 
-    def __init__(self, folder: str | PathLike[str]) -> None:
+    `folder`: of a run's model or of an exported one, or an ONNX file. `net`: the module, for a model whose network is one of
+    your own.
+    """
+
+    def __init__(self, folder: str | PathLike[str], net: "nn.Module | None" = None) -> None:
         self.folder = Path(folder)
+        file = onnx_file(self.folder)
+        if file is not None:
+            self._load_onnx(file)
+            return
         try:
             self.config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
             self.preprocess = json.loads((self.folder / "preprocess.json").read_text(encoding="utf-8"))
@@ -118,12 +95,18 @@ class Classifier:
         except ValueError as error:
             raise RunError(f"{self.folder}: the model's description is damaged ({error})") from None
         try:
-            self.classes_, self.side = np.array(self.config["classes"]), int(self.preprocess["size"])
-            self._forward = self._load()
+            self.classes_, self.size = np.array(self.config["classes"]), sides(self.preprocess)
+            self._forward = self._load(net)
         except (KeyError, TypeError, RuntimeError) as error:  # a torch module refuses weights by a RuntimeError
             raise RunError(f"{self.folder}: the model's description and its weights do not fit ({error})") from None
 
-    def _load(self) -> Any:
+    def _load_onnx(self, file: Path) -> None:
+        from askless.models.onnx_run import load_onnx
+
+        self.config, self.preprocess, self._forward = load_onnx(file)
+        self.classes_, self.size = np.array(self.config["classes"]), sides(self.preprocess)
+
+    def _load(self, own: "nn.Module | None") -> Any:
         import torch
         from safetensors import SafetensorError
         from safetensors.torch import load_file
@@ -135,20 +118,26 @@ class Classifier:
             tensors = load_file(self.folder / "model.safetensors")
         except (OSError, SafetensorError) as error:
             raise RunError(f"{self.folder}: the weights cannot be read ({error})") from None
-        net = nets.make(self.config["net"], classes=len(self.classes_), shape=tuple(self.config["shape"]))
+        name, options = self.config["net"], self.config.get("options", {})
+        if own is None and name is None:
+            raise RunError(
+                f"{self.folder}: its network is a module of your own; pass the module, as in load(..., net=net)"
+            )
+        net = own or nets.make(name, classes=len(self.classes_), shape=tuple(self.config["shape"]), **options)
         net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
         net.eval()
+        self.network, self.tensors, self.backbone = net, tensors, None
         if self.config["backbone"] is not None:
-            backbone = make_backbone(Frozen(backbone=self.config["backbone"], size=self.config["backbone_size"]))
+            self.backbone = backbone = make_backbone(Frozen(**self._backbone_options()))
             mean, scale = tensors["features.mean"], tensors["features.scale"]
 
             def features(pixels: "torch.Tensor") -> "torch.Tensor":
                 return (backbone.embed(pixels).half().float() - mean) / scale
-        elif self.config["features"]:
-            mean, scale = tensors["features.mean"], tensors["features.scale"]
+        elif self.size is None:
+            mean, scale = tensors.get("features.mean", torch.zeros(())), tensors.get("features.scale", torch.ones(()))
 
             def features(pixels: "torch.Tensor") -> "torch.Tensor":
-                return (pixels.float() - mean) / scale
+                return (pixels.float() - mean) / scale if self.kind != "tokens" else pixels
         else:
             shift, spread = (torch.tensor(self.preprocess[k])[None, :, None, None] * 255 for k in ("mean", "std"))
 
@@ -161,6 +150,24 @@ class Classifier:
             return logits.double().softmax(dim=1).numpy()
 
         return forward
+
+    def _backbone_options(self) -> dict[str, Any]:
+        """Options of `Frozen`; an exported folder has the weights of its backbone inside."""
+        name, files = self.config["backbone"], self.config.get("backbone_files")
+        options = {"size": self.config["backbone_size"], "pooling": self.config.get("pooling", "auto")}
+        if files is None:
+            return {"backbone": name, "weights": self.config.get("weights"), **options}
+        place = self.folder / Path(files).name
+        return (
+            {"backbone": f"hf/{place}", **options}
+            if name.startswith("hf/")
+            else {"backbone": name, "weights": place, **options}
+        )
+
+    @property
+    def kind(self) -> str:
+        """What an item is: "image", "features" (a row), "tokens", or "other": numbers that the network takes as they are."""
+        return "features" if self.config["features"] else self.config.get("kind") or "image"
 
     def predict_proba(self, images: Iterable[Any]) -> np.ndarray:
         """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (for a run on features: of rows)."""
@@ -179,16 +186,18 @@ class Classifier:
         return self.classes_[self.predict_proba(images).argmax(axis=1)]
 
     def pixels(self, image: Any) -> np.ndarray:
-        """(side, side, 3) uint8 of an image file or array: what the model looks at. UnreadableError for a damaged file."""
-        if self.config["features"]:
+        """(H, W, 3) or (H, W, 1) uint8 of an image file or array: what the model looks at. UnreadableError for a damaged
+        file."""
+        if self.size is None:
             return self._features(image)
-        from askless.project.material import fitted
-
-        side = self.side
-        return fitted(image, side) if isinstance(image, np.ndarray) else read_image(image, (side, side))
+        seen = fit_array(image, self.size) if isinstance(image, np.ndarray) else read_image(image, self.size)
+        return grey(seen) if self.preprocess["channels"] == "grey" else seen
 
     def rows_in(self, file: Path) -> list[tuple[str, np.ndarray]]:
         """The id and the features of each row of an .npz or .npy, for a run on features."""
+        if self.kind != "features":
+            shape = tuple(self.config["shape"])
+            raise InputError(f"this model takes {self.kind} of shape {shape} as its network does; use it from Python")
         (width,) = self.config["shape"]
         if file.suffix.lower() not in (".npz", ".npy"):
             raise InputError(
@@ -200,26 +209,57 @@ class Classifier:
         return list(zip(found.ids, found.x, strict=True))
 
     def _features(self, row: Any) -> np.ndarray:
-        width = tuple(self.config["shape"])
+        shape = tuple(self.config["shape"])
+        what = f"a row of {shape[0]} features" if self.kind == "features" else f"{self.kind} of shape {shape}"
         try:
-            features = np.asarray(row, dtype=np.float32)
+            features = np.asarray(row, dtype=np.int64 if self.kind == "tokens" else np.float32)
         except (TypeError, ValueError):
-            raise InputError(f"expected a row of {width[0]} features, as the run was made from, got {row!r}") from None
-        if features.shape != width:
-            raise InputError(f"expected a row of {width[0]} features, got an array of shape {features.shape}")
+            raise InputError(f"expected {what}, as the model was made from, got {row!r}") from None
+        if features.shape != shape:
+            raise InputError(f"expected {what}, got an array of shape {features.shape}")
         if not np.isfinite(features).all():
             raise UnreadableError("NaN or infinite features")
         return features
 
     def _row(self, pixels: np.ndarray) -> np.ndarray:
-        return pixels if pixels.ndim == 1 else pixels.transpose(2, 0, 1)
+        return pixels if self.size is None else pixels.transpose(2, 0, 1)
 
 
-def load(folder: str | PathLike[str]) -> Classifier:
-    """The model of a run, from the run's folder or from its folder `model`."""
+def load(folder: str | PathLike[str], net: "nn.Module | None" = None) -> Classifier:
+    """The model of a run, from the run's folder or from its folder `model`; or one that was exported, from its folder or
+    from a `model.onnx`. `net`: the module, where the network of an exported model is one of your own."""
     place = Path(folder)
-    return Classifier(place / "model" if (place / "model").is_dir() or (place / "state.sqlite").exists() else place)
+    of_run = (place / "model").is_dir() or (place / "state.sqlite").exists()
+    return Classifier(place / "model" if of_run else place, net)
 
 
-def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
+def onnx_file(place: Path) -> Path | None:
+    """The ONNX file that is meant: the path itself, or the one in a folder that has no other weights."""
+    if place.suffix == ".onnx" and place.is_file():
+        return place
+    file = place / "model.onnx"
+    return file if file.is_file() and not (place / "model.safetensors").is_file() else None
+
+
+def sides(preprocess: dict[str, Any]) -> tuple[int, int] | None:
+    """(height, width) of the images that a model sees; None where it takes no images."""
+    size = preprocess.get("size")
+    return None if not size else (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
+def fit_array(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """(H, W, 3) of an image (h, w, 3), (h, w, 1) or (h, w): scaled to cover `size`, the centre cut out."""
+    from PIL import Image, ImageOps
+
+    image = image[:, :, None] if image.ndim == 2 else image
+    if image.ndim != 3 or image.shape[2] not in (1, 3) or image.dtype != np.uint8:
+        raise InputError(f"expected an image (H, W, 3) of uint8, got {image.dtype} of shape {image.shape}")
+    image = np.repeat(image, 3, axis=2) if image.shape[2] == 1 else image
+    if image.shape[:2] == size:
+        return image
+    return np.asarray(ImageOps.fit(Image.fromarray(image), size[::-1], Image.Resampling.BICUBIC))
+
+
+def grey(image: np.ndarray) -> np.ndarray:
+    """(H, W, 1) of (H, W, 3), by the weights that Pillow and others use."""
+    return np.rint(image @ np.array([0.299, 0.587, 0.114])).astype(np.uint8)[:, :, None]

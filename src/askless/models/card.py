@@ -1,0 +1,78 @@
+"""The model card: what a model is, what it was trained on, and how good it is, as far as that was measured."""
+
+from typing import Any
+
+
+def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, str]) -> str:
+    """README.md of a model's folder; `files`: the name and the sha256 of each file of weights."""
+    weights = "; ".join(f"{name}, sha256 {digest}" for name, digest in files.items())
+    noun = noun_of(config, preprocess)
+    lines = [
+        f"- **What it is**: {architecture(config)}.",
+        f"- **Classes**, in the order of its outputs: {', '.join(config['classes'])}.",
+        f"- **Trained on** {config['labels']} labelled and {config['unlabelled']} unlabelled {noun}s of one collection, by "
+        f"{config['learner']}{rounds(config)}. Strategy for choosing what to label: {config.get('strategy', 'not told')}.",
+        f"- **How good**: {quality(config)}",
+        f"- **Input**: {expected(config, preprocess)}",
+        f"- **Weights**: {weights}.",
+        f"- **Made with** {', '.join(f'{name} {version}' for name, version in config['versions'].items())}"
+        f"{dated(config)}.",
+        f"- **Limits**: it knows only these classes and says one of them for any {noun}; it was measured on {noun}s of the "
+        "same collection, and may do worse on others.",
+    ]
+    kind = {"image": "An image classifier", "text": "A text classifier"}.get(noun, "A classifier")
+    return f"# {kind} made with askless\n\n" + "\n".join(lines) + "\n" + usage(config, preprocess)
+
+
+def noun_of(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
+    return "text" if "text" in config else "image" if preprocess.get("size") else "item"
+
+
+def architecture(config: dict[str, Any]) -> str:
+    if config["backbone"]:
+        head = "a linear layer" if config["net"] == "linear" else "a small network"
+        return f"{head} on the frozen features of {config['backbone']}"
+    return f"{config['net'] or config.get('module', 'a module of your own')}, trained"
+
+
+def rounds(config: dict[str, Any]) -> str:
+    return f", round {config['round']}" if config.get("round") is not None else ""
+
+
+def quality(config: dict[str, Any]) -> str:
+    """The honest measure in words."""
+    if "measure" not in config:
+        return "see report.html of the run, or the card of the model that `askless export RUN --to model` writes."
+    measure = config["measure"]
+    if measure is None:
+        return "not measured: there were no labelled items that it was not trained on."
+    return (
+        f"right on {measure['correct']} of {measure['n']} {measure['on']}, accuracy {measure['accuracy']:.3f} (95 % "
+        f"interval {measure['low']:.3f} to {measure['high']:.3f})."
+    )
+
+
+def expected(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
+    size = preprocess.get("size")
+    if not size:
+        told = preprocess.get("input", "numbers")
+        return f"{told}." if "text" in config else f"{told}; shape {tuple(config['shape'])}."
+    height, width = (size, size) if isinstance(size, int) else size
+    cut = f"scaled to cover {height} x {width} pixels, the centre cut out"
+    return f"{preprocess['channels']}, EXIF orientation applied, {cut}."
+
+
+def dated(config: dict[str, Any]) -> str:
+    return f", {config['date']}" if config.get("date") else ""
+
+
+def usage(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
+    item = {"image": '"photo.jpg"', "text": '"a text"'}.get(noun_of(config, preprocess), "row")
+    own = "" if config["net"] or config.get("onnx") else ", net=the_module"
+    return f"""
+```python
+import askless
+model = askless.load("this folder"{own})
+model.predict([{item}]), model.predict_proba([{item}]), model.classes_
+```
+"""

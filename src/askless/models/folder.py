@@ -1,0 +1,185 @@
+"""A trained model -> a folder that can be taken anywhere."""
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from askless.backbones import Backbone, copy_hf
+from askless.errors import InputError, ModelError, OptionError
+from askless.files import replace_folder
+from askless.models.card import card
+from askless.models.onnx_file import check_onnx, onnx_bytes
+from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
+from askless.options import check_choice
+
+FORMAT = 1
+KINDS = ("model", "onnx")
+INPUTS = {"image": "pixels", "features": "features", "tokens": "tokens", "other": "inputs"}  # names in ONNX
+OWN = "your own module"  # in place of a name that one can be made by
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained network and what stands before it.
+
+    `config` and `preprocess` as the files of these names have them. `features`: what to subtract from features and to
+    divide them by. `kind`: what an item is. `items`: some of them as they are read, to compare an ONNX file on.
+    """
+
+    network: nn.Module
+    config: dict[str, Any]
+    preprocess: dict[str, Any]
+    kind: str
+    features: tuple[Tensor, Tensor] | None = None
+    backbone: Backbone | None = None
+    items: Tensor | None = None
+    beside: tuple[Path, ...] = ()  # folders that go along as they are
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of an item as it is read; `config["shape"]` is what the network takes."""
+        if self.backbone is None:
+            return tuple(self.config["shape"])
+        size = self.preprocess["size"]
+        channels = 1 if self.preprocess["channels"] == "grey" else 3
+        return (channels, size, size) if isinstance(size, int) else (channels, *size)
+
+    def whole(self) -> Whole:
+        """From items as they are read to logits and probabilities."""
+        before: nn.Module = nn.Identity()
+        if self.backbone is not None:
+            assert self.features is not None
+            if self.backbone.module is None:
+                raise ModelError(f"the backbone {self.backbone.name} is no module; it cannot be exported")
+            before = with_backbone(self.backbone.module, self.backbone.size, self.shape, *self.features)
+        elif self.features is not None:
+            before = Normalise(*self.features)
+        elif self.kind == "image":
+            before = pixels_by(self.preprocess["mean"], self.preprocess["std"])
+        return Whole(before, self.network, numbers=self.kind != "tokens").eval()
+
+    def some_items(self) -> Tensor:
+        """Items to compare on: those that there are, and drawn ones."""
+        g = torch.Generator().manual_seed(0)
+        shape = self.shape
+        drawn: list[Tensor] = []
+        if self.kind == "image":
+            noise = torch.randint(0, 256, (4, *shape), generator=g, dtype=torch.uint8)
+            flat = torch.tensor([0, 128, 255], dtype=torch.uint8)[:, None, None, None].expand(3, *shape)
+            drawn = [noise, flat]
+        elif self.kind != "tokens":
+            rows = torch.randn((4, *shape), generator=g)
+            drawn = [rows if self.features is None else rows * self.features[1] + self.features[0]]
+        given = [] if self.items is None else [self.items]
+        if not given and not drawn:
+            raise ModelError("expected some items to compare the ONNX file on, got none")
+        return torch.cat([*given, *drawn])
+
+
+def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite: bool = False) -> Path:
+    """Writes the folder, whole or not at all: config.json, preprocess.json, classes.txt, README.md, and the weights as
+    `model.safetensors` (beside them those of a backbone that no package brings) or, with `to="onnx"`, all of it as
+    `model.onnx`, compared with the network in onnxruntime before it is handed out."""
+    check_choice("export", "to", to, KINDS)
+    place = free_place(Path(out), overwrite)
+    beside = place.with_name(f".{place.name}.{os.getpid()}.part")
+    shutil.rmtree(beside, ignore_errors=True)
+    try:
+        beside.mkdir(parents=True)
+        config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
+        if to == "onnx":
+            config = write_onnx(beside, trained, config)
+        else:
+            config["backbone_files"] = write_safetensors(beside, trained)
+        for folder in trained.beside:
+            shutil.copytree(folder, beside / folder.name)
+        describe(beside, config, trained.preprocess)
+        replace_folder(beside, place)
+    except OSError as error:
+        raise InputError(
+            f"{place}: the model could not be written ({error}); make room, or choose another place"
+        ) from (None)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return place
+
+
+def write_onnx(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[str, Any]:
+    config = config | {"onnx": True, "kind": trained.kind}
+    whole, items = trained.whole(), trained.some_items()
+    told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
+    data = onnx_bytes(whole, items, INPUTS[trained.kind], told)
+    (folder / "model.onnx").write_bytes(data)
+    return config | {"compared": check_onnx(data, whole, items)}
+
+
+def write_safetensors(folder: Path, trained: Trained) -> str | None:
+    """The weights of the network, and those of its backbone; the name of the file or folder of the latter."""
+    save_file(tensors_of(trained), folder / "model.safetensors")
+    backbone = trained.config["backbone"]
+    if backbone is None or trained.backbone is None or trained.backbone.module is None:
+        return None
+    if backbone == OWN:
+        raise OptionError('a backbone that is a module of your own cannot be made by its name; export with to="onnx"')
+    body = trained.backbone.module.body
+    assert isinstance(body, nn.Module)
+    if backbone.startswith("hf/"):
+        copy_hf(body, backbone.removeprefix("hf/"), folder / "backbone")
+        return "backbone"
+    if backbone.startswith(("timm/", "torchvision/")):
+        save_file({k: v.contiguous() for k, v in body.state_dict().items()}, folder / "backbone.safetensors")
+        return "backbone.safetensors"
+    return None  # inside a package
+
+
+def tensors_of(trained: Trained) -> dict[str, Tensor]:
+    # A tensor that two layers share is written for each of them.
+    tensors = {f"network.{k}": v.detach().cpu().contiguous().clone() for k, v in trained.network.state_dict().items()}
+    if trained.features is not None:
+        mean, scale = trained.features
+        tensors |= {"features.mean": mean.contiguous(), "features.scale": scale.contiguous()}
+    return tensors
+
+
+def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
+    """The files for people and for `askless.load`, beside the weights."""
+    write_json(folder / "config.json", config)
+    write_json(folder / "preprocess.json", preprocess)
+    (folder / "classes.txt").write_text("".join(f"{name}\n" for name in config["classes"]), encoding="utf-8")
+    weights = sorted(f for f in folder.rglob("*") if f.suffix in (".safetensors", ".onnx"))
+    hashes = {f.relative_to(folder).as_posix(): hashlib.sha256(f.read_bytes()).hexdigest() for f in weights}
+    (folder / "README.md").write_text(card(config, preprocess, hashes), encoding="utf-8")
+
+
+def free_place(out: Path, overwrite: bool) -> Path:
+    """Where to write, once nothing can be lost there."""
+    out = out.resolve()
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
+    if out.is_dir() and any(out.iterdir()):
+        if not overwrite:
+            raise InputError(f"{out}: expected an empty folder or a new name, got one with files in it; pass overwrite")
+        if not ((out / "config.json").is_file() and (out / "preprocess.json").is_file()):
+            raise InputError(f"{out}: expected an earlier export to overwrite, got other files; choose another name")
+    return out
+
+
+def image_preprocess(size: int | list[int], channels: int) -> dict[str, Any]:
+    """What is done with an image file before the network, or its backbone, sees pixels from 0 to 255."""
+    return {
+        **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
+        **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},
+    }
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1), encoding="utf-8")
