@@ -111,3 +111,64 @@ def test_whole_numbers_are_no_heads_output():
     model = Ending(lambda f, phi: f.zero_().long())
     with pytest.raises(ModelError, match="that no linear layer put out"):
         find_head(model, X)
+
+
+class TwoHeads(nn.Module):
+    """A body and two heads; `forward` says which of them come out."""
+
+    def __init__(self, out):
+        super().__init__()
+        self.body, self.colour, self.shape = nn.Linear(4, 5), nn.Linear(5, 3), nn.Linear(5, 2)
+        self.out = out
+
+    def forward(self, x):
+        phi = torch.relu(self.body(x))
+        return self.out(self.colour(phi), self.shape(phi))
+
+
+def test_of_two_heads_the_one_that_comes_out_is_found_and_else_both_are_named():
+    assert find_head(TwoHeads(lambda colour, shape: colour), X)[0] == "colour"
+    assert find_head(TwoHeads(lambda colour, shape: shape), X)[0] == "shape"
+    both = TwoHeads(lambda colour, shape: (colour, shape))
+    with pytest.raises(ModelError, match=r"got a tuple of 2; pass head=.* ran: 'body', 'colour', 'shape'$"):
+        find_head(both, X)
+    assert find_head(both, X, "shape") == ("shape", both.shape)
+
+
+class Tokens(nn.Module):
+    """Linear layers on every token, then one on their mean, which is scaled."""
+
+    def __init__(self):
+        super().__init__()
+        self.each, self.head = nn.Linear(4, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        return 2 * self.head(self.each(x).mean(dim=1))
+
+
+def test_layers_that_cannot_be_the_head_are_not_named():
+    with pytest.raises(ModelError, match=r"ran: 'head'$"):
+        find_head(Tokens(), torch.zeros(6, 7, 4))
+
+
+@pytest.mark.parametrize(
+    "ending",
+    [
+        (nn.AdaptiveAvgPool2d(1), nn.Conv2d(6, 3, 1), nn.Flatten()),
+        (nn.Conv2d(6, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    ],
+)
+def test_a_convolution_for_a_head_is_named_with_what_to_do(ending):
+    net = nn.Sequential(nn.Conv2d(1, 6, 3), nn.ReLU(), *ending)
+    x = torch.randn(2, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    at = next(i for i, layer in enumerate(net) if isinstance(layer, nn.Conv2d) and i)
+    with pytest.raises(
+        ModelError, match=rf"the convolution '{at}' in its place; if it is 1 x 1, .*weight.flatten\(1\)"
+    ):
+        find_head(net, x)
+    # What the message says to do is the same function.
+    linear = nn.Linear(6, 3)
+    linear.load_state_dict({"weight": net[at].weight.flatten(1), "bias": net[at].bias})
+    same = nn.Sequential(*net[:2], nn.AdaptiveAvgPool2d(1), nn.Flatten(), linear)
+    torch.testing.assert_close(same(x), net(x))
+    assert find_head(same, x)[0] == "4"
