@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from askless.data import Pool
     from askless.embedding import embed
     from askless.errors import AsklessError, InputError, ModelError, OptionError
-    from askless.frozen import Frozen
+    from askless.frozen import Frozen, embed_texts
     from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp  # type: ignore[no-redef]
     from askless.project import Run, load
     from askless.shards import open_shards
@@ -62,6 +62,8 @@ __all__ = [
     # a labelling project on disk, and its model
     "Run",
     "load",
+    # texts, seen by a frozen backbone
+    "embed_texts",
     # pools that do not fit in memory
     "embed",
     "open_shards",
@@ -100,7 +102,7 @@ _HOME = {  # where a name lives
     **dict.fromkeys(("ActiveLearner",), "active"),
     **dict.fromkeys(("Pool",), "data"),
     **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
-    **dict.fromkeys(("Frozen",), "frozen"),
+    **dict.fromkeys(("Frozen", "embed_texts"), "frozen"),
     **dict.fromkeys(("embed",), "embedding"),
     **dict.fromkeys(("open_shards",), "shards"),
     **dict.fromkeys(("Run", "load"), "project"),

@@ -4,6 +4,7 @@
 itself is named in `config.json`. Nothing is unpickled.
 """
 
+import copy
 import json
 from collections.abc import Iterable, Sequence
 from os import PathLike
@@ -95,7 +96,8 @@ class Classifier:
         except ValueError as error:
             raise RunError(f"{self.folder}: the model's description is damaged ({error})") from None
         try:
-            self.classes_, self.size = np.array(self.config["classes"]), sides(self.preprocess)
+            self.classes_ = np.array(self.config["classes"])
+            self.size = sides(self.preprocess) if self.kind == "image" else None
             self._forward = self._load(net)
         except (KeyError, TypeError, RuntimeError) as error:  # a torch module refuses weights by a RuntimeError
             raise RunError(f"{self.folder}: the model's description and its weights do not fit ({error})") from None
@@ -104,7 +106,8 @@ class Classifier:
         from askless.models.onnx_run import load_onnx
 
         self.config, self.preprocess, self._forward = load_onnx(file)
-        self.classes_, self.size = np.array(self.config["classes"]), sides(self.preprocess)
+        self.classes_ = np.array(self.config["classes"])
+        self.size = sides(self.preprocess) if self.kind == "image" else None
 
     def _load(self, own: "nn.Module | None") -> Any:
         import torch
@@ -123,7 +126,8 @@ class Classifier:
             raise RunError(
                 f"{self.folder}: its network is a module of your own; pass the module, as in load(..., net=net)"
             )
-        net = own or nets.make(name, classes=len(self.classes_), shape=tuple(self.config["shape"]), **options)
+        shape = tuple(self.config["shape"])
+        net = nets.make(name, classes=len(self.classes_), shape=shape, **options) if own is None else copy.deepcopy(own)
         net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
         net.eval()
         self.network, self.tensors, self.backbone = net, tensors, None
@@ -167,7 +171,7 @@ class Classifier:
     @property
     def kind(self) -> str:
         """What an item is: "image", "features" (a row), "tokens", or "other": numbers that the network takes as they are."""
-        return "features" if self.config["features"] else self.config.get("kind") or "image"
+        return "features" if self.config["features"] else str(self.config.get("kind", "image"))
 
     def predict_proba(self, images: Iterable[Any]) -> np.ndarray:
         """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (for a run on features: of rows)."""
@@ -241,10 +245,10 @@ def onnx_file(place: Path) -> Path | None:
     return file if file.is_file() and not (place / "model.safetensors").is_file() else None
 
 
-def sides(preprocess: dict[str, Any]) -> tuple[int, int] | None:
-    """(height, width) of the images that a model sees; None where it takes no images."""
-    size = preprocess.get("size")
-    return None if not size else (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+def sides(preprocess: dict[str, Any]) -> tuple[int, int]:
+    """(height, width) of the images that a model sees."""
+    size = preprocess["size"]
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
 
 def fit_array(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
