@@ -1,7 +1,6 @@
 """Backbones of torchvision, timm and Hugging Face against what those packages do themselves."""
 
 import json
-import time
 
 import numpy as np
 import pytest
@@ -109,13 +108,21 @@ def test_a_fixed_size_is_said():
         timm_by_name("vit_tiny_patch16_224", 64, pretrained=False)
 
 
-def test_without_a_network_it_is_said_at_once(monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+@pytest.mark.parametrize("offline", ["1", ""])
+def test_without_a_network_it_is_said_at_once(offline, monkeypatch):
+    asked = []
+
+    def no_network(*args, **options):
+        asked.append(args)
+        raise OSError(-2, "Name or service not known")
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", offline)
+    monkeypatch.setattr("askless.nets.hub.getproxies", dict)
+    monkeypatch.setattr("socket.getaddrinfo", no_network)
     for make_it in (lambda: timm_by_name("resnet18", None), lambda: hf_images("google/vit-base-patch16-224")):
-        begun = time.monotonic()
-        with pytest.raises(al.ModelError, match="HF_HUB_OFFLINE is set"):
+        with pytest.raises(al.ModelError, match="the hub cannot be asked from here"):
             make_it()
-        assert time.monotonic() - begun < 20
+    assert len(asked) == (0 if offline else 2)  # we looked once for each; nothing was tried again
 
 
 # --- Hugging Face
@@ -218,7 +225,7 @@ def test_features_of_texts_are_kept(tiny_bert, tmp_path):
     first = embed_texts(TEXTS, frozen, progress=lambda done, total: steps.append((done, total)), batch=3)
     assert steps == [(3, 4), (4, 4)]
     np.testing.assert_array_equal(embed_texts(TEXTS, frozen, progress=lambda done, total: 1 / 0), first)
-    np.testing.assert_array_equal(make_text_backbone(frozen).embed(TEXTS), first)
+    np.testing.assert_allclose(make_text_backbone(frozen).embed(TEXTS), first, atol=1e-5)
     with pytest.raises(al.InputError, match="expected a list of texts"):
         make_text_backbone(frozen).embed("one text")
 

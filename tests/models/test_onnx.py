@@ -65,9 +65,9 @@ def test_a_frozen_backbone_of_torchvision_is_inside(tmp_path):
 
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        torch.save(torchvision().models.mobilenet_v3_small().state_dict(), tmp_path / "weights.pth")
+        torch.save(torchvision().models.resnet18().state_dict(), tmp_path / "weights.pth")
     frozen = al.Frozen(
-        **{"backbone": "torchvision/mobilenet_v3_small", "weights": tmp_path / "weights.pth", "size": 48},
+        **{"backbone": "torchvision/resnet18", "weights": tmp_path / "weights.pth", "size": 48},
         **{"weak": 0, "strong": 0, "cache": tmp_path / "cache"},
     )
     learner = trained(frozen)
@@ -132,6 +132,18 @@ def test_a_file_that_says_something_else_is_never_written(tmp_path, monkeypatch)
     ):
         learner.export(tmp_path / "out", to="onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_features_that_half_precision_cannot_hold_are_told(tmp_path):
+    class Faint(nn.Module):
+        def forward(self, x):
+            return 1 + 1e-6 * nn.functional.avg_pool2d(x, 20).flatten(1)
+
+    learner = trained(al.Frozen(backbone=Faint(), weak=0, strong=0, cache=tmp_path / "cache"))
+    with torch.no_grad():
+        learner.model.head.weight += 1  # so that it would matter
+    with pytest.raises(al.ModelError, match=r"differ by .* from those before; embeddings are kept in half precision"):
+        learner.export(tmp_path / "out", to="onnx")
 
 
 def test_a_network_that_cannot_be_traced_says_so(tmp_path):

@@ -9,6 +9,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -24,6 +25,7 @@ from askless.options import check_choice
 FORMAT = 1
 KINDS = ("model", "onnx")
 INPUTS = {"image": "pixels", "features": "features", "tokens": "tokens", "other": "inputs"}  # names in ONNX
+CLOSE = 0.05  # of probabilities: half precision of embeddings costs about 0.001
 OWN = "your own module"  # in place of a name that one can be made by
 
 
@@ -42,6 +44,7 @@ class Trained:
     features: tuple[Tensor, Tensor] | None = None
     backbone: Backbone | None = None
     items: Tensor | None = None
+    said: np.ndarray | None = None  # probabilities (n, C) of these items, as they were before the export
     beside: tuple[Path, ...] = ()  # folders that go along as they are
 
     @property
@@ -117,9 +120,24 @@ def write_onnx(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[s
     config = config | {"onnx": True, "kind": trained.kind}
     whole, items = trained.whole(), trained.some_items()
     told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
+    check_said(whole, trained)
     data = onnx_bytes(whole, items, INPUTS[trained.kind], told)
     (folder / "model.onnx").write_bytes(data)
     return config | {"compared": check_onnx(data, whole, items)}
+
+
+def check_said(whole: Whole, trained: Trained) -> None:
+    """An error where the whole of it, in single precision, says something else than what was trained and measured."""
+    if trained.items is None or trained.said is None:
+        return
+    with torch.no_grad():
+        probs = whole(trained.items)[1].double().numpy()
+    off = float(np.abs(probs - trained.said).max())
+    if not off <= CLOSE:
+        raise ModelError(
+            f"the exported model would give probabilities that differ by {off:.2g} from those before; embeddings are kept in "
+            "half precision, which features that hardly vary do not survive; use another backbone"
+        )
 
 
 def write_safetensors(folder: Path, trained: Trained) -> str | None:

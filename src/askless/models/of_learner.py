@@ -15,6 +15,7 @@ from askless.intervals import share
 from askless.learn import LabelPropagation
 from askless.machine import versions
 from askless.models.folder import OWN, Trained, image_preprocess
+from askless.observe import probabilities
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
 TENSORS = "as the network takes it: whatever prepared the data has to prepare it here, too"
@@ -65,7 +66,9 @@ def trained_model(learner: Any) -> Trained:
         "measure": measured(learner),
         "versions": versions(PACKAGES),
     }
-    return Trained(network, config, preprocess, kind, features, backbone, some_of(learner, kind))
+    at = np.unique(np.linspace(0, len(pool) - 1, 8).astype(np.int64))
+    said = probabilities(network, views.plain(torch.from_numpy(at)))
+    return Trained(network, config, preprocess, kind, features, backbone, as_read(learner, kind, at), said)
 
 
 def is_frozen(net: Any) -> bool:
@@ -95,9 +98,8 @@ def measured(learner: Any) -> dict[str, Any] | None:
     return None if found is None else {"on": "held-out test items", **found}
 
 
-def some_of(learner: Any, kind: str) -> Tensor:
-    """A few items of the pool, as they are read."""
-    at = np.unique(np.linspace(0, len(learner.pool) - 1, 8).astype(np.int64))
+def as_read(learner: Any, kind: str, at: np.ndarray) -> Tensor:
+    """Items of the pool as they are read from a file."""
     if kind == "image":
         x = learner.pool.take(at)
         return x if x.dtype == torch.uint8 else (x * 255).round().clamp(0, 255).to(torch.uint8)

@@ -101,6 +101,7 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
         features,
         model.backbone,
         torch.stack(seen) if seen else None,
+        model.predict_proba([one.numpy().transpose(1, 2, 0) for one in seen]) if seen else None,
         tuple(folder for folder in (model.folder / "text",) if folder.is_dir()),
     )
     return write_model(out, trained, to, overwrite)
