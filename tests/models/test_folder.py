@@ -11,6 +11,9 @@ from torch import nn
 
 import askless as al
 from askless.intervals import wilson
+from askless.machine import versions
+
+MADE_WITH = f"askless {versions(())['askless']}"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_the_card_tells_the_honest_measure(pool, learner, tmp_path):
     card = (folder / "README.md").read_text()
     assert f"right on {right} of {n} held-out test items, accuracy {right / n:.3f}" in card
     assert f"interval {low:.3f} to {high:.3f}" in card
-    for words in ("10 labelled and 110 unlabelled", "Supervised", "margin", "askless 0.", "model.safetensors, sha256"):
+    for words in ("10 labelled and 110 unlabelled", "Supervised", "margin", MADE_WITH, "model.safetensors, sha256"):
         assert words in card, words
     config = json.loads((folder / "config.json").read_text())
     assert (config["net"], config["shape"], config["labels"], config["strategy"]) == (

@@ -135,8 +135,8 @@ def check_said(whole: Whole, trained: Trained) -> None:
     off = float(np.abs(probs - trained.said).max())
     if not off <= CLOSE:
         raise ModelError(
-            f"the exported model would give probabilities that differ by {off:.2g} from those before; embeddings are kept in "
-            "half precision, which features that hardly vary do not survive; use another backbone"
+            f"the exported model would give probabilities that differ by {off:.2g} from those before; embeddings are kept "
+            "in half precision, which features that hardly vary do not survive; use another backbone"
         )
 
 

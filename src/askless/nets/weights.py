@@ -1,6 +1,7 @@
 """Weights from a file or a folder: safetensors, or torch's own format, of which nothing but tensors is ever unpickled."""
 
 import pickle
+import warnings
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,7 +32,9 @@ def read_weights(place: str | Path) -> dict[str, Tensor]:
     try:
         if file.suffix == ".safetensors":
             return load_file(file)
-        found = torch.load(file, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():  # torch warns of other pickle protocols, and then reads or refuses them
+            warnings.simplefilter("ignore")
+            found = torch.load(file, map_location="cpu", weights_only=True)
     except (OSError, SafetensorError, RuntimeError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
         raise ModelError(f"{file}: expected weights, got a file that cannot be read ({first_line(error)})") from None
     except pickle.UnpicklingError as error:
