@@ -30,7 +30,8 @@ def label_everything(run, **options):
     while not run.is_finished():
         while run.advance():
             pass
-        run.tell({path: ("cat", "dog", "other")[i % 3] for i, path in enumerate(run.waiting())})
+        names = (run.folder / "classes.txt").read_text().split()
+        run.tell({path: names[i % len(names)] for i, path in enumerate(run.waiting())})
 
 
 def test_every_command_line_in_the_docs_parses(tmp_path, monkeypatch, capsys):
@@ -50,6 +51,9 @@ def test_every_command_line_in_the_docs_parses(tmp_path, monkeypatch, capsys):
         for i in range(n):
             Image.fromarray(rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)).save(f"{folder}/{i}.png")
     Path("labels.csv").write_text("path,label\n0.png,cat\n")
+    for table, n in (("reviews.csv", 40), ("new_reviews.csv", 3)):
+        words = [" ".join(rng.choice(["good", "bad", "long", "short", "film", "book"], 5)) for _ in range(n)]
+        Path(table).write_text("text\n" + "".join(f"{text} {i}\n" for i, text in enumerate(words)))
     arrays = {"features": rng.normal(size=(60, 8)), "probs": rng.dirichlet(np.ones(4), size=60)}
     np.save("features.npy", arrays["features"])
     np.save("probs.npy", arrays["probs"])

@@ -12,7 +12,7 @@ FLOORS = [
     {"linalg", "engine"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing", "backbones"},
-    {"observe", "frozen"},
+    {"observe", "frozen", "text_backbone"},
     {"saving", "prepare", "models"},
     {"active"},
     {"bench", "examine", "project", "embedding"},

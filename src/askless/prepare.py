@@ -13,6 +13,7 @@ from askless.data import Pool, views_for
 from askless.errors import InputError, ModelError
 from askless.frozen import Frozen, frozen_views
 from askless.observe import probabilities
+from askless.text_backbone import text_views
 
 Net = str | nn.Module | Frozen
 
@@ -35,9 +36,21 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
 def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:
     if views is not None:
         return views
+    if pool.kind == "text":
+        return text_views(pool, of_texts(net), progress)
     if isinstance(net, str) and net.startswith("frozen:"):
         net = Frozen(backbone=net.removeprefix("frozen:"))
     return frozen_views(pool, net, progress) if isinstance(net, Frozen) else views_for(pool)
+
+
+def of_texts(net: Net) -> str:
+    """The name of the backbone that texts are embedded by."""
+    name = net.backbone if isinstance(net, Frozen) else net if isinstance(net, str) else None
+    if not isinstance(name, str) or not (isinstance(net, Frozen) or name.startswith("frozen:")):
+        raise InputError(
+            "texts are embedded before a network sees them; use net='frozen:tfidf' for a head on their words"
+        )
+    return name.removeprefix("frozen:")
 
 
 def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> nn.Module:

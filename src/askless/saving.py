@@ -159,6 +159,8 @@ def from_plain(value: Any) -> Any:
 
 def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:
     """The pool's arrays and what is known of them; None for a Dataset, which has to be passed again."""
+    if pool.kind == "text":
+        return _save_texts(pool, folder)
     if not isinstance(pool.x, torch.Tensor | np.ndarray):
         return None
     arrays = {"x": np.asarray(pool.x), "labels": pool.labels}
@@ -171,14 +173,36 @@ def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:
         if not (folder / files[name]).exists():
             content = np.ascontiguousarray(array)
             write_whole(folder / files[name], lambda file, content=content: np.save(file, content, allow_pickle=False))  # type: ignore[misc]
-    about = {
+    return {"files": files, "tensor": isinstance(pool.x, torch.Tensor), **_about(pool)}
+
+
+def _about(pool: Pool) -> dict[str, Any]:
+    return {
         **{"name": pool.name, "kind": pool.kind, "flip": pool.flip, "ids": pool.ids, "classes": pool.classes},
         **{"skipped": pool.skipped, "columns": dict(pool.columns)},
     }
-    return {"files": files, "tensor": isinstance(pool.x, torch.Tensor), **about}
+
+
+def _save_texts(pool: Pool, folder: Path) -> dict[str, Any]:
+    """A pool of texts: JSON."""
+    texts = [pool.x[i] for i in range(len(pool))]
+    test = None if pool.test is None else [list(pool.test[0]), pool.test[1].tolist()]
+    content = json.dumps({"x": texts, "labels": pool.labels.tolist(), "test": test}, ensure_ascii=False).encode()
+    file = f"pool-{digest.of_text(content)[:16]}.json"
+    if not (folder / file).exists():
+        write_whole(folder / file, lambda out: out.write(content))
+    return {"files": {"texts": file}, "tensor": False, **_about(pool)}
 
 
 def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
+    ids, classes = (None if about[k] is None else tuple(about[k]) for k in ("ids", "classes"))
+    skipped = tuple((file, reason) for file, reason in about["skipped"])
+    columns = {name: tuple(values) for name, values in about["columns"].items()}
+    known = (about["name"], about["kind"], about["flip"], skipped, columns)
+    if about["kind"] == "text":
+        given = json.loads(part_of(folder, about["files"]["texts"]).read_text(encoding="utf-8"))
+        held = None if given["test"] is None else (tuple(given["test"][0]), np.array(given["test"][1], np.int64))
+        return Pool(tuple(given["x"]), np.array(given["labels"], np.int64), ids, classes, held, *known)
     arrays = {}
     for name, file in about["files"].items():
         try:
@@ -189,10 +213,6 @@ def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
             ) from None
     x: Any = torch.from_numpy(arrays["x"]) if about["tensor"] else arrays["x"]
     test = (torch.from_numpy(arrays["test_x"]), arrays["test_y"]) if "test_x" in arrays else None
-    ids, classes = (None if about[k] is None else tuple(about[k]) for k in ("ids", "classes"))
-    skipped = tuple((file, reason) for file, reason in about["skipped"])
-    columns = {name: tuple(values) for name, values in about["columns"].items()}
-    known = (about["name"], about["kind"], about["flip"], skipped, columns)
     return Pool(x, arrays["labels"], ids, classes, test, *known)
 
 
@@ -227,7 +247,7 @@ def _load_net(net: nn.Module, path: Path) -> nn.Module:
 def _remove_unused(folder: Path, state: dict[str, Any]) -> None:
     """Files of earlier saves that nothing refers to any more."""
     used = {*state["networks"].values(), *((state["pool"] or {}).get("files", {}).values())}
-    for pattern in ("net-*.safetensors", "pool-*.npy"):
+    for pattern in ("net-*.safetensors", "pool-*.npy", "pool-*.json"):
         for path in folder.glob(pattern):
             if path.name not in used:
                 path.unlink()

@@ -627,8 +627,8 @@ def test_what_was_left_out_is_written_down(torture, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("absent", "expected a folder of images, a .csv, .tsv, .npz or .npy file, got nothing there"),
-        ("a.txt", "expected a folder of images, a .csv, .tsv, .npz or .npy file, got 'a.txt'"),
+        ("absent", "a .csv, .tsv, .jsonl, .parquet, .npz or .npy file, got nothing there"),
+        ("a.txt", "a .csv, .tsv, .jsonl, .parquet, .npz or .npy file, got 'a.txt'"),
         ("empty", "expected images .png, jpg, .* found none$"),
         ("bad", "found none; 1 left out, the first, a.png: an empty file"),
     ],

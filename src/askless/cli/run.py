@@ -28,8 +28,12 @@ RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar=
 
 def start(
     ctx: typer.Context,
-    what: Annotated[Path, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run to go on with.")],
+    what: Annotated[
+        Path,
+        typer.Argument(help="A folder of images, a .csv, .tsv or .npz; texts (.csv, .jsonl, .txt files); or a run."),
+    ],
     classes: Annotated[str | None, typer.Option(help="Names with commas, or a .txt with one per line.")] = None,
+    text: Annotated[str, typer.Option(help="Label texts: the column that has them.", metavar="COLUMN")] = "",
     budget: Annotated[int, typer.Option(help="How many images you are ready to label.")] = 200,
     strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
     net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
@@ -56,15 +60,16 @@ def start(
     suggestions: Annotated[str, typer.Option(help="The model's guess on the page: off, peek or prefill.")] = "off",
     target: Annotated[float, typer.Option(help="Accuracy that is enough; 0: none.")] = 0.0,
     labels_from_folders: Annotated[bool, typer.Option(help="Folders are classes, and known labels.")] = False,
+    encoding: Annotated[str, typer.Option(help="Of a table or of files of texts.")] = "utf-8",
     follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
     until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
 ) -> None:
-    """Label a folder of images on a page of this computer; stop any time, and start again to go on."""
+    """Label a folder of images, or texts, on a page of this computer; stop any time, and start again to go on."""
     options: dict[str, Any] = {
         **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
         **{"suggestions": suggestions, "target": target, "labels_from_folders": labels_from_folders},
-        **{"follow_links": follow_links, "weights": weights},
+        **{"follow_links": follow_links, "weights": weights, "text": text, "encoding": encoding},
     }
     given = [f"--{name.replace('_', '-')}" for name in options if is_given(ctx, name)]
     label(what, to, options, given, Say(as_json, quiet), host, port, no_browser, until_done)
@@ -117,7 +122,9 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
     from askless.project.settings import read_classes, read_keys
 
     if not what.exists():
-        raise InputError(f"{what}: expected a folder of images, a .csv, .tsv or .npz, or a run; nothing is there")
+        raise InputError(
+            f"{what}: expected a folder of images, a .csv, .tsv or .npz, texts, or a run; nothing is there"
+        )
     names = read_classes(options.get("classes"))
     options = {**options, "classes": names, "keys": read_keys(options.get("keys", ""), names), "command": command()}
     if not options.get("net"):
@@ -182,12 +189,12 @@ def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
     n_items = len(run.paths)
     say(
         "indexed",
-        f"Indexed          {n_items:,} images in {seconds:.1f} s{aside}",
+        f"Indexed          {n_items:,} {run.noun}s in {seconds:.1f} s{aside}",
         images=n_items,
         seconds=seconds,
         **counts,
     )
-    plan = f"budget {budget} = {budget - check} chosen + {check} random check images · batch {run.settings.batch}"
+    plan = f"budget {budget} = {budget - check} chosen + {check} random check {run.noun}s · batch {run.settings.batch}"
     say("plan", f"Plan             {plan}", budget=budget, check=check, batch=run.settings.batch)
     say(
         "saved",
@@ -382,22 +389,33 @@ def predict(
         Path, typer.Argument(help="The folder of a run or of an exported model, or an .onnx file.", metavar="MODEL")
     ],
     paths: Annotated[
-        list[Path], typer.Argument(help="Images, or folders of them; an .npz or .npy for a run on features.")
+        list[Path],
+        typer.Argument(
+            help="Images, or folders of them; an .npz or .npy for a run on features; tables for one on texts."
+        ),
     ],
     to: Annotated[Path | None, typer.Option("--out", help="A .csv; default: print.")] = None,
     probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
+    text: Annotated[str, typer.Option(help="The column with the texts, if not as in the run.", metavar="COLUMN")] = "",
+    encoding: Annotated[str, typer.Option(help="Of tables or files of texts.")] = "utf-8",
 ) -> None:
-    """What a model says of new images: path, label, prob."""
+    """What a model says of new images or texts: path, label, prob."""
     from askless.project import load
     from askless.reading import UnreadableError, find_images
 
     files.check_writable(to)
     model = load(folder)
     images: list[tuple[Any, Any]] = []  # what it is called, and what the model takes
+    left_out: list[Any] = []  # texts that cannot be read
+    noun = "text" if model.kind == "text" else "image"
     for path in paths:
         if not path.exists():
             raise InputError(f"{path}: expected an image or a folder of images, nothing is there")
-        if model.size is None:
+        if model.kind == "text":
+            found = model.texts_in(path, text, encoding)
+            images += [(row.id, row.text) for row in found.rows]
+            left_out += found.skipped
+        elif model.size is None:
             images += model.rows_in(path)
         else:
             images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]
@@ -405,7 +423,9 @@ def predict(
         target = sys.stdout if to is None else stack.enter_context(to.open("w", newline="", encoding="utf-8"))
         writer = csv.writer(target, lineterminator="\n")
         writer.writerow(["path", "label", "prob", *(model.classes_.tolist() if probabilities else ())])
-        bad = 0
+        bad = len(left_out)
+        for name, _, reason in left_out:
+            notes.print(f"{name}: {reason}", highlight=False, markup=False)
         with progress_bar("predicting", notes) as progress:
             for i in range(0, len(images), 32):
                 rows, good = [], []
@@ -421,10 +441,11 @@ def predict(
                     more = [f"{p:.4f}" for p in probs] if probabilities else []
                     writer.writerow([name, model.classes_[best], f"{probs[best]:.4f}", *more])
                 progress(min(i + 32, len(images)), len(images))
-    if bad == len(images):
-        raise InputError(f"none of {len(images)} images could be read" if images else "no images were found")
+    total = len(images) + len(left_out)
+    if bad == total:
+        raise InputError(f"none of {total} {noun}s could be read" if total else f"no {noun}s were found")
     if bad:
-        notes.print(f"{bad} of {len(images)} images could not be read", highlight=False)
+        notes.print(f"{bad} of {total} {noun}s could not be read", highlight=False)
 
 
 def oracle(

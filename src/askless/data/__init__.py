@@ -10,6 +10,7 @@ from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool, as_pool, encode_labels, labels_of
 from askless.data.randaugment import KEKMODEL, LEEDOYUP, OFFICIAL, Policy, rand_augment
+from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
 from askless.data.variants import duplicated, long_tailed, noisy_labels, subset
@@ -37,6 +38,7 @@ __all__ = [
     "folder",
     "csv",
     "npz",
+    "text",
     # getting data
     "available",
     "fetch",

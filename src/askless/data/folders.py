@@ -178,6 +178,13 @@ def split_and_class(name: str, has_splits: bool) -> tuple[str, str]:
     return split, parts[0] if parts else ""
 
 
+def splits_of(ids: Sequence[str]) -> tuple[bool, str]:
+    """Whether the first folders of these paths are splits, and which of them is held out."""
+    tops = {each.partition("/")[0].lower() if "/" in each else "" for each in ids}
+    has_splits = "train" in tops and tops <= {"train", *TEST_FOLDERS}
+    return has_splits, next((split for split in TEST_FOLDERS if split in tops), "test")
+
+
 def labelled_by_folder(
     x: Tensor | ImageFiles,
     ids: list[str],
@@ -186,13 +193,11 @@ def labelled_by_folder(
     flip: bool,
     skipped: list[tuple[str, str]],
 ) -> Pool:
-    tops = {each.partition("/")[0].lower() if "/" in each else "" for each in ids}
-    has_splits = "train" in tops and tops <= {"train", *TEST_FOLDERS}
+    has_splits, held_split = splits_of(ids)
     splits, names = zip(*(split_and_class(each, has_splits) for each in ids), strict=True)
     if not any(names):
         raise InputError(f"{name}: expected one folder per class below it, found none; leave labels_from_folders out")
     labels, known = encode_labels(names, classes)
-    held_split = "test" if "test" in tops else next((split for split in TEST_FOLDERS if split in tops), "test")
     held = (np.array(splits) == held_split) & (labels >= 0)
     return split_off(x, ids, labels, known, held, name, flip, skipped)
 

@@ -13,9 +13,11 @@ from askless.data.idx import fashion_mnist, mnist
 from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool
+from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
 from askless.errors import InputError, OptionError
+from askless.reading.texts import holds_texts
 
 SOURCES: dict[str, Callable[..., Pool]] = {
     "digits": digits,
@@ -29,11 +31,15 @@ SOURCES: dict[str, Callable[..., Pool]] = {
     "reuters": reuters,
     "spam-assassin": spam_assassin,
 }
-SUFFIXES: dict[str, Callable[..., Pool]] = {".csv": csv, ".tsv": csv, ".npz": npz, ".npy": npz}
+SUFFIXES: dict[str, Callable[..., Pool]] = {
+    **{".csv": csv, ".tsv": csv, ".npz": npz, ".npy": npz},
+    **{".jsonl": text, ".ndjson": text},
+}
 
 
 def load(what: str | PathLike[str], **options: Any) -> Pool:
-    """The data set with this name, or what is at this path: a folder of images, a .csv, .tsv, .npz or .npy file.
+    """The data set with this name, or what is at this path: a folder of images or .txt files, a .csv, .tsv, .jsonl, .npz or
+    .npy file. A table without a column of paths is one of texts.
 
     `options` are those of the source, for example `size` for images.
 
@@ -46,6 +52,8 @@ def load(what: str | PathLike[str], **options: Any) -> Pool:
     if not path.exists():
         raise InputError(f"{str(what)!r}: expected a path, or one of {', '.join(SOURCES)}; got neither")
     source = folder if path.is_dir() else SUFFIXES.get(path.suffix.lower())
+    if holds_texts(path, str(options.get("column", ""))):
+        source = text
     if source is None:
         raise InputError(f"{path}: expected a folder of images or a file ending in {', '.join(SUFFIXES)}")
     return call(source, options, path)

@@ -18,18 +18,18 @@ from askless.reading.layout import Layout
 class Pool:
     """N items and what is known of them; make one with `as_pool` or a source such as `digits()`.
 
-    `x` images (N, C, H, W), uint8 or float in [0, 1]; features (N, d), float; tokens (N, T), int64; anything else with
-    N rows; or a Dataset whose items are read only when taken. `labels` (N,) int64, -1 where unknown: for the oracle and
-    for what people labelled before, never shown to a strategy. `flip`: whether a mirrored image keeps its class.
-    `test` = (x, y) is held out. `skipped` lists files that were left out and why, `columns` what else a manifest said of
-    each item.
+    `x` images (N, C, H, W), uint8 or float in [0, 1]; features (N, d), float; tokens (N, T), int64; texts, N of them;
+    anything else with N rows; or a Dataset whose items are read only when taken. `labels` (N,) int64, -1 where unknown:
+    for the oracle and for what people labelled before, never shown to a strategy. `flip`: whether a mirrored image
+    keeps its class. `test` = (x, y) is held out. `skipped` lists files that were left out and why, `columns` what else a
+    manifest said of each item.
     """
 
     x: Rows
     labels: np.ndarray | Any = None  # None becomes (N,) of -1
     ids: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
-    test: tuple[Tensor, np.ndarray] | None = None
+    test: tuple[Any, np.ndarray] | None = None
     name: str = "pool"
     kind: Kind = "other"
     flip: bool = True
@@ -60,8 +60,8 @@ class Pool:
         known = int((self.labels >= 0).sum())
         classes = "" if self.n_classes is None else f", {self.n_classes} classes"
         test = "" if self.test is None else f", {len(self.test[1])} for test"
-        shape = " x ".join(str(n) for n in self.shape) or "1"
-        return f"<Pool {self.name}: {len(self)} {self.kind} items of {shape}, {known} with a label{classes}{test}>"
+        shape = "" if self.kind == "text" else f" of {' x '.join(str(n) for n in self.shape) or '1'}"
+        return f"<Pool {self.name}: {len(self)} {self.kind} items{shape}, {known} with a label{classes}{test}>"
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -82,13 +82,17 @@ class Pool:
         >>> as_pool(np.eye(3, dtype=np.float32)).take([2, 0]).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
+        if self.kind == "text":
+            raise InputError(
+                "texts are no numbers; embed them by net='frozen:tfidf', or read pool.x for the texts themselves"
+            )
         return take_rows(self.x, positions(indices, len(self)), self.shape)
 
-    def _checked_test(self, x: Tensor, y: Any) -> tuple[Tensor, np.ndarray]:
+    def _checked_test(self, x: Any, y: Any) -> tuple[Any, np.ndarray]:
         labels = check_labels("test labels", y, len(x), self.classes)
         if (labels < 0).any():
             raise InputError(f"test labels: expected a label for every item, got -1 at place {(labels < 0).argmax()}")
-        if tuple(x.shape[1:]) != self.shape:
+        if self.kind != "text" and tuple(x.shape[1:]) != self.shape:
             raise InputError(f"test items: expected shape {self.shape} as in the pool, got {tuple(x.shape[1:])}")
         return x, labels
 
@@ -111,11 +115,12 @@ def as_pool(
 ) -> Pool:
     """A Pool from a Pool, an array, a tensor, a pair (x, y), or a Dataset.
 
-    Without `kind`: uint8 with three or four axes, and floats with four, are images; floats with two axes are features;
-    whole numbers with two axes are tokens; the rest is "other". A Dataset of uint8 arrays or Pillow images holds images;
-    one of floats is "other", because its own transforms have been applied. Float images must be in [0, 1]. Labels may be
-    whole numbers, -1 = unknown, or class names, "" = unknown; a Dataset's are found in its attribute `targets` or
-    `labels`, otherwise use `labels_of`. `test` is a pair (x, y), or a Dataset that is then read into memory.
+    Without `kind`: uint8 with three or four axes, and floats with four, are images; floats with two axes are
+    features; whole numbers with two axes are tokens; the rest is "other". A Dataset of uint8 arrays or Pillow images
+    holds images; one of floats is "other", because its own transforms have been applied. A list of texts holds texts.
+    Float images must be in [0, 1]. Labels may be whole numbers, -1 = unknown, or class names, "" = unknown; a
+    Dataset's are found in its attribute `targets` or `labels`, otherwise use `labels_of`. `test` is a pair (x, y), or
+    a Dataset that is then read into memory.
 
     >>> as_pool((np.zeros((4, 8, 8), np.uint8), [0, 1, -1, 1]))
     <Pool pool: 4 image items of 1 x 8 x 8, 3 with a label, 2 classes>
@@ -133,7 +138,7 @@ def as_pool(
         test_data, test_labels = split_pair(test, None)
         test_rows, _ = normalised(as_rows(test_data), kind, layout)
         test_labels = labels_of(test_rows) if test_labels is None else test_labels
-        held_out = take_rows(test_rows, np.arange(len(test_rows)))
+        held_out = test_rows if kind == "text" else take_rows(test_rows, np.arange(len(test_rows)))
     labels, test_labels, classes = encoded(labels, test_labels, classes)
     return Pool(
         rows,
@@ -151,7 +156,7 @@ def split_pair(data: Any, labels: Any) -> tuple[Any, Any]:
     """x and y of a pair (x, y) or of a TensorDataset with two tensors; anything else as it is."""
     if hasattr(data, "tensors") and isinstance(data.tensors, tuple) and len(data.tensors) <= 2:
         data = data.tensors if len(data.tensors) == 2 else data.tensors[0]
-    if not isinstance(data, tuple) or len(data) != 2:
+    if not isinstance(data, tuple) or len(data) != 2 or all(isinstance(one, str) for one in data):
         return data, labels
     if labels is not None:
         raise InputError("got labels twice: in the pair (x, y) and as labels=; pass one of them")

@@ -11,8 +11,8 @@ from askless.errors import InputError
 from askless.reading import pixels_of
 from askless.reading.layout import Layout, as_images
 
-Kind = Literal["image", "features", "tokens", "other"]
-KINDS = ("image", "features", "tokens", "other")
+Kind = Literal["image", "features", "tokens", "text", "other"]
+KINDS = ("image", "features", "tokens", "text", "other")
 TILE = 4096
 
 
@@ -35,6 +35,10 @@ def as_rows(data: Any) -> Rows:
         raise InputError(f"expected dense rows, got {type(data).__name__}; use x.toarray()")
     if hasattr(data, "to_numpy"):
         data = data.to_numpy()
+    if isinstance(data, np.ndarray) and data.dtype.kind in "UO" and data.ndim == 1:
+        data = data.tolist()
+    if is_texts(data):
+        return tuple(map(str, data))
     if isinstance(data, list) and data and isinstance(data[0], int | float | list):
         try:
             data = np.asarray(data)
@@ -55,8 +59,16 @@ def as_rows(data: Any) -> Rows:
     return data
 
 
+def is_texts(data: Any) -> bool:
+    return isinstance(data, list | tuple) and len(data) > 0 and all(isinstance(text, str) for text in data)
+
+
 def normalised(x: Rows, kind: Kind | None, layout: Layout) -> tuple[Rows, Kind]:
     """The rows in the form that Pool documents, and their kind."""
+    if is_texts(x):
+        if kind not in (None, "text"):
+            raise InputError(f"expected {kind} items, got texts; leave kind out")
+        return x, "text"
     if not isinstance(x, Tensor | np.ndarray):
         return x, kind or kind_of_items(x)
     shape, letter = tuple(x.shape), dtype_letter(x)
@@ -175,6 +187,8 @@ def take_rows(x: Rows, at: np.ndarray, shape: tuple[int, ...] | None = None) -> 
 def item_shape(x: Rows) -> tuple[int, ...]:
     if isinstance(x, Tensor | np.ndarray):
         return tuple(x.shape[1:])
+    if isinstance(x[0], str):
+        return ()
     return tuple(as_item(x[0], 0).shape)
 
 

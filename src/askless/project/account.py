@@ -4,7 +4,8 @@ import json
 import sqlite3
 import statistics
 from collections import Counter
-from dataclasses import asdict
+from collections.abc import Callable
+from dataclasses import asdict, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,7 @@ from askless.project.report_facts import (
 from askless.project.rounds import Predictions, read_held
 from askless.project.standing import doubts, standing
 from askless.project.store import get_meta, moment, now
+from askless.reading import excerpt
 
 if TYPE_CHECKING:
     from askless.project.run import Run
@@ -47,6 +49,7 @@ def gather(run: "Run") -> Facts:
     """Everything the report tells, from one consistent state of the run."""
     with run.store.look() as db:
         now_ = standing(run)
+        beginning = beginnings(run)
         classes = [c for c in all_classes(db) if is_shown(c)]
         predictions = run.predictions()
         said = held_predictions(run, db)
@@ -63,17 +66,24 @@ def gather(run: "Run") -> Facts:
             advice=Advice(**now_["advice"]),
             curve=points(run, now_["curve"], db, names),
             classes=of_classes(db, classes, said, truth, predictions),
-            chosen=chosen(run, db, names),
+            chosen=chosen(run, db, names, beginning),
             process=process(db, answered),
             measure=now_["measure"],
             baseline=max(Counter(truth.values()).values()) / len(truth) if truth else None,
             target=run.settings.target or None,
             confusion=confusion([said[i] for i in truth], list(truth.values()), numbers).tolist() if truth else [],
-            mistakes=mistakes(run, truth, said, numbers),
-            problems=problems(run, db, names, predictions),
+            mistakes=mistakes(run, truth, said, numbers, beginning),
+            problems=problems(run, db, names, predictions, beginning),
             model=model(run),
             files=[],
         )
+
+
+def beginnings(run: "Run") -> Callable[[int], str]:
+    """item -> the beginning of its text; "" for images."""
+    if run.kind != "texts":
+        return lambda item: ""
+    return lambda item: excerpt(run.texts([item])[item], 200)
 
 
 def held_predictions(run: "Run", db: sqlite3.Connection) -> dict[int, int]:
@@ -97,6 +107,7 @@ def data(run: "Run", db: sqlite3.Connection) -> Data:
         check=splits["check"],
         reserve=splits["reserve"],
         size="" if not high else f"{low} pixels wide" if low == high else f"{low} to {high} pixels wide",
+        noun=run.noun,
     )
 
 
@@ -165,7 +176,7 @@ def of_classes(
     ]
 
 
-def chosen(run: "Run", db: sqlite3.Connection, names: dict[int, str]) -> Chosen:
+def chosen(run: "Run", db: sqlite3.Connection, names: dict[int, str], beginning: Callable[[int], str]) -> Chosen:
     agreed = {a.item: a.label for a in facts.agreed(db, ("train",))}
     batches = []
     for row in db.execute("SELECT * FROM round ORDER BY id").fetchall():
@@ -176,7 +187,12 @@ def chosen(run: "Run", db: sqlite3.Connection, names: dict[int, str]) -> Chosen:
         )
         items = [
             Shown(
-                t["item"], t["path"], label=label_text(agreed, t["item"], names), reason=t["reason"], score=t["score"]
+                t["item"],
+                t["path"],
+                label=label_text(agreed, t["item"], names),
+                reason=t["reason"],
+                score=t["score"],
+                text=beginning(t["item"]),
             )
             for t in tasks
         ]
@@ -267,17 +283,27 @@ def suggestions(db: sqlite3.Connection, answered: list[sqlite3.Row]) -> Suggesti
     )
 
 
-def mistakes(run: "Run", truth: dict[int, int], said: dict[int, int], numbers: list[int]) -> list[Mistake]:
+def mistakes(
+    run: "Run", truth: dict[int, int], said: dict[int, int], numbers: list[int], beginning: Callable[[int], str]
+) -> list[Mistake]:
     place = {c: i for i, c in enumerate(numbers)}
     wrong: dict[tuple[int, int], list[Shown]] = {}
     for item, label in truth.items():
         if said[item] != label and label in place and said[item] in place:
-            wrong.setdefault((place[label], place[said[item]]), []).append(Shown(item, run.paths[item]))
+            wrong.setdefault((place[label], place[said[item]]), []).append(
+                Shown(item, run.paths[item], text=beginning(item))
+            )
     ordered = sorted(wrong.items(), key=lambda pair: -len(pair[1]))
     return [Mistake(t, p, examples[:EXAMPLES]) for (t, p), examples in ordered]
 
 
-def problems(run: "Run", db: sqlite3.Connection, names: dict[int, str], predictions: Predictions | None) -> Problems:
+def problems(
+    run: "Run",
+    db: sqlite3.Connection,
+    names: dict[int, str],
+    predictions: Predictions | None,
+    beginning: Callable[[int], str],
+) -> Problems:
     skipped = [tuple(row) for row in get_meta(db, "skipped", [])]
     copies: dict[str, list[str]] = {}
     for path, problem, reason in skipped:
@@ -291,12 +317,16 @@ def problems(run: "Run", db: sqlite3.Connection, names: dict[int, str], predicti
         outside=[(path, reason) for path, problem, reason in skipped if problem in ("outside", "link")],
         duplicates=[[reason, *paths] for reason, paths in copies.items()],
         near_check=near,
-        suspicious=suspicious(run, db, names, predictions),
+        suspicious=suspicious(run, db, names, predictions, beginning),
     )
 
 
 def suspicious(
-    run: "Run", db: sqlite3.Connection, names: dict[int, str], predictions: Predictions | None
+    run: "Run",
+    db: sqlite3.Connection,
+    names: dict[int, str],
+    predictions: Predictions | None,
+    beginning: Callable[[int], str],
 ) -> list[Shown]:
     """Labels that the model doubts, the most doubtful first."""
     given = facts.train_labels(db)
@@ -306,7 +336,8 @@ def suspicious(
         best = None if predictions is None else predictions.best(item)
         if best is not None:
             label, guess = names.get(given[item], ""), names.get(final[best[0]], "")
-            shown.append(Shown(item, run.paths[item], label, model_label=guess, model_prob=best[1], score=score))
+            said = Shown(item, run.paths[item], label, model_label=guess, model_prob=best[1], score=score)
+            shown.append(replace(said, text=beginning(item)))
     return shown
 
 
@@ -334,7 +365,7 @@ def model(run: "Run") -> Model | None:
         versions=config["versions"],
         settings={k: v for k, v in asdict(run.settings).items() if k in ("net", "learner", "steps", "seed", "batch")},
         limits=[
-            "It knows only these classes, and names one of them for any image.",
-            "It was measured on images of this collection; on others it may do worse.",
+            f"It knows only these classes, and names one of them for any {run.noun}.",
+            f"It was measured on {run.noun}s of this collection; on others it may do worse.",
         ],
     )

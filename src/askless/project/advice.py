@@ -18,7 +18,8 @@ class Standing:
     gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
     share of the pool whose predicted class changed; `kappas` the same rounds' Cohen's kappa, where known. `counts`: the
     labels of each class to train on. `since_new_class`: how many labels were given since a class was first used.
-    `checked`: check images that have a label. `flattered`: images to choose from that look like check images.
+    `checked`: check images that have a label. `flattered`: images to choose from that look like check images. `noun`: what
+    one item is called.
     """
 
     budget: int
@@ -32,6 +33,7 @@ class Standing:
     since_new_class: int | None = None
     checked: int = 0
     flattered: int = 0
+    noun: str = "image"
 
 
 class Advice(NamedTuple):
@@ -55,7 +57,7 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
         reached = (
             f"check accuracy {of_check(facts.measure)}, an interval that lies above the target {_number(facts.target)}"
         )
-        looks = [f"this is the {_nth(facts.rounds)} look at the same check images, which flatters it a little"]
+        looks = [f"this is the {_nth(facts.rounds)} look at the same check {facts.noun}s, which flatters it a little"]
         return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), facts)
     if facts.spent >= facts.budget:
         used = f"{facts.spent} of {facts.budget} labels are given"
@@ -78,14 +80,14 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
     return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*stability[1:], left], facts)
 
 
-def measured(measure: Mapping[str, Any] | None, checked: int = 0) -> str:
+def measured(measure: Mapping[str, Any] | None, checked: int = 0, noun: str = "image") -> str:
     """The accuracy in words.
 
     >>> measured({"n": 40, "correct": 36, "accuracy": 0.9, "low": 0.7695, "high": 0.9604})
     'Check accuracy 0.90 (0.77–0.96, n = 40).'
     """
     if measure is None:
-        return f"Check accuracy: not measured ({'no model yet' if checked else 'no labelled check images'})."
+        return f"Check accuracy: not measured ({'no model yet' if checked else f'no labelled check {noun}s'})."
     return f"Check accuracy {of_check(measure)}."
 
 
@@ -94,8 +96,10 @@ def of_check(measure: Mapping[str, Any]) -> str:
 
 
 def _advice(verdict: str, first: list[str], others: list[str], facts: Standing) -> Advice:
-    tail = "" if verdict == "target reached" else f" {measured(facts.measure, facts.checked)}"
-    alike = f"{facts.flattered} images to choose from look like check images, which may flatter the accuracy"
+    tail = "" if verdict == "target reached" else f" {measured(facts.measure, facts.checked, facts.noun)}"
+    alike = (
+        f"{facts.flattered} {facts.noun}s to choose from look like check {facts.noun}s, which may flatter the accuracy"
+    )
     more = [alike] if facts.flattered else []
     return Advice(verdict, f"{verdict.capitalize()}: {first[0]}.{tail}", first + others + more)
 
@@ -119,11 +123,11 @@ def _stability(facts: Standing, least_kappa: float | None) -> tuple[bool, list[s
     if not last:
         return False, ["the predictions of two rounds have not been compared yet"]
     if len(last) < TWICE:
-        return False, [f"predictions changed for {_percent(last[-1])} of images, seen over one round only"]
+        return False, [f"predictions changed for {_percent(last[-1])} of {facts.noun}s, seen over one round only"]
     if max(last) >= STABLE:
         shares = " and ".join(_percent(c) for c in last)
-        return False, [f"predictions still changed for {shares} of images in the last two rounds"]
-    alike = f"predictions changed for at most {_percent(max(last))} of images in each of the last two rounds"
+        return False, [f"predictions still changed for {shares} of {facts.noun}s in the last two rounds"]
+    alike = f"predictions changed for at most {_percent(max(last))} of {facts.noun}s in each of the last two rounds"
     if least_kappa is None:
         return True, [alike]
     kappas = [k for k in facts.kappas if k is not None][-TWICE:]
@@ -137,7 +141,7 @@ def _short_of_target(facts: Standing) -> list[str]:
     if facts.target is None:
         return []
     if facts.measure is None:
-        return [f"the target {_number(facts.target)} cannot be checked without labelled check images"]
+        return [f"the target {_number(facts.target)} cannot be checked without labelled check {facts.noun}s"]
     if facts.measure["low"] >= facts.target:
         return []
     low, target = facts.measure["low"], _number(facts.target)

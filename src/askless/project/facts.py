@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from askless.project.asking import Desk, done_tasks
 from askless.project.classes import all_classes, final_class, is_shown
 from askless.project.store import get_meta
+from askless.reading import excerpt
 
 DIGITS = "1234567890"
 
@@ -118,15 +119,17 @@ def classes_with_counts(db: sqlite3.Connection) -> list[dict[str, Any]]:
 
 
 def item_facts(db: sqlite3.Connection, item: int) -> dict[str, Any]:
-    """An item as the page takes it."""
+    """An item as the page takes it; a text with its beginning."""
     row = db.execute(
-        "SELECT i.path, i.width, i.height, t.kind, t.round, t.rank, t.reason FROM item i LEFT JOIN task t ON t.item = i.id "
-        "WHERE i.id = ?",
+        "SELECT i.path, i.width, i.height, i.columns, t.kind, t.round, t.rank, t.reason "
+        "FROM item i LEFT JOIN task t ON t.item = i.id WHERE i.id = ?",
         (item,),
     ).fetchone()
+    column = get_meta(db, "text")
     return {
         "id": item,
         "name": row["path"],
+        "excerpt": excerpt(json.loads(row["columns"])[column]) if column else "",
         **{name: row[name] for name in ("width", "height", "round", "rank")},
         "kind": row["kind"] or "pool",
         "reason": row["reason"] or "",

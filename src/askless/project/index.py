@@ -30,8 +30,9 @@ from askless.reading import (
     read_table,
     walk_images,
 )
+from askless.reading.texts import holds_texts
 
-Kind = Literal["files", "images", "features"]
+Kind = Literal["files", "images", "features", "texts"]
 Progress = Callable[[int, int], None]
 
 MARKER = "state.sqlite"  # a folder that holds one is a run, not a part of the collection
@@ -39,12 +40,14 @@ TEST_FOLDERS = ("test", "val", "valid", "validation")
 PROBE = 4096  # bytes: of larger files of equal size, first only so many are compared
 READERS, CHUNK = 4, 64  # threads that read headers, and how many files each takes at a time
 TILE = 2**26  # bytes of an array that are looked at together
+SOURCES = "a folder of images or .txt files, a .csv, .tsv, .jsonl, .parquet, .npz or .npy file"
 ALLOW = "; pass --follow-links to allow it"
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """One item: its path relative to the root with slashes (or the id of its row), and what is known of it.
+    """One item: its path relative to the root with slashes (or the id of its row), and what is known of it; a text is one
+    of its columns.
 
     `width` and `height` are those of the picture as it will be shown, 0 for features. `label` is "" where unknown.
     """
@@ -61,7 +64,7 @@ class Index:
     """All items of a source, and all that was left out.
 
     `root` is the folder that files must stay inside, or the file of arrays. `classes` are those given, else those that
-    the labels name. `hints` are sentences for the user.
+    the labels name. `hints` are sentences for the user. `text` is the column of the items that has their texts.
     """
 
     kind: Kind
@@ -70,6 +73,7 @@ class Index:
     skipped: list[Skipped]
     classes: tuple[str, ...]
     hints: list[str]
+    text: str = ""
 
 
 class Candidate(NamedTuple):
@@ -87,8 +91,13 @@ def scan(
     labels_from_folders: bool = False,
     classes: Sequence[str] | None = None,
     progress: Progress | None = None,
+    text: str = "",
+    encoding: str = "utf-8",
 ) -> Index:
     """The items of a folder (any depth), a .csv or .tsv table, or an .npz or .npy file; nothing is written to it.
+
+    Texts are the items of a .csv, .tsv, .jsonl or .parquet whose column `text` has them (by default the column called so,
+    where none names image files), and of a folder with .txt files and no images.
 
     Of image files only the headers are read, and the content of those that have the size of another one to the byte: of
     exact copies the first is kept. Whatever cannot be an item is listed with the reason. `follow_links` also takes what
@@ -100,19 +109,25 @@ def scan(
     suffix = path.suffix.lower()
     if labels_from_folders and not path.is_dir():
         raise InputError(f"{path}: expected a folder to take the labels from its folders, got something else")
-    if path.is_dir():
+    if holds_texts(path, text):
+        from askless.project.texts import scan_texts
+
+        index = scan_texts(path, text, encoding, labels_from_folders)
+    elif path.is_dir():
         index = scan_folder(path, follow_links, labels_from_folders, progress)
     elif not path.exists():
-        raise InputError(f"{path}: expected a folder of images, a .csv, .tsv, .npz or .npy file, got nothing there")
+        raise InputError(f"{path}: expected {SOURCES}, got nothing there")
     elif suffix in (".csv", ".tsv"):
         index = scan_table(path, follow_links, progress)
     elif suffix in (".npz", ".npy"):
         index = scan_arrays(path, fixed)
     else:
-        raise InputError(f"{path}: expected a folder of images, a .csv, .tsv, .npz or .npy file, got {path.name!r}")
+        raise InputError(f"{path}: expected {SOURCES}, got {path.name!r}")
     if not index.items:
         first = "".join(f"; {len(index.skipped)} left out, the first, {s.path}: {s.reason}" for s in index.skipped[:1])
-        raise InputError(f"{path}: expected images (png, jpg, jpeg, webp, bmp, tif, gif) or rows, found none{first}")
+        raise InputError(
+            f"{path}: expected images (png, jpg, jpeg, webp, bmp, tif, gif), rows or texts, found none{first}"
+        )
     if fixed is None:
         return index
     for item in index.items:
@@ -302,7 +317,7 @@ class Merged(NamedTuple):
     hints: list[str]
 
 
-def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]]) -> Merged:
+def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what: str = "image") -> Merged:
     """The first of each group stays, with the label that its copies agree on."""
     kept = dict(enumerate(items))
     skipped, torn = [], []
@@ -315,11 +330,15 @@ def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]]) -> M
         kept[first] = replace(items[first], label=labels[0] if len(labels) == 1 else "")
         for i in copies:
             again = items[i].path == items[first].path
-            reason = "listed more than once" if again else f"the same content as {items[first].path}"
+            reason = (
+                "listed more than once"
+                if again
+                else f"the same {'text' if what == 'text' else 'content'} as {items[first].path}"
+            )
             skipped.append(Skipped(items[i].path, "duplicate", reason + but))
             del kept[i]
     hints = (
-        [f"{len(torn)} images have copies with other labels, such as {torn[0]}; they count as unlabelled"]
+        [f"{len(torn)} {what}s have copies with other labels, such as {torn[0]}; they count as unlabelled"]
         if torn
         else []
     )

@@ -44,9 +44,11 @@ def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -
     return result
 
 
-def columns_by_path(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """What the user's own manifest said of the items, where it said more than path and label."""
-    rows = db.execute("SELECT path, columns FROM item WHERE columns <> '{}'")
+def columns_by_path(db: sqlite3.Connection, everything: bool = False) -> dict[str, dict[str, str]]:
+    """What the user's own manifest said of the items that have an answer (or of all), where it said more than path and
+    label."""
+    which = "" if everything else " AND id IN (SELECT item FROM answer)"
+    rows = db.execute(f"SELECT path, columns FROM item WHERE columns <> '{{}}'{which}")
     return {row["path"]: json.loads(row["columns"]) for row in rows}
 
 

@@ -12,6 +12,7 @@ from askless.project.classes import add_class
 from askless.project.draw import Draw, draw_check
 from askless.project.importing import import_answers
 from askless.project.index import Index, write_skipped
+from askless.project.nouns import noun
 from askless.project.schema import RunError
 from askless.project.settings import Settings, write_settings
 from askless.project.store import Store, now, record, set_meta
@@ -27,14 +28,14 @@ def make_run(folder: Path, settings: Settings, index: Index) -> list[str]:
         )
     n_items = len(index.items)
     if n_items < 2:
-        raise InputError(f"{settings.source}: expected at least two images to choose from, got {n_items}")
+        raise InputError(f"{settings.source}: expected at least two {noun(index.kind)}s to choose from, got {n_items}")
     notes = list(index.hints)
     budget = min(settings.budget, n_items)
     if budget < settings.budget:
-        notes.append(f"The budget is {budget}: there are no more images.")
+        notes.append(f"The budget is {budget}: there are no more {noun(index.kind)}s.")
     draw = draw_check(n_items, budget, settings.check, settings.seed)
     if settings.check and not draw.check:
-        notes.append("The budget is too small for check images: the accuracy will not be measured.")
+        notes.append(f"The budget is too small for check {noun(index.kind)}s: the accuracy will not be measured.")
     beside = folder.with_name(f".{folder.name}.{os.getpid()}.making")
     folder.parent.mkdir(parents=True, exist_ok=True)
     beside.mkdir(mode=0o700)
@@ -64,6 +65,7 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
         "made_at": now(),
         "kind": index.kind,
         "root": str(index.root),
+        "text": index.text,
         "budget": budget,
         "check": draw.check,
         "suggestions": settings.suggestions,
@@ -87,7 +89,8 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
     db.execute("DELETE FROM action")  # what was there at the start cannot be undone
     db.execute(
         "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
-        "SELECT id, 'check', NULL, place, 'random', 'random check image', 'open' FROM item WHERE split = 'check'"
+        "SELECT id, 'check', NULL, place, 'random', ?, 'open' FROM item WHERE split = 'check'",
+        (f"random check {noun(index.kind)}",),
     )
     labelled = [(it.path, it.label) for it in index.items if it.label]
     if labelled:

@@ -110,11 +110,15 @@ def keep_features(folder: Path, arrays: Any, paths: list[str]) -> None:
     """A run on features has nothing to embed: the rows of its items are kept as they are."""
     folder.mkdir(exist_ok=True, mode=0o700)
     place = {name: i for i, name in enumerate(arrays.ids)}
-    rows = np.asarray(arrays.x[[place[path] for path in paths]], np.float32)
+    keep_rows(folder, np.asarray(arrays.x[[place[path] for path in paths]], np.float32), "features")
+
+
+def keep_rows(folder: Path, rows: np.ndarray, name: str) -> None:
+    """Features (N, d) of every item, and no pictures."""
     write_whole(folder / "embeddings.npy", lambda file: np.save(file, rows, allow_pickle=False))
     tiny = np.zeros((len(rows), TINY, TINY, 3), np.uint8)
     write_whole(folder / "tiny.npy", lambda file: np.save(file, tiny, allow_pickle=False))
-    write_about(folder, {"name": "features", "file": "embeddings.npy", "side": 0, "done": len(rows)})
+    write_about(folder, {"name": name, "file": "embeddings.npy", "side": 0, "done": len(rows)})
 
 
 def raw_side(settings: Settings) -> int | None:

@@ -6,6 +6,7 @@ itself is named in `config.json`. Nothing is unpickled.
 
 import copy
 import json
+import shutil
 from collections.abc import Iterable, Sequence
 from os import PathLike
 from pathlib import Path
@@ -15,7 +16,8 @@ import numpy as np
 
 from askless.errors import InputError
 from askless.project.schema import RunError
-from askless.reading import UnreadableError, read_arrays, read_image
+from askless.reading import TextFile, UnreadableError, read_arrays, read_image, read_texts
+from askless.reading.texts import TABLES
 
 if TYPE_CHECKING:
     import torch
@@ -34,8 +36,9 @@ def save_model(
     settings: "Settings",
     names: Sequence[str],
     about: dict[str, Any],
+    text_backbone: Path | None = None,
 ) -> None:
-    """Writes a model into an empty folder."""
+    """Writes a model into an empty folder; one for texts with its backbone, from the folder that has it."""
     from safetensors.torch import save_file
 
     from askless.data import ImageViews
@@ -68,13 +71,18 @@ def save_model(
         "features": base.pool.kind == "features" and not settings.frozen,
         **about,
     }
-    if not config["features"]:
+    if text_backbone is not None:
+        shutil.copytree(text_backbone, folder / "text")
+        config["text"] = settings.text
+        preprocess = {"input": f"a text; {config['backbone']} makes features of it, then (x - mean) / scale"}
+    elif not config["features"]:
         preprocess |= image_preprocess(base.side, 3)
     describe(folder, config, preprocess)
 
 
 class Classifier:
-    """A trained model: `predict(paths)` gives class names, `predict_proba(paths)` their probabilities (n, C).
+    """A trained model: `predict(paths)` gives class names, `predict_proba(paths)` their probabilities (n, C). A model of a
+    run on texts takes texts.
 
     `folder`: of a run's model or of an exported one, or an ONNX file. `net`: the module, for a model whose network is one of
     your own.
@@ -131,26 +139,34 @@ class Classifier:
         net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
         net.eval()
         self.network, self.tensors, self.backbone = net, tensors, None
-        if self.config["backbone"] is not None:
+        if self.kind == "text":
+            from askless.text_backbone import load_text_backbone
+
+            of_texts = load_text_backbone(self.folder / "text")
+            mean, scale = tensors["features.mean"], tensors["features.scale"]
+
+            def features(pixels: Any) -> "torch.Tensor":
+                return (torch.from_numpy(of_texts.embed(pixels)) - mean) / scale
+        elif self.config["backbone"] is not None:
             self.backbone = backbone = make_backbone(Frozen(**self._backbone_options()))
             mean, scale = tensors["features.mean"], tensors["features.scale"]
 
-            def features(pixels: "torch.Tensor") -> "torch.Tensor":
+            def features(pixels: Any) -> "torch.Tensor":
                 return (backbone.embed(pixels).half().float() - mean) / scale
         elif self.size is None:
             mean, scale = tensors.get("features.mean", torch.zeros(())), tensors.get("features.scale", torch.ones(()))
 
-            def features(pixels: "torch.Tensor") -> "torch.Tensor":
+            def features(pixels: Any) -> "torch.Tensor":
                 return (pixels.float() - mean) / scale if self.kind != "tokens" else pixels
         else:
             shift, spread = (torch.tensor(self.preprocess[k])[None, :, None, None] * 255 for k in ("mean", "std"))
 
-            def features(pixels: "torch.Tensor") -> "torch.Tensor":
+            def features(pixels: Any) -> "torch.Tensor":
                 return (pixels.float() - shift) / spread
 
         @torch.inference_mode()
-        def forward(rows: np.ndarray) -> np.ndarray:
-            logits = net(features(torch.from_numpy(np.ascontiguousarray(rows))))
+        def forward(rows: Any) -> np.ndarray:
+            logits = net(features(rows if self.kind == "text" else torch.from_numpy(np.ascontiguousarray(rows))))
             return logits.double().softmax(dim=1).numpy()
 
         return forward
@@ -170,32 +186,50 @@ class Classifier:
 
     @property
     def kind(self) -> str:
-        """What an item is: "image", "features" (a row), "tokens", or "other": numbers that the network takes as they are."""
+        """What an item is: "image", "text", "features" (a row), "tokens", or "other": numbers that the network takes as they
+        are."""
+        if "text" in self.config:
+            return "text"
         return "features" if self.config["features"] else str(self.config.get("kind", "image"))
 
     def predict_proba(self, images: Iterable[Any]) -> np.ndarray:
-        """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (for a run on features: of rows)."""
+        """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (of a run on features: of rows; on texts: of
+        texts)."""
         parts, rows = [], []
-        for image in images:
+        stack = list if self.kind == "text" else np.stack
+        for image in [images] if isinstance(images, str) and self.kind == "text" else images:
             rows.append(self._row(self.pixels(image)))
             if len(rows) == 32:
-                parts.append(self._forward(np.stack(rows)))
+                parts.append(self._forward(stack(rows)))
                 rows = []
         if rows:
-            parts.append(self._forward(np.stack(rows)))
+            parts.append(self._forward(stack(rows)))
         return np.concatenate(parts) if parts else np.empty((0, len(self.classes_)))
 
     def predict(self, images: Iterable[Any]) -> np.ndarray:
         """(n,) class names."""
         return self.classes_[self.predict_proba(images).argmax(axis=1)]
 
-    def pixels(self, image: Any) -> np.ndarray:
-        """(H, W, 3) or (H, W, 1) uint8 of an image file or array: what the model looks at. UnreadableError for a damaged
-        file."""
+    def pixels(self, image: Any) -> Any:
+        """(H, W, 3) or (H, W, 1) uint8 of an image file or array: what the model looks at, or the text. UnreadableError for
+        a damaged file."""
+        if self.kind == "text":
+            if not isinstance(image, str):
+                raise InputError(f"expected a text, as the run was made from, got {type(image).__name__}")
+            return image
         if self.size is None:
             return self._features(image)
         seen = fit_array(image, self.size) if isinstance(image, np.ndarray) else read_image(image, self.size)
         return grey(seen) if self.preprocess["channels"] == "grey" else seen
+
+    def texts_in(self, source: Path, column: str = "", encoding: str = "utf-8") -> TextFile:
+        """The texts of a table (in `column`, by default as in the run, or as found) or of a folder of .txt files."""
+        if column or source.is_dir() or source.suffix.lower() not in TABLES:
+            return read_texts(source, column, encoding=encoding)
+        try:
+            return read_texts(source, self.config["text"], encoding=encoding)
+        except InputError:
+            return read_texts(source, encoding=encoding)
 
     def rows_in(self, file: Path) -> list[tuple[str, np.ndarray]]:
         """The id and the features of each row of an .npz or .npy, for a run on features."""
@@ -225,7 +259,7 @@ class Classifier:
             raise UnreadableError("NaN or infinite features")
         return features
 
-    def _row(self, pixels: np.ndarray) -> np.ndarray:
+    def _row(self, pixels: Any) -> Any:
         return pixels if self.size is None else pixels.transpose(2, 0, 1)
 
 

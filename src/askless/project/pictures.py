@@ -29,7 +29,7 @@ ENDS = {PNG: (b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"), JPEG: (b"\xff\xd8\xff", 
 
 
 class NoPictureError(InputError):
-    """An item that nobody has, or one that cannot be shown because it is a row of features."""
+    """An item that nobody has, or one that has no picture because it is a text or a row of features."""
 
 
 class Picture(NamedTuple):
@@ -62,8 +62,8 @@ class Pictures:
 
     @property
     def has_pictures(self) -> bool:
-        """Whether there is anything to see: features have no pictures."""
-        return self.kind != "features"
+        """Whether there is anything to see: features and texts have no pictures."""
+        return self.kind in ("files", "images")
 
     def full(self, item: int) -> Picture:
         """The picture of at most 2048 pixels a side; PNG if it is small or from an array, else JPEG.
@@ -80,7 +80,8 @@ class Pictures:
 
     def _check(self, item: int) -> None:
         if not self.has_pictures:
-            raise NoPictureError(f"item {item}: expected an image, got a row of features, which cannot be shown")
+            got = "a text" if self.kind == "texts" else "a row of features"
+            raise NoPictureError(f"item {item}: expected an image, got {got}, which cannot be shown as one")
         if not 0 <= item < len(self.paths):
             raise NoPictureError(f"item {item}: expected a number from 0 to {len(self.paths) - 1}")
 

@@ -19,9 +19,14 @@ REPLACEMENTS = 5  # random items that a pick is compared with
 
 
 def reasons(
-    learner: ActiveLearner, pool: Pool, picks: Selection, probs: np.ndarray | None, names: Sequence[str]
+    learner: ActiveLearner,
+    pool: Pool,
+    picks: Selection,
+    probs: np.ndarray | None,
+    names: Sequence[str],
+    noun: str = "image",
 ) -> list[str]:
-    """One short text per pick."""
+    """One short text per pick; `noun` is what one item is called."""
     name = learner.strategy.name
     if name == "random":
         return ["drawn at random"] * len(picks)
@@ -29,11 +34,11 @@ def reasons(
     features = features_of(pool)
     fallback = ["chosen by " + name] * len(picks)
     if features is not None:
-        fallback = regions(features, learner.labelled, picks.indices)
+        fallback = regions(features, learner.labelled, picks.indices, noun)
     if name in SPECTRAL and features is not None and len(picks) > 1:
         gains = eigenvalue_gains(features, learner.labelled, picks.indices, learner.seed)
         spectral = [
-            f"raises the smallest eigenvalue ({low:.3g} with a random image, {high:.3g} with this)"
+            f"raises the smallest eigenvalue ({low:.3g} with a random {noun}, {high:.3g} with this)"
             if high > low
             else ""
             for low, high in gains
@@ -43,7 +48,7 @@ def reasons(
         return fallback
     if name == "askless" and len(picks.info.get("stands_for", ())) == len(picks):
         others = zip(picks.info["stands_for"], fallback, strict=True)
-        stand = [f"stands for {k} images like it" if k > 1 else other for k, other in others]
+        stand = [f"stands for {k} {noun}s like it" if k > 1 else other for k, other in others]
         return [f"{one}; {doubt}" if doubt else one for one, doubt in zip(stand, unsure, strict=True)]
     return [doubt or other for doubt, other in zip(unsure, fallback, strict=True)]
 
@@ -61,11 +66,11 @@ def between(probs: np.ndarray, names: Sequence[str]) -> str | None:
     return f"the model hesitates between {names[first]} and {names[second]}"
 
 
-def regions(features: np.ndarray, labelled: np.ndarray, picks: np.ndarray) -> list[str]:
+def regions(features: np.ndarray, labelled: np.ndarray, picks: np.ndarray, noun: str = "image") -> list[str]:
     """How an item lies to what is labelled: far from all of it, or typical of many others."""
     known = features[labelled]
     if len(known) == 0:
-        return ["covers a new region: typical of a group of images without a label"] * len(picks)
+        return [f"covers a new region: typical of a group of {noun}s without a label"] * len(picks)
     squared = (known**2).sum(axis=1)
 
     def nearest(rows: np.ndarray) -> np.ndarray:
@@ -76,7 +81,9 @@ def regions(features: np.ndarray, labelled: np.ndarray, picks: np.ndarray) -> li
     usual = np.sort(nearest(sample))
     share = np.searchsorted(usual, nearest(features[picks])) / len(usual)
     return [
-        f"covers a new region: farther from every label than {s:.0%} of the images" if s >= 0.5 else "near other labels"
+        f"covers a new region: farther from every label than {s:.0%} of the {noun}s"
+        if s >= 0.5
+        else "near other labels"
         for s in share
     ]
 

@@ -125,16 +125,16 @@ def file_facts(folder: Path, names: Iterable[str]) -> list[FileFact]:
 
 def page(facts: Facts, thumb: Thumb) -> str:
     """`report.html`, with its pictures inside. Mistakes and suspicious labels get theirs first."""
-    thumbs = _Thumbs(thumb)
+    thumbs = _Thumbs(thumb, facts.data.noun)
     mistakes, suspicious = _mistakes(facts, thumbs), _suspicious(facts.problems.suspicious, thumbs)
     batches = _batches(facts.chosen.batches, thumbs)
     sections = [
         ("summary", "Summary", "Summary", _summary(facts)),
         ("curve", "Accuracy", "How accuracy grew with the labels", _curve(facts)),
         ("classes", "Classes", "The classes", _classes(facts) + mistakes),
-        ("chosen", "Chosen images", "What was chosen, and why", _chosen(facts) + batches),
-        ("problems", "Problems", "Problems in the data", _problems(facts.problems) + suspicious),
-        ("process", "Labelling", "How the labels were made", _process(facts.process)),
+        ("chosen", f"Chosen {facts.data.noun}s", "What was chosen, and why", _chosen(facts) + batches),
+        ("problems", "Problems", "Problems in the data", _problems(facts.problems, facts.data.noun) + suspicious),
+        ("process", "Labelling", "How the labels were made", _process(facts.process, facts.data.noun)),
         ("model", "Model", "Model card", _model(facts)),
         ("files", "Files", "Files, and how to get them again", _files(facts)),
     ]
@@ -164,11 +164,11 @@ def _summary(facts: Facts) -> str:
             f"with 95 % confidence, n = {m['n']}</span>{line}"
         )
     else:
-        quality = f'<b class="words">{NOT_MEASURED}</b><span>check accuracy: no labelled check images</span>'
+        quality = f'<b class="words">{NOT_MEASURED}</b><span>check accuracy: no labelled check {d.noun}s</span>'
     tiles = [
         quality,
         f"<b>{l.spent:,} / {l.budget:,}</b><span>answers of the budget</span>{bar(l.spent / max(l.budget, 1))}",
-        f"<b>{d.images:,}</b><span>images, {_many(len(facts.classes), 'class', 'classes')}</span>",
+        f"<b>{d.images:,}</b><span>{d.noun}s, {_many(len(facts.classes), 'class', 'classes')}</span>",
         f"<b>{_duration(l.minutes)}</b><span>of labelling{_median(facts.process.median_seconds)}</span>",
     ]
     kind = {"target reached": "good", "likely enough": "good", "budget used": "", "keep going": "warn"}
@@ -188,25 +188,25 @@ def summary_sentences(facts: Facts) -> list[str]:
     """The run in words: data, labels and time, and the model's quality with its interval and n."""
     d, l, m = facts.data, facts.labels, facts.measure
     held = f"{d.check:,} were drawn at random to measure with" if d.check else "none was set aside to measure with"
-    data = f"{d.source} has {_many(d.images, 'image')}: {d.pool:,} could be chosen for labelling, and {held}."
+    data = f"{d.source} has {_many(d.images, d.noun)}: {d.pool:,} could be chosen for labelling, and {held}."
     people = len(facts.process.people)
     by = f" by {people} people" if people > 1 else ""
     labels = (
         f"{_many(l.spent, 'answer')} of {l.budget:,} were given{by}: {_many(l.train, 'label')} to train on, "
-        f"{l.check:,} on check images, and {l.unsure:,} unsure."
+        f"{l.check:,} on check {d.noun}s, and {l.unsure:,} unsure."
     )
     took = f" That took {_duration(l.minutes)}{_median(facts.process.median_seconds)}." if l.minutes is not None else ""
     if m:
         quality = (
-            f"On check images, which it was never trained on, the model is right in {m['correct']} of {m['n']}: accuracy "
+            f"On check {d.noun}s, which it was never trained on, the model is right in {m['correct']} of {m['n']}: accuracy "
             f"{of_check(m)}. The interval covers the accuracy on the whole collection with 95 % confidence."
         )
         if facts.baseline is not None:
             quality += f" Always naming the most common class would score {facts.baseline:.2f}."
     else:
         quality = (
-            "The accuracy is not measured: no check images were labelled, and labels of chosen images, which are harder or "
-            "odder than others and which the model was trained on, do not tell it."
+            f"The accuracy is not measured: no check {d.noun}s were labelled, and labels of chosen {d.noun}s, which are "
+            "harder or odder than others and which the model was trained on, do not tell it."
         )
     return [data, labels + took, quality]
 
@@ -223,15 +223,19 @@ def _curve(facts: Facts) -> str:
         sizes = sorted({p.n for p in measured})
         n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
         charts.append(
-            f"<figure>{accuracy_chart(facts)}<figcaption>Accuracy on the check images ({n}) after each round; whiskers: "
-            "95 % Wilson intervals. Where they overlap much, a difference may be chance.</figcaption></figure>"
+            f"<figure>{accuracy_chart(facts)}<figcaption>Accuracy on the check {facts.data.noun}s ({n}) after each round; "
+            "whiskers: 95 % Wilson intervals. Where they overlap much, a difference may be chance.</figcaption></figure>"
         )
     if any(p.change is not None for p in facts.curve):
         charts.append(
             f'<figure class="narrow">{change_chart(facts.curve)}<figcaption>Share of the pool whose predicted class changed '
             "since the round before. Below 2 % twice in a row, the predictions count as stable.</figcaption></figure>"
         )
-    no = "" if measured else f'<p class="none">Check accuracy: {NOT_MEASURED} (no labelled check images).</p>'
+    no = (
+        ""
+        if measured
+        else f'<p class="none">Check accuracy: {NOT_MEASURED} (no labelled check {facts.data.noun}s).</p>'
+    )
     rows = [
         [
             f'<th scope="row">{p.round}</th>',
@@ -268,10 +272,11 @@ def _classes(facts: Facts) -> str:
                 _share_cell(c.recall),
             ]
         )
-    head = ["Class", "Labels to train on", "Check images", "Predicted in the pool", "Precision", "Recall"]
+    head = ["Class", "Labels to train on", f"Check {facts.data.noun}s", "Predicted in the pool", "Precision", "Recall"]
     note = (
-        '<p class="faint small">Precision: of the check images that the model calls so, the share that are. Recall: of '
-        "those that are, the share that it calls so. Both with 95 % intervals and the number of images behind them.</p>"
+        f'<p class="faint small">Precision: of the check {facts.data.noun}s that the model calls so, the share that are. '
+        "Recall: of those that are, the share that it calls so. Both with 95 % intervals and the number of "
+        f"{facts.data.noun}s behind them.</p>"
     )
     return _table(head, rows) + note
 
@@ -292,12 +297,13 @@ def _mistakes(facts: Facts, thumbs: "_Thumbs") -> str:
         mistake = found.get((i, j))
         shots = _shots(mistake.examples, thumbs, 12, n) if mistake else '<p class="none">No examples kept.</p>'
         folded.append(
-            f"<details><summary><b>{_e(names[i])}</b> taken for <b>{_e(names[j])}</b>: {_many(n, 'check image')}</summary>"
+            f"<details><summary><b>{_e(names[i])}</b> taken for <b>{_e(names[j])}</b>: "
+            f"{_many(n, f'check {thumbs.noun}')}</summary>"
             f'<div id="mistake-{i}-{j}">{shots}</div></details>'
         )
     matrix = _matrix(facts.confusion, names, {(i, j) for _, i, j in wrong[: 4 * LISTED]})
     return (
-        f"<h3>Right and wrong on the check images</h3>{matrix}"
+        f"<h3>Right and wrong on the check {thumbs.noun}s</h3>{matrix}"
         + ("<h3>Mistakes</h3>" + "".join(folded) if folded else "<p>No mistakes among them.</p>")
         + _more(len(wrong) - 4 * LISTED, "pair of classes", "pairs of classes")
     )
@@ -334,10 +340,10 @@ def _chosen(facts: Facts) -> str:
         "Strategy": _e(c.strategy),
         "Parameters": _pairs(c.parameters),
         "Seed": _e(c.seed),
-        "Asked for": f"{_many(sum(len(b.items) for b in c.batches), 'image')} in "
-        f"{_many(len(c.batches), 'batch', 'batches')}; check images are drawn at random instead",
+        "Asked for": f"{_many(sum(len(b.items) for b in c.batches), facts.data.noun)} in "
+        f"{_many(len(c.batches), 'batch', 'batches')}; check {facts.data.noun}s are drawn at random instead",
     }
-    return _dl(told) + (map_figure(c.map, facts.classes) if c.map is not None else "")
+    return _dl(told) + (map_figure(c.map, facts.classes, facts.data.noun) if c.map is not None else "")
 
 
 def _batches(batches: Sequence[Batch], thumbs: "_Thumbs") -> str:
@@ -353,8 +359,8 @@ def _batches(batches: Sequence[Batch], thumbs: "_Thumbs") -> str:
         took = f", chosen in {_seconds(b.seconds)}" if b.seconds is not None else ""
         opened = " open" if k == 0 else ""
         out.append(
-            f"<details{opened}><summary><b>Batch {b.round}</b>: {_many(len(b.items), 'image')} by {_e(b.picked_by)}{took}"
-            f' <span class="faint">{reasons}</span></summary>'
+            f"<details{opened}><summary><b>Batch {b.round}</b>: {_many(len(b.items), thumbs.noun)} by "
+            f'{_e(b.picked_by)}{took} <span class="faint">{reasons}</span></summary>'
             f"{_shots(b.items, thumbs, thumbs.allowed, len(b.items))}</details>"
         )
     return "<h3>The batches</h3>" + "".join(out)
@@ -363,7 +369,7 @@ def _batches(batches: Sequence[Batch], thumbs: "_Thumbs") -> str:
 # ---- 5 problems -------------------------------------------------------------------------------------------------------
 
 
-def _problems(p: Problems) -> str:
+def _problems(p: Problems, noun: str) -> str:
     def files(found: Sequence[tuple[str, str]]) -> str:
         lines = [f"<li><code>{_e(path)}</code> {_e(reason)}</li>" for path, reason in found[:LISTED]]
         return f"<ul>{''.join(lines)}</ul>{_more(len(found) - LISTED, 'file')}"
@@ -387,11 +393,11 @@ def _problems(p: Problems) -> str:
         )
         out.append(_folded(said, groups(p.duplicates)))
     if p.near_duplicates:
-        said = f"{_many(len(p.near_duplicates), 'group')} of images that are nearly the same"
+        said = f"{_many(len(p.near_duplicates), 'group')} of {noun}s that are nearly the same"
         out.append(_folded(said, groups(p.near_duplicates)))
     near = (
-        f"<p>{_many(p.near_check, 'image')} of the pool {'is' if p.near_check == 1 else 'are'} nearly the same as a "
-        "check image, and so neither chosen nor trained on.</p>"
+        f"<p>{_many(p.near_check, noun)} of the pool {'is' if p.near_check == 1 else 'are'} nearly the same as a "
+        f"check {noun}, and so neither chosen nor trained on.</p>"
         if p.near_check
         else ""
     )
@@ -413,7 +419,7 @@ def _suspicious(found: Sequence[Shown], thumbs: "_Thumbs") -> str:
 # ---- 6 process --------------------------------------------------------------------------------------------------------
 
 
-def _process(p: Process) -> str:
+def _process(p: Process, noun: str) -> str:
     rows = [
         [
             f'<th scope="row">{_e(a.name or "(no name)")}</th>',
@@ -427,16 +433,16 @@ def _process(p: Process) -> str:
     if p.agreement:
         a = p.agreement
         kappa = "not defined" if a.kappa is None else f"{a.kappa:.2f}"
-        agreement = f"{_words(a.same)} of {_many(a.items, 'image')} with two answers; Cohen's kappa {kappa}"
+        agreement = f"{_words(a.same)} of {_many(a.items, noun)} with two answers; Cohen's kappa {kappa}"
     else:
-        agreement = f"{NOT_MEASURED} (no image has answers of two people)"
+        agreement = f"{NOT_MEASURED} (no {noun} has answers of two people)"
     s = p.suggestions
     shown = ", ".join(f"{_e(kind)} {n:,}" for kind, n in s.shown.items()) or "none"
     told = {
         "Median time per label": _seconds(p.median_seconds),
         "Taken back": f"{_many(p.undone, 'answer')} undone, {p.changed:,} changed later",
         "Skipped": f"{_many(p.skipped, 'time')}",
-        "Labelled in bulk": f"{_many(p.bulk, 'image')}",
+        "Labelled in bulk": f"{_many(p.bulk, noun)}",
         "Agreement": agreement + (f"; {_many(p.conflicts, 'conflict')} open" if p.conflicts else ""),
         "Suggestions": f"{_e(s.mode)}; labels given with: {shown}",
         "Suggestions accepted": _words(s.accepted) if s.accepted else "none shown",
@@ -456,18 +462,18 @@ def _process(p: Process) -> str:
 
 
 def _model(facts: Facts) -> str:
-    m = facts.model
+    m, noun = facts.model, facts.data.noun
     if m is None:
         return '<p class="none">No model has been trained yet.</p>'
     quality = (
-        f"{_words(facts.measure)} on check images" if facts.measure else f"{NOT_MEASURED} (no labelled check images)"
+        f"{_words(facts.measure)} on check {noun}s" if facts.measure else f"{NOT_MEASURED} (no labelled check {noun}s)"
     )
     order = ", ".join(f"{i} {_e(name)}" for i, name in enumerate(m.classes))
     limits = "".join(f"<li>{_e(_sentence(limit))}</li>" for limit in m.limits)
     return _dl(
         {
             "Architecture": _e(m.architecture),
-            "Training": f"{_e(m.learner)} on {_many(m.labelled, 'labelled image')} and {m.unlabelled:,} unlabelled ones",
+            "Training": f"{_e(m.learner)} on {_many(m.labelled, f'labelled {noun}')} and {m.unlabelled:,} unlabelled ones",
             "Settings": _pairs(m.settings),
             "Accuracy": quality,
             "Weights": f"<code>{_e(m.weights)}</code>",
@@ -495,7 +501,8 @@ def _files(facts: Facts) -> str:
 class _Thumbs:
     """Pictures within the limits of a page: so many, and so many bytes. `allow` sets how many the next part may use."""
 
-    def __init__(self, thumb: Thumb) -> None:
+    def __init__(self, thumb: Thumb, noun: str) -> None:
+        self.noun = noun
         self._thumb, self.left, self._bytes, self.allowed = thumb, THUMBS, BYTES, 0
         self._known: dict[int, tuple[str, bool] | None] = {}
 
@@ -537,8 +544,10 @@ def _shots(items: Sequence[Shown], thumbs: _Thumbs, most: int, total: int) -> st
     """A grid of images with what is said about them; as many as are allowed, but always a few names."""
     out = []
     for s in items[: max(most, 4)]:
-        found = thumbs.take(s.item)
-        if found is None:
+        found = None if s.text else thumbs.take(s.item)
+        if s.text:
+            picture = f'<blockquote dir="auto">{_e(s.text)}</blockquote>'
+        elif found is None:
             picture = f'<div class="blank">{_e(Path(s.path).name)}</div>'
         else:
             tiny = ' class="tiny"' if found[1] else ""
@@ -551,12 +560,12 @@ def _shots(items: Sequence[Shown], thumbs: _Thumbs, most: int, total: int) -> st
             said.append(f"<span>model: {_e(s.model_label)}{prob}</span>")
         if s.reason:
             said.append(f"<span>{_e(s.reason)}</span>")
-        if found is not None:
+        if found is not None or s.text:
             said.append(f'<span class="name">{_e(Path(s.path).name)}</span>')
         out.append(
             f'<figure class="shot" title="{_e(s.path)}">{picture}<figcaption>{"".join(said)}</figcaption></figure>'
         )
-    return f'<div class="shots">{"".join(out)}</div>{_more(total - len(out), "image")}'
+    return f'<div class="shots">{"".join(out)}</div>{_more(total - len(out), thumbs.noun)}'
 
 
 # ---- words ------------------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def _ticks(low: float, high: float) -> list[float]:
     return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def map_figure(m: Map, classes: Sequence[OfClass]) -> str:
+def map_figure(m: Map, classes: Sequence[OfClass], noun: str = "image") -> str:
     """All items as grey dots, the labelled ones as coloured marks: filled if chosen, hollow if check images."""
     side, edge = 560, 14
     places = [
@@ -142,24 +142,24 @@ def map_figure(m: Map, classes: Sequence[OfClass]) -> str:
         x, y = places[i] or (0.0, 0.0)
         k, chosen = m.labels[i], m.rounds[i] > 0
         name = classes[k].name if k < len(classes) else str(k)
-        said = f"{html.escape(name)}, {f'round {m.rounds[i]}' if chosen else 'check image'}"
+        said = f"{html.escape(name)}, {f'round {m.rounds[i]}' if chosen else f'check {noun}'}"
         marks.append(_mark(k, x, y, 5.5, not chosen, said))
     dots = _cloud([p for p in places if p is not None], side)
     counts = {k: sum(m.labels[i] == k for i in marked) for k in range(len(classes))}
     legend = [f"<li>{glyph(k)}{html.escape(c.name)}<span class=\"count faint\">{counts[k]:,}</span></li>"
               for k, c in enumerate(classes[:40]) if counts[k]]  # fmt: skip
     legend += [
-        f'<li>{glyph(0, hollow=True)}<span class="faint">hollow: check images</span></li>',
+        f'<li>{glyph(0, hollow=True)}<span class="faint">hollow: check {noun}s</span></li>',
         '<li><svg class="glyph" viewBox="0 0 14 14" aria-hidden="true"><circle cx="7" cy="7" r="2.5" fill="#8a9099"/></svg>'
         '<span class="faint">grey: not labelled</span></li>',
     ]
-    cut = f"; {MARKS:,} of {len(marked):,} labelled images are drawn" if len(marked) > MARKS else ""
+    cut = f"; {MARKS:,} of {len(marked):,} labelled {noun}s are drawn" if len(marked) > MARKS else ""
     by = f" by {html.escape(m.method)}" if m.method else ""
     return (
         f'<h3>Where they lie</h3><figure><div class="map"><svg class="chart" viewBox="0 0 {side} {side}" role="img" '
-        f'aria-label="Map of {len(places)} images, {len(marked)} of them labelled"><image href="{dots}" width="{side}" '
+        f'aria-label="Map of {len(places)} {noun}s, {len(marked)} of them labelled"><image href="{dots}" width="{side}" '
         f'height="{side}"/>{"".join(marks)}</svg><ul class="legend">{"".join(legend)}</ul></div>'
-        f"<figcaption>The images as the network sees them, brought to two dimensions{by}: near each other means "
+        f"<figcaption>The {noun}s as the network sees them, brought to two dimensions{by}: near each other means "
         f"alike{cut}.</figcaption></figure>"
     )
 

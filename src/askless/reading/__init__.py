@@ -1,7 +1,16 @@
 """Image files, tables and arrays of users -> plain values. Imports no torch: the labelling page starts on this."""
 
 from askless.reading.arrays import ArrayFile, read_arrays
-from askless.reading.find import ImageFile, OutsideError, Skipped, find_images, is_inside, real_file, walk_images
+from askless.reading.find import (
+    ImageFile,
+    OutsideError,
+    Skipped,
+    find_images,
+    is_inside,
+    real_file,
+    walk_files,
+    walk_images,
+)
 from askless.reading.image_file import (
     SUFFIXES,
     UnreadableError,
@@ -16,10 +25,12 @@ from askless.reading.image_file import (
     refusing_damage,
 )
 from askless.reading.table import LABEL_NAMES, PATH_NAMES, in_order, pick_column, read_table, rows_of
+from askless.reading.texts import TextFile, TextRow, excerpt, read_texts, same_text
 
 __all__ = [
     "SUFFIXES",
     "find_images",
+    "walk_files",
     "walk_images",
     "real_file",
     "is_inside",
@@ -44,4 +55,9 @@ __all__ = [
     "pick_column",
     "read_table",
     "rows_of",
+    "TextFile",
+    "TextRow",
+    "read_texts",
+    "same_text",
+    "excerpt",
 ]

@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ class OutsideError(UnreadableError):
 
 
 class ImageFile(NamedTuple):
-    """A file that has an image's name: its path relative to the folder, with slashes, and its size in bytes."""
+    """A file that was looked for: its path relative to the folder, with slashes, and its size in bytes."""
 
     name: str
     size: int
@@ -39,7 +40,14 @@ def find_images(root: Path, follow_links: bool) -> tuple[list[Path], list[tuple[
 def walk_images(
     root: Path, follow_links: bool = False, marker: str = ""
 ) -> tuple[list[ImageFile], list[Skipped], list[str]]:
-    """Files below root that are named like images, what was left out, and the folders that hold a file named `marker`.
+    """Files below root that are named like images, what was left out, and the folders with the marker: `walk_files`."""
+    return walk_files(root, has_image_suffix, follow_links, marker)
+
+
+def walk_files(
+    root: Path, wanted: Callable[[Path], bool], follow_links: bool = False, marker: str = ""
+) -> tuple[list[ImageFile], list[Skipped], list[str]]:
+    """Files below root with a `wanted` name, what was left out, and the folders that hold a file named `marker`.
 
     All three are sorted by path. Hidden files and folders are passed over, and so is everything in a folder with the
     marker. Links to folders are only followed with `follow_links`, links to files also when they stay inside root. A
@@ -75,7 +83,7 @@ def walk_images(
                 below.append(name + "/")
             elif leads_to_folder:
                 left_out.append(linked_folder(entry, name, inside))
-            elif has_image_suffix(Path(entry.name)):
+            elif wanted(Path(entry.name)):
                 taken = checked(entry, name, inside, follow_links)
                 if isinstance(taken, ImageFile):
                     found.append(taken)

@@ -9,6 +9,7 @@ from askless.errors import InputError
 
 PATH_NAMES = ("path", "file_name", "filename", "image", "file")
 LABEL_NAMES = ("label", "class", "category", "target")
+TEXT_NAMES = ("text",)
 
 
 def read_table(manifest: Path) -> list[dict[str, str]]:

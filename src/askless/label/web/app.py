@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from fastapi import FastAPI, HTTPException, Query, Request, Response
+from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException as StarletteError
@@ -25,6 +26,7 @@ from askless.project import Run, RunError, facts
 from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.project.asking import Desk, answered_but_open, holders, next_item, release, renew, take_batch
 from askless.project.classes import add_class, all_classes, final_class, is_shown, merge_class, rename_class
+from askless.project.nouns import noun
 from askless.project.pictures import NoPictureError
 from askless.project.rounds import Predictions, read_status
 from askless.project.standing import doubts, standing
@@ -153,9 +155,9 @@ class Page:
     def why_nothing(self, progress: dict[str, Any], others: dict[str, int], others_to_answer: int) -> tuple[str, str]:
         if others:
             who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
-            return "held", f"All images that are left are being labelled by others: {who}."
+            return "held", f"All {self.run.noun}s that are left are being labelled by others: {who}."
         if others_to_answer:
-            wait = f"{others_to_answer} images wait for another person's answer"
+            wait = f"{others_to_answer} {self.run.noun}s wait for another person's answer"
             return "held", f"{wait}; open the page in another browser, under another name."
         worker = self.worker()
         if worker["step"] == "failed":
@@ -215,6 +217,7 @@ def create_app(
     app.state.page = page
     add_errors(app)
     add_pages(app, page)
+    add_texts(app, page)
     add_asking(app, page)
     add_answering(app, page)
     add_classes(app, page)
@@ -306,6 +309,16 @@ def add_pages(app: FastAPI, page: Page) -> None:
         return Response(picture.content, media_type=picture.content_type, headers=headers)
 
 
+def add_texts(app: FastAPI, page: Page) -> None:
+    @app.get("/api/text/{item}")
+    def text(item: Annotated[int, PathParameter(ge=0, le=2**53)]) -> JSONResponse:
+        """The whole text of an item; the page shows it as text and never as HTML."""
+        found = page.run.texts([item]) if page.run.kind == "texts" else {}
+        if item not in found:
+            raise NoPictureError(f"item {item}: expected one with a text, got none")
+        return JSONResponse({"id": item, "text": found[item]}, headers={"cache-control": "private, max-age=86400"})
+
+
 # --- asking ----------------------------------------------------------------------------------------------------------
 
 
@@ -335,6 +348,7 @@ def add_asking(app: FastAPI, page: Page) -> None:
                     "check_share": settings.check,
                     "strategy": settings.strategy,
                     "pictures": page.run.pictures.has_pictures,
+                    "noun": page.run.noun,
                 },
                 "annotator": {"name": name, "asked": given},
                 "progress": facts.progress(db, desk),
@@ -384,7 +398,9 @@ def add_asking(app: FastAPI, page: Page) -> None:
                 raise InputError("suggestions are off; switch them to peek first")
             task = db.execute("SELECT kind FROM task WHERE item = ?", (body.item,)).fetchone()
             if task is None or task["kind"] == "check":
-                raise ConflictError("the model is not asked about this image: it measures the model", body.item)
+                raise ConflictError(
+                    f"the model is not asked about this {page.run.noun}: it measures the model", body.item
+                )
             found = page.suggested(db, [body.item]).get(body.item)
             if found is None:
                 return {"suggestion": None}
@@ -503,7 +519,7 @@ def described(db: sqlite3.Connection, what: dict[str, Any]) -> str:
         return f"not possible: {what['refused']}"
     if what["kind"].startswith("class_"):
         return {"class_add": "new class", "class_rename": "renamed class", "class_merge": "merged class"}[what["kind"]]
-    name = facts.item_facts(db, items[0])["name"] if len(items) == 1 else f"{len(items)} images"
+    name = facts.item_facts(db, items[0])["name"] if len(items) == 1 else f"{len(items)} {noun(get_meta(db, 'kind'))}s"
     return f"{what['kind']} on {name}"
 
 

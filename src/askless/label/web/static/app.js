@@ -1,11 +1,11 @@
 // The page of a labelling run: start, the header and status line, tabs, polling, and who hears a key.
 //
 // The files, one subject each: words (texts), format, dom, api, kept (browser storage), store (what is known), outbox
-// (submits that must not be lost), keys, marks (colour and shape of a class), viewer (zoom and pan), dialogs, work
+// (submits that must not be lost), keys, marks (colour and shape of a class), viewer (zoom and pan), reader (texts), thumb, dialogs, work
 // (answers, undo, classes), side (class buttons), waiting, and the views single, grid, review, progress + curve, map.
 //
 // Hooks that tests may rely on:
-//   #image                  the <img> on screen; data-item=ID, data-ready="true" once it can be answered
+//   #image, #text           what is on screen; data-item=ID, data-ready="true" once it can be answered
 //   #classes button[data-class="0"]   the class buttons          #skip #unsure #undo #redo #new-class #find #back #peek
 //   #saved                  data-state=saved|saving|failed       #spent #batch   "37 / 200", "batch 2 (17/20)"
 //   #tabs button[data-view="single|grid|review|progress|map"]    body[data-view] is the open one
@@ -33,7 +33,7 @@ import { createSingle } from "./single.js";
 import { allClasses, store, subscribe, update } from "./store.js";
 import * as waiting from "./waiting.js";
 import { refused } from "./work.js";
-import { language, words } from "./words.js";
+import { language, speakOf, words } from "./words.js";
 
 const POLL = 2000; // ms between two looks at the state
 const POLL_SOON = 600; // when the next images may be there any moment
@@ -264,6 +264,9 @@ function fillReasons() {
     "aria-label": words.withKey(words.reasons[reason], String(place + 1)),
   }, make("kbd", { text: String(place + 1) }), make("span", { class: "name", text: words.reasons[reason] }),
   make("span", { class: "faint", text: words.reasonHelp[reason] }))));
+}
+
+function fillSuggestions() {
   const kinds = Object.entries(words.suggestionKinds);
   $("#suggestions").append(...kinds.map(([kind, text]) => make("label", { class: "radio" },
     make("input", { type: "radio", name: "suggestions", value: kind }), make("span", { text }))));
@@ -287,6 +290,7 @@ async function start() {
   document.documentElement.lang = language;
   fillWords();
   fillReasons();
+  fillSuggestions();
   setUpMenu();
   const side = createSide(perform);
   sideKeys = () => side.drawKeys();
@@ -325,6 +329,13 @@ async function start() {
 
   store.tab = await kept.tabId();
   const state = await firstState();
+  if (state.run.noun !== "image") {
+    document.body.dataset.noun = state.run.noun;
+    speakOf(state.run.noun);
+    fillWords();
+    fillReasons();
+    sideKeys();
+  }
   update(state);
   if (state.run.annotators > 1 && !(state.annotator && state.annotator.asked)) {
     await changeName(); // may be cancelled; asked again at the next visit

@@ -1,10 +1,10 @@
 // The dialogs. Each opens a <dialog> of index.html and gives back a promise of what was chosen, null when cancelled.
 
-import { imageAddress } from "./api.js";
 import { $, $$, announce, make, named, setText } from "./dom.js";
 import * as keys from "./keys.js";
 import { mark } from "./marks.js";
 import { className, openClasses, store } from "./store.js";
+import { large } from "./thumb.js";
 import { words } from "./words.js";
 
 const REASONS = ["ambiguous", "quality", "other"];
@@ -178,8 +178,7 @@ export function answerText(answer) {
 export function askChange(answer) {
   const dialog = $("#change-dialog");
   const item = answer.item;
-  const image = make("img", { id: "change-image", alt: words.altBack(item.name), src: imageAddress(item.id, "full") });
-  $("#change-image").replaceWith(image);
+  $("#change-image").replaceWith(large(item, "change-image", words.altBack(item.name)));
   setText($("#change-name"), item.name);
   setText($("#change-now"), words.changeNow(answerText(answer)));
   return ask(dialog, (finish, on) => {
@@ -206,8 +205,7 @@ export function askChange(answer) {
 /** Only look at an image, large. */
 export function look(item) {
   const dialog = $("#look-dialog");
-  const image = make("img", { id: "look-image", alt: item.name, src: imageAddress(item.id, "full") });
-  $("#look-image").replaceWith(image);
+  $("#look-image").replaceWith(large(item, "look-image", item.name));
   setText($("#look-name"), item.name);
   return ask(dialog, (finish, on) => {
     on(dialog, "keydown", (event) => {

@@ -1,7 +1,7 @@
 // Many images of the current batch at once. A class key or button answers the selection; without one, the image under
 // the pointer; without that, the image in focus. One such action is one step of undo.
 
-import { imageAddress, post } from "./api.js";
+import { post } from "./api.js";
 import { $, $$, announce, make, named, setText, toast } from "./dom.js";
 import { answerText, askReason, confirm, findClass, look } from "./dialogs.js";
 import { shortName } from "./format.js";
@@ -10,6 +10,7 @@ import { DEBOUNCE } from "./keys.js";
 import { colourOf, mark } from "./marks.js";
 import * as outbox from "./outbox.js";
 import { className, classOf, openClasses, store, update } from "./store.js";
+import { called, small } from "./thumb.js";
 import * as waiting from "./waiting.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
@@ -89,7 +90,7 @@ export function createGrid(side, trouble) {
   function draw() {
     box.replaceChildren(...tiles.map((tile, place) => make("div", {
       role: "option", class: "tile", data: { item: tile.id }, tabindex: place === focus ? "0" : "-1", title: tile.name,
-    }, make("img", { src: imageAddress(tile.id, "thumb"), alt: "", draggable: "false" }),
+    }, small(tile),
     make("span", { class: "tick", "aria-hidden": "true" }), make("span", { class: "tag" }),
     make("span", { class: "caption", text: shortName(tile.name) }))));
     tiles.forEach(drawTile);
@@ -102,7 +103,7 @@ export function createGrid(side, trouble) {
     const answer = tile.answer ? answerText(tile.answer) : "";
     const chosen = selected.has(tile.id);
     one.setAttribute("aria-selected", String(chosen));
-    one.setAttribute("aria-label", words.gridTile(tile.name, placeOf(tile.id) + 1, tiles.length, answer));
+    one.setAttribute("aria-label", words.gridTile(tile.excerpt ? called(tile) : tile.name, placeOf(tile.id) + 1, tiles.length, answer));
     one.classList.toggle("answered", Boolean(answer));
     const labelled = tile.answer && !tile.answer.unsure;
     one.dataset.mark = labelled ? String(colourOf(tile.answer.class)) : "";
@@ -212,7 +213,7 @@ export function createGrid(side, trouble) {
     taken.clear();
   }
 
-  const plain = (tile) => ({ id: tile.id, name: tile.name });
+  const plain = (tile) => ({ id: tile.id, name: tile.name, excerpt: tile.excerpt });
 
   /** After an answer, the focus goes to the next open image; at the end, to the button for more. */
   function advance(answered) {

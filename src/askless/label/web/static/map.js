@@ -1,10 +1,11 @@
 // The images as dots on a canvas: grey without an answer, colour and shape by class, a ring around the current batch.
 
-import { get, imageAddress } from "./api.js";
+import { get } from "./api.js";
 import { $, announce, make, setText } from "./dom.js";
 import { count } from "./format.js";
 import { colourOf, colourValue, mark, shapeOf } from "./marks.js";
 import { className, openClasses, store } from "./store.js";
+import { small } from "./thumb.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
@@ -186,8 +187,7 @@ export function createMap(trouble) {
     box.hidden = id === null;
     if (id !== null) {
       const [x, y] = place(data.points[id]);
-      const image = make("img", { src: imageAddress(id, "thumb"), alt: "" });
-      box.replaceChildren(image, make("span", { text: pointText(id) }));
+      box.replaceChildren(small({ id }), make("span", { text: pointText(id) }));
       box.style.left = `${Math.min(Math.max(x, 90), canvas.clientWidth - 90)}px`;
       box.style.top = `${y < canvas.clientHeight / 2 ? y + 16 : y - 16}px`;
       box.classList.toggle("above", y >= canvas.clientHeight / 2);

@@ -1,11 +1,12 @@
 // All answers, doubtful labels, unsure ones and conflicts; pressing one changes it.
 
-import { get, imageAddress } from "./api.js";
+import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
 import { answerText, askChange } from "./dialogs.js";
 import { shortName, when } from "./format.js";
 import { mark } from "./marks.js";
 import { className } from "./store.js";
+import { called, small } from "./thumb.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
@@ -61,9 +62,9 @@ export function createReview(trouble) {
     const when_ = [answer.annotator, answer.at ? when(answer.at) : ""].filter(Boolean).join(" · ");
     return make("button", {
       type: "button", class: "card", data: { item: answer.item.id }, title: answer.item.name,
-      "aria-label": [words.reviewCard(shortName(answer.item.name), text), ...lines].join(" "),
+      "aria-label": [words.reviewCard(called(answer.item), text), ...lines].join(" "),
       onclick: () => change(answer),
-    }, make("img", { src: imageAddress(answer.item.id, "thumb"), alt: "", loading: "lazy", draggable: "false" }),
+    }, small(answer.item, { loading: "lazy" }),
     make("span", { class: "answer" }, answer.unsure ? null : mark(answer.class), named(text)),
     ...lines.map((line) => make("span", { class: "line", text: line })),
     make("span", { class: "faint", text: shortName(answer.item.name) }),

@@ -1,14 +1,15 @@
-// One image at a time: show, answer, next. An answer names the item on screen, and the next item is asked for only when
+// One image or text at a time: show, answer, next. An answer names the item on screen, and the next item is asked for only when
 // the answer is saved, so the page is never ahead of what the server has.
 
-import { imageAddress, post } from "./api.js";
+import { post } from "./api.js";
 import { $, announce, make, named, setText, toast } from "./dom.js";
 import { answerText, askReason, findClass } from "./dialogs.js";
-import { shortName } from "./format.js";
 import { DEBOUNCE } from "./keys.js";
 import { mark } from "./marks.js";
 import * as outbox from "./outbox.js";
+import { createReader } from "./reader.js";
 import { className, classOf, openClasses, store, update } from "./store.js";
+import { called, isText, small } from "./thumb.js";
 import { createViewer } from "./viewer.js";
 import * as waiting from "./waiting.js";
 import * as work from "./work.js";
@@ -25,13 +26,13 @@ export function createSingle(side, trouble, act) {
   let answeredAt = -Infinity;
   let seen = { since: 0, sum: 0 }; // the time the item was in sight
 
-  const viewer = createViewer($("#stage"), {
-    swipe: (direction) => act(direction === "left" ? "undo" : "skip"),
-    zoom: (percent) => setText($("#zoom-level"), percent === null ? "" : words.zoomOf(percent)),
-  });
+  const zoom = (percent) => setText($("#zoom-level"), percent === null ? "" : words.zoomOf(percent));
+  const images = createViewer($("#stage"), { swipe: (way) => act(way === "left" ? "undo" : "skip"), zoom });
+  const texts = createReader($("#stage"), { zoom });
+  const viewer = () => (isText() ? texts : images);
 
   const item = () => (looking ? looking.item : current);
-  const onScreen = () => item() !== null && viewer.shownId() === item().id && (viewer.isReady() || broken);
+  const onScreen = () => item() !== null && viewer().shownId() === item().id && (viewer().isReady() || broken);
   const open = () => active && !saving && onScreen();
   const placeOf = (answer) => store.last.findIndex((one) => one.item.id === answer.item.id);
 
@@ -54,7 +55,7 @@ export function createSingle(side, trouble, act) {
     turn += 1;
     looking = null;
     current = null; // leases may go to the grid or to others; asked for again on return
-    viewer.unready();
+    viewer().unready();
     hidePeek();
   }
 
@@ -63,7 +64,7 @@ export function createSingle(side, trouble, act) {
     const mine = ++turn;
     current = null;
     looking = null;
-    viewer.unready();
+    viewer().unready();
     for (let pause = 500; ; pause = Math.min(2 * pause, 8000)) {
       if (mine !== turn || !active) return;
       try {
@@ -83,7 +84,7 @@ export function createSingle(side, trouble, act) {
 
   async function take(reply, mine) {
     if (!reply.item || reply.code === "no_classes") {
-      viewer.blank();
+      viewer().blank();
       drawInfo();
       side.showMarks();
       side.setOpen(false);
@@ -92,7 +93,7 @@ export function createSingle(side, trouble, act) {
     }
     current = reply.item;
     const shown = display();
-    viewer.preload((reply.next || []).filter((id) => id !== current.id).slice(0, 3));
+    viewer().preload((reply.next || []).filter((id) => id !== current.id).slice(0, 3));
     await shown;
     if (mine !== turn) return;
   }
@@ -109,7 +110,7 @@ export function createSingle(side, trouble, act) {
     const alt = looking ? words.altBack(shown.name) : words.alt(shown.name, spent + 1, budget);
     drawMarks();
     try {
-      if (!(await viewer.show(shown.id, alt)) || mine !== turn) return;
+      if (!(await viewer().show(shown.id, alt)) || mine !== turn) return;
     } catch {
       if (mine !== turn) return;
       broken = true;
@@ -121,7 +122,7 @@ export function createSingle(side, trouble, act) {
     const early = answeredAt + DEBOUNCE - performance.now();
     if (early > 0) await new Promise((resolve) => setTimeout(resolve, early));
     if (mine !== turn) return;
-    if (!broken) viewer.markReady();
+    if (!broken) viewer().markReady();
     side.setOpen(true);
   }
 
@@ -163,7 +164,7 @@ export function createSingle(side, trouble, act) {
     const took = seconds();
     saving = true;
     answeredAt = performance.now();
-    viewer.unready();
+    viewer().unready();
     if (!choice.unsure) side.flash(choice.class);
     await work.answer([forItem], choice, { seconds: took, change });
     saving = false;
@@ -177,7 +178,7 @@ export function createSingle(side, trouble, act) {
     if (looking) return goBack();
     saving = true;
     answeredAt = performance.now();
-    viewer.unready();
+    viewer().unready();
     await work.skip(current);
     saving = false;
     if (active) await next();
@@ -216,7 +217,7 @@ export function createSingle(side, trouble, act) {
   let peeking = 0;
 
   async function peek() {
-    if (!store.run || store.run.suggestions !== "peek" || looking || !current || !viewer.isReady()) return;
+    if (!store.run || store.run.suggestions !== "peek" || looking || !current || !viewer().isReady()) return;
     const mine = ++peeking;
     if (current.kind === "check") return showPeek(words.peekRefused);
     try {
@@ -259,8 +260,8 @@ export function createSingle(side, trouble, act) {
     $("#strip-empty").hidden = store.last.length > 0;
     $("#last").replaceChildren(...store.last.map((one, place) => make("li", {}, make("button", {
       type: "button", class: "last", data: { item: one.item.id }, title: one.item.name,
-      "aria-label": words.stripItem(shortName(one.item.name), answerText(one)), onclick: () => lookAt(place),
-    }, make("img", { src: imageAddress(one.item.id, "thumb"), alt: "", loading: "lazy", draggable: "false" }),
+      "aria-label": words.stripItem(called(one.item), answerText(one)), onclick: () => lookAt(place),
+    }, small(one.item, { loading: "lazy" }),
     one.unsure ? null : mark(one.class), named(one.unsure ? words.unsureShort : className(one.class))))));
   }
 
@@ -292,11 +293,11 @@ export function createSingle(side, trouble, act) {
     } else if (action === "peek") {
       return peek();
     } else if (action === "zoom") {
-      viewer.toggle();
+      viewer().toggle();
     } else if (action === "zoom-in" || action === "zoom-out") {
-      viewer.zoomBy(action === "zoom-in" ? 1.25 : 0.8);
+      viewer().zoomBy(action === "zoom-in" ? 1.25 : 0.8);
     } else if (action === "rotate") {
-      viewer.rotate();
+      viewer().rotate();
     }
   }
 

@@ -134,7 +134,7 @@ export function createViewer(stage, events) {
   let tapAt = 0;
 
   stage.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || event.target.closest("button")) return;
+    if (event.button !== 0 || event.target.closest("button, #text")) return;
     stage.setPointerCapture(event.pointerId);
     pointers.set(event.pointerId, event);
     const [a, b] = [...pointers.values()];

@@ -3,6 +3,7 @@
 import { $, announce, make, setText, toast } from "./dom.js";
 import { clock, isKnown } from "./format.js";
 import { store } from "./store.js";
+import { isText } from "./thumb.js";
 import { addClass } from "./work.js";
 import { words } from "./words.js";
 
@@ -80,8 +81,8 @@ function drawCommands() {
   const folder = quoted(store.run.folder);
   const lines = [
     [`askless report ${folder}`, words.finishedReport],
-    [`askless export ${folder} --to imagefolder --out labelled`, words.finishedExport],
-    [`askless predict ${folder} NEW_IMAGES > predictions.csv`, words.finishedPredict],
+    [`askless export ${folder} ${isText() ? "--to csv --out labels.csv" : "--to imagefolder --out labelled"}`, words.finishedExport],
+    [`askless predict ${folder} ${isText() ? "NEW_TEXTS.csv" : "NEW_IMAGES"} > predictions.csv`, words.finishedPredict],
   ];
   $("#commands").replaceChildren(...lines.map(([command, what]) => make("li", {},
     make("span", { class: "what", text: what }),

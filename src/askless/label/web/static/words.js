@@ -5,14 +5,17 @@ export const language = "en";
 
 const numbers = new Intl.NumberFormat(language);
 const n = (value) => numbers.format(value);
-const images = (value) => `${n(value)} ${value === 1 ? "image" : "images"}`;
 
-export const words = {
+/** Every text of a page whose items are called `image`: images or texts. */
+function wordsFor(image) {
+  const Image = image[0].toUpperCase() + image.slice(1);
+  const images = (value) => `${n(value)} ${image}${value === 1 ? "" : "s"}`;
+  return {
   // The frame: header, tabs, status line.
   title: "askless",
   titleOf: (run, spent, budget) => `${spent}/${budget} · ${run}`,
   titleReady: (run) => `● Ready · ${run}`,
-  skipToMain: "Skip to the image",
+  skipToMain: `Skip to the ${image}`,
   tabsLabel: "Views",
   single: "Label",
   grid: "Grid",
@@ -22,7 +25,7 @@ export const words = {
   spent: (spent, budget) => `${n(spent)} / ${n(budget)}`,
   spentLabel: (spent, budget) => `${n(spent)} of ${n(budget)} answers of the budget`,
   batch: (round, done, size) => `batch ${n(round)} (${n(done)}/${n(size)})`,
-  checkOnly: (done, planned) => `check images (${n(done)}/${n(planned)})`,
+  checkOnly: (done, planned) => `check ${image}s (${n(done)}/${n(planned)})`,
   saved: "saved",
   saving: "saving…",
   failed: "not saved — retrying",
@@ -44,15 +47,15 @@ export const words = {
   modelOf: (labels, round) => `Model: trained on ${n(labels)} ${labels === 1 ? "label" : "labels"} (round ${n(round)}).`,
   left: (clock) => `${clock} left`,
   steps: {
-    indexing: "Reading the folder", decoding: "Reading the images", embedding: "Looking at every image once",
+    indexing: "Reading the folder", decoding: `Reading the ${image}s`, embedding: `Looking at every ${image} once`,
     choosing: "Choosing the next batch", training: "Training", predicting: "Predicting", reporting: "Writing the report",
-    comparing: "Comparing the images", closing: "", starting: "Starting", waiting: "", finished: "Finished.",
+    comparing: `Comparing the ${image}s`, closing: "", starting: "Starting", waiting: "", finished: "Finished.",
     stopped: "Stopped.", failed: "Training failed.",
   },
   batchReady: (round) => `Batch ${n(round)} ready`,
 
   // The labelling screen.
-  stageLabel: "Image to label",
+  stageLabel: `${Image} to label`,
   classesLabel: "Classes",
   actionsLabel: "Other answers",
   viewLabel: "Look closer",
@@ -70,15 +73,15 @@ export const words = {
   back: "Look back",
   peek: "Hold: suggestion",
   peekShown: (name) => `The model says: ${name}`,
-  peekNone: "The model has no suggestion for this image",
-  peekRefused: "No suggestion for check images: they measure the model",
+  peekNone: `The model has no suggestion for this ${image}`,
+  peekRefused: `No suggestion for check ${image}s: they measure the model`,
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
-  zoomActual: "Zoom 1:1 or fit",
+  zoomActual: image === "text" ? "Usual or large letters" : "Zoom 1:1 or fit",
   rotate: "Rotate",
   full: "Full screen",
   withKey: (what, key) => (key ? `${what}, key ${key}` : what),
-  alt: (name, position, budget) => `${name}, image ${n(position)} of ${n(budget)}`,
+  alt: (name, position, budget) => `${name}, ${image} ${n(position)} of ${n(budget)}`,
   altBack: (name) => `${name}, answered before`,
   size: (width, height) => `${n(width)} × ${n(height)}`,
   chosen: (reason) => `chosen: ${reason}`,
@@ -86,8 +89,8 @@ export const words = {
   zoomOf: (percent) => `${percent} %`,
   looking: (steps, answer) => `${steps === 1 ? "Your last answer" : `Your answer ${n(steps)} back`}: ${answer}`,
   lookingHelp: "Press a class to change it.",
-  lookingReturn: "Back to the current image",
-  imageBroken: "This image cannot be shown. Try again, skip it, or mark it as unsure.",
+  lookingReturn: `Back to the current ${image}`,
+  imageBroken: `This ${image} cannot be shown. Try again, skip it, or mark it as unsure.`,
   tryAgain: "Try again",
   stripLabel: "Your last answers; press one to change it",
   strip: "Last",
@@ -109,10 +112,10 @@ export const words = {
 
   // Unsure.
   unsureTitle: "Why are you unsure?",
-  unsureText: "It counts as an answer but never as a label. To see the image again later, skip it instead.",
-  reasons: { ambiguous: "Between classes", quality: "Cannot be seen", other: "None of the classes" },
+  unsureText: `It counts as an answer but never as a label. To see the ${image} again later, skip it instead.`,
+  reasons: { ambiguous: "Between classes", quality: image === "text" ? "Cannot be read" : "Cannot be seen", other: "None of the classes" },
   reasonHelp: {
-    ambiguous: "it could be more than one of them", quality: "too dark, too small, cut off, broken", other: "something else",
+    ambiguous: "it could be more than one of them", quality: image === "text" ? "cut off, garbled, an unknown language" : "too dark, too small, cut off, broken", other: "something else",
   },
   note: "Note (optional)",
   unsureOf: (reason) => `unsure: ${reason.toLowerCase()}`,
@@ -121,7 +124,7 @@ export const words = {
   // New class, finding a class, renaming and merging.
   newClassTitle: "New class",
   newClassName: "Name of the class",
-  newClassAndLabel: "Add and label this image",
+  newClassAndLabel: `Add and label this ${image}`,
   newClassAndLabelMany: (count) => `Add and label ${images(count)}`,
   newClassOnly: "Only add",
   newClassBlank: "Type a name first.",
@@ -156,33 +159,33 @@ export const words = {
 
   // Nothing to label just now.
   waitTitles: {
-    training: "The model is learning", held: "Others hold the last images", finished: "All done. Thank you!",
+    training: "The model is learning", held: `Others hold the last ${image}s`, finished: "All done. Thank you!",
     no_classes: "What do you want to tell apart?", sending: "Sending your last answer", starting: "One moment",
     failed: "The training has stopped", other: "Nothing to label just now",
   },
-  waitGoesOn: "The next images appear here by themselves.",
+  waitGoesOn: `The next ${image}s appear here by themselves.`,
   waitReview: "Review answers",
   waitProgress: "See progress",
   finishedText: "What you can type now:",
   finishedReport: "see how good the model is",
   finishedExport: "take the labels with you",
-  finishedPredict: "label new images with the model",
+  finishedPredict: `label new ${image}s with the model`,
   finishedMore: "Extend the budget",
   copy: "Copy",
   copied: "Copied",
 
   // The grid.
-  gridLabel: "Images of the current batch",
-  gridShow: "Images",
+  gridLabel: `${Image}s of the current batch`,
+  gridShow: `${Image}s`,
   gridHint: "Arrows move, Space selects, Shift extends, a class key labels.",
   gridHintTouch: "Tap to select, then tap a class.",
   gridSelected: (count) => `${n(count)} selected`,
   gridNoneSelected: "none selected",
   gridAll: "Select all",
   gridClear: "Clear",
-  gridDone: "Every image here has an answer.",
-  gridNext: "Next images",
-  gridEmpty: "No open image in the current batch.",
+  gridDone: `Every ${image} here has an answer.`,
+  gridNext: `Next ${image}s`,
+  gridEmpty: `No open ${image} in the current batch.`,
   gridTile: (name, position, count, answer) => `${name}, ${n(position)} of ${n(count)}${answer ? `, ${answer}` : ""}`,
   gridLabelled: (count, total) => `${n(count)} of ${n(total)} answered`,
   gridLook: "Look closer",
@@ -200,8 +203,8 @@ export const words = {
   reviewTexts: {
     all: "Everything you and others answered, newest first. Press one to change it.",
     doubtful: "Labels that the model finds unlikely although it was trained on them. Look again; you may well be right.",
-    unsure: "Images that were marked as unsure, with the reason.",
-    conflicts: "Images on which people disagree.",
+    unsure: `${Image}s that were marked as unsure, with the reason.`,
+    conflicts: `${Image}s on which people disagree.`,
   },
   reviewEmpty: {
     all: "No answers yet.", doubtful: "No doubtful labels. They are found once a model has been trained.",
@@ -226,22 +229,22 @@ export const words = {
   progressBudget: "Budget",
   progressUsed: (spent, budget) => `${n(spent)} of ${n(budget)} answers used`,
   progressTrain: (done, planned) => `${n(done)} of ${n(planned)} chosen for training`,
-  progressCheck: (done, planned) => `${n(done)} of ${n(planned)} random check images`,
+  progressCheck: (done, planned) => `${n(done)} of ${n(planned)} random check ${image}s`,
   progressRate: (rate) => `${rate} answers a minute`,
   progressBatchLeft: (text) => `about ${text} to the end of this batch`,
   progressNoRate: "The rate appears after a few answers.",
   minutes: (text) => `${text} min`,
   underMinute: "less than a minute",
-  progressMeasure: "Accuracy on check images",
+  progressMeasure: `Accuracy on check ${image}s`,
   progressNot: "not measured",
-  progressNotText: "No check image has been answered and predicted yet, so there is no honest number to show.",
-  progressNever: "This run has no check images (check share 0), so accuracy is not measured.",
+  progressNotText: `No check ${image} has been answered and predicted yet, so there is no honest number to show.`,
+  progressNever: `This run has no check ${image}s (check share 0), so accuracy is not measured.`,
   progressInterval: (low, high, count) => `95 % interval ${low} to ${high}, n = ${n(count)}`,
-  progressCorrect: (correct, count) => `${n(correct)} of ${n(count)} right. Check images are drawn at random and never trained on.`,
+  progressCorrect: (correct, count) => `${n(correct)} of ${n(count)} right. Check ${image}s are drawn at random and never trained on.`,
   progressCurve: "Check accuracy by number of labels",
-  progressCurveEmpty: "The curve begins when the first model is trained and check images are answered.",
+  progressCurveEmpty: `The curve begins when the first model is trained and check ${image}s are answered.`,
   curveX: "training labels",
-  curveNote: (count) => `Points: accuracy on the check images (n = ${n(count)}). Bars: 95 % Wilson interval.`,
+  curveNote: (count) => `Points: accuracy on the check ${image}s (n = ${n(count)}). Bars: 95 % Wilson interval.`,
   curveAlt: (points) => `Check accuracy by number of training labels. ${points.join("; ")}.`,
   curvePoint: (labels, accuracy, low, high, count) =>
     `${n(labels)} labels: ${accuracy} (${low} to ${high}, n = ${n(count)})`,
@@ -259,7 +262,7 @@ export const words = {
     unreadable: (count) => `${images(count)} cannot be read`,
     duplicates: (count) => `${n(count)} exact ${count === 1 ? "duplicate" : "duplicates"} left out`,
     outside: (count) => `${n(count)} ${count === 1 ? "link leads" : "links lead"} out of the folder`,
-    near_check: (count) => `${images(count)} left out: nearly equal to a check image`,
+    near_check: (count) => `${images(count)} left out: nearly equal to a check ${image}`,
   },
   dataNone: "No problems found in the data.",
   dataSee: "Listed in skipped.csv in the run's folder.",
@@ -278,21 +281,21 @@ export const words = {
     peek: "Peek: shown while m is held, and recorded",
     prefill: "Prefill: pre-selected, Enter accepts",
   },
-  suggestionsNote: "Check images never show a suggestion.",
+  suggestionsNote: `Check ${image}s never show a suggestion.`,
   suggestionsSaved: "Suggestion setting saved",
 
   // Map.
-  mapTitle: "Map of the images",
-  mapText: "Similar images lie close together. Point at or tap a dot to see its image; wheel zooms, drag moves.",
-  mapNone: "The map is drawn once every image has been looked at.",
+  mapTitle: `Map of the ${image}s`,
+  mapText: `Similar ${image}s lie close together. Point at or tap a dot to see its ${image}; wheel zooms, drag moves.`,
+  mapNone: `The map is drawn once every ${image} has been looked at.`,
   mapUnlabelled: "no answer",
   mapCurrent: "current batch",
   mapAll: "Whole map",
   mapTable: "The map as a table",
-  mapHead: ["What", "Images"],
+  mapHead: ["What", `${Image}s`],
   mapAlt: (total, labelled, current) =>
-    `Map of ${images(total)}: ${n(labelled)} labelled, ${n(current)} in the current batch. Arrow keys step through labelled images and the current batch.`,
-  mapPoint: (id, what, round) => `image ${n(id)}, ${what}${round ? `, round ${n(round)}` : ""}`,
+    `Map of ${images(total)}: ${n(labelled)} labelled, ${n(current)} in the current batch. Arrow keys step through labelled ${image}s and the current batch.`,
+  mapPoint: (id, what, round) => `${image} ${n(id)}, ${what}${round ? `, round ${n(round)}` : ""}`,
 
   // Keys.
   helpTitle: "Keys",
@@ -313,14 +316,14 @@ export const words = {
   helpTouchText: "Tap a class to label. Swipe left to undo, up to skip. Two fingers zoom.",
   helpGridRows: [
     ["Arrows", "move"], ["Space", "select"], ["Shift + arrows, Shift + click", "select a range"], ["Ctrl + A", "select all"],
-    ["a class key", "label the selection, else the image under the pointer or in focus"], ["Enter", "look closer"],
-    ["+ −", "larger or smaller images"],
+    ["a class key", `label the selection, else the ${image} under the pointer or in focus`], ["Enter", "look closer"],
+    ["+ −", `larger or smaller ${image}s`],
   ],
   actions: {
-    undo: "Undo the last action", redo: "Redo", skip: "Skip; the image comes back", unsure: "Unsure; then 1 to 3 for the reason",
+    undo: "Undo the last action", redo: "Redo", skip: `Skip; the ${image} comes back`, unsure: "Unsure; then 1 to 3 for the reason",
     back: "Look at the previous answer", "new-class": "New class", find: "Find a class by typing", peek: "Hold: the model's suggestion",
-    accept: "Accept the suggestion (prefill)", zoom: "Zoom 1:1 or fit", "zoom-in": "Zoom in", "zoom-out": "Zoom out",
-    rotate: "Rotate", full: "Full screen", grid: "Grid or single image", help: "This list",
+    accept: "Accept the suggestion (prefill)", zoom: image === "text" ? "Usual or large letters" : "Zoom 1:1 or fit", "zoom-in": "Zoom in", "zoom-out": "Zoom out",
+    rotate: "Rotate", full: "Full screen", grid: `Grid or single ${image}`, help: "This list",
   },
   keyNames: {
     ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", " ": "Space", Escape: "Esc", "-": "−",
@@ -340,7 +343,15 @@ export const words = {
   failure: (text) => `That did not work: ${text}`,
   conflictTheirs: (name, theirs, yours) =>
     `${name} was answered by somebody else in the meantime. Theirs: ${theirs}. Yours: ${yours}. The earlier answer stands; change it under Review if it is wrong.`,
-  conflictStale: (name) => `${name} was no longer yours to answer, so this answer was not saved. Here is the next image.`,
-  anImage: "The image",
+  conflictStale: (name) => `${name} was no longer yours to answer, so this answer was not saved. Here is the next ${image}.`,
+  anImage: `The ${image}`,
   workerFailed: (text) => `The worker stopped with a problem: ${text}`,
-};
+  };
+}
+
+export let words = wordsFor("image");
+
+/** From now on the items are called so; call fillWords() after it. */
+export function speakOf(noun) {
+  words = wordsFor(noun);
+}
