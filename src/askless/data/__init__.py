@@ -1,6 +1,7 @@
 """Pools of items and the views of them that training sees."""
 
 from askless.data.arrays import npz
+from askless.data.arrow import hf, parquet
 from askless.data.cifar import cifar10, cifar100
 from askless.data.fetch import available, data_home, fetch
 from askless.data.folders import caltech101, folder
@@ -39,6 +40,8 @@ __all__ = [
     "csv",
     "npz",
     "text",
+    "hf",
+    "parquet",
     # getting data
     "available",
     "fetch",

@@ -3,6 +3,7 @@
 import zipfile
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,11 +14,17 @@ from askless.reading.arrays import NAMES
 from askless.reading.layout import Layout
 
 
-def npz(path: str | PathLike[str], kind: Kind | None = None, layout: Layout = "auto", flip: bool = True) -> Pool:
+def npz(
+    path: str | PathLike[str],
+    kind: Kind | None = None,
+    layout: Layout = "auto",
+    flip: bool = True,
+    with_validation: bool = False,
+) -> Pool:
     """The arrays of an .npz file: X and optionally y (-1 = unlabelled), X_test, y_test, ids, classes.
 
     Also x_train, y_train, x_test, y_test; f_train and f_test for features; train_images, train_labels, test_images,
-    test_labels as in MedMNIST. Features become float32. An .npy file holds X alone and stays on disk, read as needed;
+    test_labels as in MedMNIST, whose val_images stay out of the pool unless `with_validation`. Features become float32. An .npy file holds X alone and stays on disk, read as needed;
     its ids may stand in ids.txt beside it, one per line. Pickled objects are refused.
     """
     file = Path(path)
@@ -38,9 +45,19 @@ def npz(path: str | PathLike[str], kind: Kind | None = None, layout: Layout = "a
     test = None if test_x is None or test_y is None else (as_float32(test_x), test_y)
     ids, classes = (tuple(map(str, arrays[key])) if key in arrays else None for key in ("ids", "classes"))
     assert x is not None
+    if with_validation:
+        x, y = joined(file, arrays, x, y)
     return as_pool(
         as_float32(x), y, test=test, ids=ids, classes=classes, name=file.stem, kind=kind, layout=layout, flip=flip
     )
+
+
+def joined(file: Path, arrays: dict[str, np.ndarray], x: np.ndarray, y: np.ndarray | None) -> tuple[Any, Any]:
+    """The pool with the validation items of MedMNIST behind it."""
+    more = [arrays.get(name) for name in ("val_images", "val_labels")]
+    if y is None or more[0] is None or more[1] is None:
+        raise InputError(f"{file}: expected val_images and val_labels to join to the pool, got {', '.join(arrays)}")
+    return np.concatenate([x, more[0]]), np.concatenate([y, more[1]])
 
 
 def load_arrays(file: Path) -> dict[str, np.ndarray]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.data.arrays import npz
+from askless.data.arrow import MARKS, hf, parquet
 from askless.data.cifar import cifar10, cifar100
 from askless.data.folders import caltech101, folder
 from askless.data.idx import fashion_mnist, mnist
@@ -33,13 +34,13 @@ SOURCES: dict[str, Callable[..., Pool]] = {
 }
 SUFFIXES: dict[str, Callable[..., Pool]] = {
     **{".csv": csv, ".tsv": csv, ".npz": npz, ".npy": npz},
-    **{".jsonl": text, ".ndjson": text},
+    **{".jsonl": text, ".ndjson": text, ".parquet": parquet},
 }
 
 
 def load(what: str | PathLike[str], **options: Any) -> Pool:
-    """The data set with this name, or what is at this path: a folder of images or .txt files, a .csv, .tsv, .jsonl, .npz or
-    .npy file. A table without a column of paths is one of texts.
+    """The data set with this name, or what is at this path: a folder of images or .txt files, a .csv, .tsv, .jsonl,
+    .parquet, .npz or .npy file, or a Hugging Face data set on disk. A table without a column of paths is one of texts.
 
     `options` are those of the source, for example `size` for images.
 
@@ -52,11 +53,17 @@ def load(what: str | PathLike[str], **options: Any) -> Pool:
     if not path.exists():
         raise InputError(f"{str(what)!r}: expected a path, or one of {', '.join(SOURCES)}; got neither")
     source = folder if path.is_dir() else SUFFIXES.get(path.suffix.lower())
-    if holds_texts(path, str(options.get("column", ""))):
+    if path.is_dir() and (any((path / mark).is_file() for mark in MARKS) or has_parquet(path)):
+        source = hf
+    elif path.suffix.lower() != ".parquet" and holds_texts(path, str(options.get("column", ""))):
         source = text
     if source is None:
         raise InputError(f"{path}: expected a folder of images or a file ending in {', '.join(SUFFIXES)}")
     return call(source, options, path)
+
+
+def has_parquet(path: Path) -> bool:
+    return any(path.glob("*.parquet")) or any(path.glob("*/*.parquet"))
 
 
 def call(source: Callable[..., Pool], options: dict[str, Any], *args: Any) -> Pool:
