@@ -86,7 +86,7 @@ def test_labels_come_with_their_texts(finished, tmp_path):
     with (tmp_path / "out.csv").open(newline="") as file:
         assert all(row["review"] for row in csv.DictReader(file))
     assert result.pseudo > 50
-    for to in ("imagefolder", "coco", "npz"):
+    for to in ("imagefolder", "coco", "npz", "hf"):
         with pytest.raises(OptionError, match=f"{to} is for images; texts go to csv, jsonl, parquet"):
             export_run(finished, to, tmp_path / "x")
 

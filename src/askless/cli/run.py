@@ -305,8 +305,10 @@ def report(
 
 def export(
     folder: RunFolder,
-    to: Annotated[str, typer.Option("--to", help="csv, jsonl, imagefolder, npz, parquet, hf or coco; model or onnx.")],
-    place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder, hf, model, onnx.")],
+    to: Annotated[
+        str, typer.Option("--to", help="csv, jsonl, imagefolder, npz, parquet, hf, datasets or coco; model or onnx.")
+    ],
+    place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder, hf, datasets, model, onnx.")],
     what: Annotated[str, typer.Option(help="human, or human+model: the model's labels apart, as pseudo.")] = "human",
     min_prob: Annotated[float, typer.Option(help="Least probability of the model's labels.")] = 0.0,
     link: Annotated[str, typer.Option(help="imagefolder: copy, hard or sym.")] = "copy",

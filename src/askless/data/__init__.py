@@ -5,12 +5,15 @@ from askless.data.arrow import hf, parquet
 from askless.data.cifar import cifar10, cifar100
 from askless.data.fetch import available, data_home, fetch
 from askless.data.folders import caltech101, folder
+from askless.data.hf_out import save_hf, save_imagefolder
 from askless.data.idx import fashion_mnist, mnist
+from askless.data.imagefolder import imagefolder
 from askless.data.load import SOURCES, load
 from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool, as_pool, encode_labels, labels_of
 from askless.data.randaugment import KEKMODEL, LEEDOYUP, OFFICIAL, Policy, rand_augment
+from askless.data.tars import webdataset
 from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
@@ -42,6 +45,11 @@ __all__ = [
     "text",
     "hf",
     "parquet",
+    "imagefolder",
+    "webdataset",
+    # out
+    "save_hf",
+    "save_imagefolder",
     # getting data
     "available",
     "fetch",

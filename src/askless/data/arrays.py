@@ -24,8 +24,9 @@ def npz(
     """The arrays of an .npz file: X and optionally y (-1 = unlabelled), X_test, y_test, ids, classes.
 
     Also x_train, y_train, x_test, y_test; f_train and f_test for features; train_images, train_labels, test_images,
-    test_labels as in MedMNIST, whose val_images stay out of the pool unless `with_validation`. Features become float32. An .npy file holds X alone and stays on disk, read as needed;
-    its ids may stand in ids.txt beside it, one per line. Pickled objects are refused.
+    test_labels as in MedMNIST, whose val_images stay out of the pool unless `with_validation`. Features
+    become float32. An .npy file holds X alone and stays on disk, read as needed; its ids may stand in ids.txt beside it,
+    one per line. Pickled objects are refused.
     """
     file = Path(path)
     if not file.is_file():

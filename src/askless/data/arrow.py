@@ -157,7 +157,9 @@ def parquet_table(arrow: Any, files: list[Path]) -> Any:
     try:
         return arrow.concat_tables(tables)
     except arrow.ArrowInvalid as error:
-        raise InputError(f"{files[0].parent}: expected Parquet files with the same columns, got others ({error})") from None
+        raise InputError(
+            f"{files[0].parent}: expected Parquet files with the same columns, got others ({error})"
+        ) from None
 
 
 def saved_table(arrow: Any, folder: Path) -> Any:
@@ -214,7 +216,9 @@ def find_columns(name: str, schema: Any, given: Mapping[str, str], label: str, i
         raise InputError(f"{name}: expected one of image=, features= and text=, got {' and '.join(chosen)}")
     kind = chosen[0] if chosen else next((kind for kind in KINDS if found[kind]), "")
     if not kind:
-        raise InputError(f"{name}: expected a column of images, lists of floats or texts, got {', '.join(schema.names)}")
+        raise InputError(
+            f"{name}: expected a column of images, lists of floats or texts, got {', '.join(schema.names)}"
+        )
     could = [given[kind]] if chosen else found[kind]
     if kind == "text" and len(could) > 1:
         could = [c for c in could if c.lower() in TEXT_NAMES] or could
@@ -256,7 +260,9 @@ def read_rows(
 ) -> Rows:
     labels = [named(v, names) for v in table[columns.label].to_pylist()] if columns.label else [""] * len(table)
     ids = [str(v) for v in table[columns.id].to_pylist()] if columns.id else [str(i) for i in range(len(table))]
-    values, bad = {"image": images, "features": vectors, "text": texts}[columns.kind](name, table, columns.x, size, progress)
+    values, bad = {"image": images, "features": vectors, "text": texts}[columns.kind](
+        name, table, columns.x, size, progress
+    )
     skipped = [(ids[i], reason) for i, reason in bad.items()]
     kept = [i for i in range(len(table)) if i not in bad]
     if not kept:

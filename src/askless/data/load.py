@@ -11,9 +11,11 @@ from askless.data.arrow import MARKS, hf, parquet
 from askless.data.cifar import cifar10, cifar100
 from askless.data.folders import caltech101, folder
 from askless.data.idx import fashion_mnist, mnist
+from askless.data.imagefolder import METADATA, imagefolder
 from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool
+from askless.data.tars import webdataset
 from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
@@ -35,6 +37,7 @@ SOURCES: dict[str, Callable[..., Pool]] = {
 SUFFIXES: dict[str, Callable[..., Pool]] = {
     **{".csv": csv, ".tsv": csv, ".npz": npz, ".npy": npz},
     **{".jsonl": text, ".ndjson": text, ".parquet": parquet},
+    **{".tar": webdataset, ".gz": webdataset, ".tgz": webdataset},
 }
 
 
@@ -55,6 +58,8 @@ def load(what: str | PathLike[str], **options: Any) -> Pool:
     source = folder if path.is_dir() else SUFFIXES.get(path.suffix.lower())
     if path.is_dir() and (any((path / mark).is_file() for mark in MARKS) or has_parquet(path)):
         source = hf
+    elif path.is_dir() and any((path / name).is_file() for name in METADATA + tuple(f"train/{n}" for n in METADATA)):
+        source = imagefolder
     elif path.suffix.lower() != ".parquet" and holds_texts(path, str(options.get("column", ""))):
         source = text
     if source is None:

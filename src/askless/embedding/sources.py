@@ -5,9 +5,7 @@ files; of WebDataset-style tars and of Parquet files each file is a part. Folder
 knows, such as s3://bucket/photos, with the package for it installed.
 """
 
-import gzip
 import io
-import json
 import os
 import tarfile
 import zlib
@@ -22,16 +20,16 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from askless.data import Pool, load
-from askless.data.load import SOURCES, SUFFIXES
+from askless.data.load import SOURCES
 from askless.errors import InputError, OptionError
 from askless.reading.image_file import UnreadableError, decode_image, has_image_suffix
+from askless.reading.tars import LABELS, TARS, by_key, label_in, unzipped
 from askless.shards import pyarrow
 
-LABELS = (".cls", ".txt", ".json")  # beside an image in a tar
 IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
-TARS = (".tar", ".tar.gz", ".tgz")
 # What storages say of a file that changes when the file does.
 STAMPS = ("size", "mtime", "ETag", "LastModified", "last_modified", "updated", "md5Hash", "CRC", "date_time")
+BY_ROWS = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
 Size = tuple[int, int] | None
 
 
@@ -190,48 +188,6 @@ def refusing_damage(url: str) -> Iterator[None]:
         raise InputError(f"{url}: cannot be read ({error}); mend it, or take it out of the pool") from None
 
 
-@contextmanager
-def unzipped(file: Any, path: str) -> Iterator[Any]:
-    """The file itself, or what is packed in it; small steps back are cheap."""
-    if not path.endswith((".gz", ".tgz")):
-        yield file
-        return
-    with io.BufferedReader(gzip.GzipFile(fileobj=file), buffer_size=2**20) as plain:
-        yield plain
-
-
-def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """Members that follow each other under one name up to its first dot: that name, and they with their contents."""
-    key = ""
-    members: list[tuple[str, bytes]] = []
-    for member in tar:
-        path = PurePosixPath(member.name)
-        if not member.isfile() or path.name.startswith("."):
-            continue
-        mine = str(path.with_name(path.name.split(".")[0]))
-        if mine != key and members:
-            yield key, members
-            members = []
-        file = tar.extractfile(member)
-        assert file is not None
-        key = mine
-        members.append((member.name.removeprefix("./"), file.read()))
-    if members:
-        yield key, members
-
-
-def label_in(content: bytes, end: str) -> str:
-    """The text of a label, or what a JSON object says of it; "" where that is none."""
-    text = content.decode("utf-8", errors="replace").strip()
-    if end != ".json":
-        return text
-    try:
-        said = json.loads(text)
-    except ValueError:
-        return ""
-    return str(said["label"]) if isinstance(said, dict) and said.get("label") is not None else ""
-
-
 @lru_cache(maxsize=1)
 def loaded(what: str, stamp: str, size: Size) -> Pool:
     """A worker reads many parts of one pool: it is loaded once, and anew when its file has changed."""
@@ -273,7 +229,7 @@ def absolute(what: str) -> str:
 
 def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
     """What a pool is made of; `rows` is the number of items of a part, where it is ours to choose."""
-    if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in SUFFIXES):
+    if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in BY_ROWS):
         if size is not None and not lists_images(what):
             raise OptionError(
                 f"size: expected none for {what}, whose items have theirs, got {size}; it is for image files"

@@ -186,7 +186,7 @@ def export(
         return Exported(out, sum(r.status == "labelled" for r in rows), len(model), [], [])
     if file_of is None and pixels_of is None:
         raise InputError(f"{to}: expected file_of or pixels_of, from which the images come, got neither")
-    settled, left_out = _settle(rows)
+    settled, left_out = settle(rows)
     if not settled:
         raise InputError(f"{to}: expected at least one labelled image, got none; label some first, or export to csv")
     job = _Job(
@@ -251,7 +251,7 @@ class _Settled(NamedTuple):
     split: str
 
 
-def _settle(rows: Sequence[LabelRow]) -> tuple[list[_Settled], list[tuple[str, str]]]:
+def settle(rows: Sequence[LabelRow]) -> tuple[list[_Settled], list[tuple[str, str]]]:
     """One label per image, the one of more than half of the answers, unsure ones counted; and the paths of the others."""
     answers: dict[str, list[LabelRow]] = {}
     for row in rows:

@@ -3,19 +3,21 @@
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.errors import OptionError
+from askless.errors import InputError, OptionError
 from askless.project.classes import all_classes, is_shown
-from askless.project.export import Exported, Incoming, export
+from askless.project.export import Exported, Incoming, LabelRow, Predicted, export, settle
 from askless.project.importing import Imported, Policy, import_answers
 from askless.project.labels import columns_by_path, label_rows, last_predictions, predicted_rows
 from askless.reading import UnreadableError, real_file
 
 if TYPE_CHECKING:
     from askless.project.run import Run
+
+DATASETS = "datasets"  # a format that the package of that name writes and reads
 
 
 def export_run(
@@ -37,8 +39,10 @@ def export_run(
         predicted = predicted_rows(db, predictions)
         names = [c.name for c in all_classes(db) if is_shown(c)]
     pictures = run.pictures
-    if run.kind == "texts" and to in ("imagefolder", "coco", "npz"):
-        raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or hf")
+    if to == DATASETS:
+        return export_datasets(run, rows, names, predicted if what == "human+model" else [], out, min_prob)
+    if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
+        raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or {DATASETS}")
 
     def file_of(item: int) -> Path | None:
         if pictures.kind != "files":
@@ -107,6 +111,40 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
         tuple(folder for folder in (model.folder / "text",) if folder.is_dir()),
     )
     return write_model(out, trained, to, overwrite)
+
+
+def export_datasets(
+    run: "Run", rows: list[LabelRow], names: list[str], predicted: list[Predicted], out: Path, min_prob: float
+) -> Exported:
+    """A DatasetDict that `datasets.load_from_disk` reads: train, test (the check items), and pseudo, the model's labels."""
+    from askless.data.hf_out import png_bytes, whole_folder, write_datasets
+
+    settled, left_out = settle(rows)
+    if not settled:
+        raise InputError(f"{DATASETS}: expected at least one labelled item, got none; label some first")
+    pictures = run.pictures
+
+    def content(item: int) -> Any:
+        if run.kind == "texts":
+            return run.texts([item])[item]
+        if run.kind == "files":
+            return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links)).read_bytes()
+        if run.kind == "images":
+            return png_bytes(pictures.row(item))
+        raise OptionError(f"{DATASETS}: expected a run on images or texts, got one on features; export to npz or csv")
+
+    splits: dict[str, list[tuple[str, Any, str]]] = {}
+    asked = [(s.item, s.path, s.label, "train" if s.split in ("train", "") else "test") for s in settled]
+    asked += [(p.item, p.path, p.label, "pseudo") for p in predicted if p.prob >= min_prob]
+    for item, path, label, split in asked:
+        try:
+            splits.setdefault(split, []).append((path, content(item), label))
+        except (OSError, UnreadableError) as error:
+            left_out.append((path, str(error)))
+    with whole_folder(out) as place:
+        write_datasets(place, splits, names, "text" if run.kind == "texts" else "image")
+    pseudo = len(splits.get("pseudo", []))
+    return Exported(out, sum(map(len, splits.values())) - pseudo, pseudo, left_out, [])
 
 
 def import_into(run: "Run", answers: list[Incoming], annotator: str, policy: Policy) -> Imported:

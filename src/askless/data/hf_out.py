@@ -1,0 +1,153 @@
+"""Labels to Hugging Face: a data set on disk that `datasets.load_from_disk` reads, and folders for "imagefolder"."""
+
+import io
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from askless.data.pool import Pool
+from askless.errors import InputError
+
+Kind = str  # of the items: image, text or features
+
+
+def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path:
+    """The labelled items of a pool as a DatasetDict on disk: `train`, and `test` where the pool has one.
+
+    `labels`: position -> class number, as `learner.labels` has them, or (N,) with -1 for unknown; by default what the pool
+    knows. Images become PNG; the label is a ClassLabel. Needs the package `datasets` (extra `hf`).
+    """
+    classes = named_classes(pool)
+    known = labels_by_position(pool, labels)
+    splits = {"train": rows_at(pool, list(known), [classes[y] for y in known.values()])}
+    if pool.test is not None:
+        x, y = pool.test
+        splits["test"] = [(str(i), content(pool.kind, x[i]), classes[y[i]]) for i in range(len(y))]
+    with whole_folder(Path(folder)) as place:
+        write_datasets(place, splits, classes, pool.kind)
+    return Path(folder)
+
+
+def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path:
+    """The labelled images of a pool as `train/CLASS/*.png` (and `test/CLASS/*.png`), which
+    `datasets.load_dataset("imagefolder", data_dir=folder)` and `al.data.imagefolder` read; `labels` as in `save_hf`."""
+    if pool.kind != "image":
+        raise InputError(f"imagefolder: expected a pool of images, got {pool.kind} items; use save_hf")
+    classes = named_classes(pool)
+    for name in classes:
+        if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
+            raise InputError(
+                f"imagefolder: the class {name!r} cannot be the name of a folder; rename it, or use save_hf"
+            )
+    known = labels_by_position(pool, labels)
+    with whole_folder(Path(folder)) as place:
+        parts = [("train", rows_at(pool, list(known), [classes[y] for y in known.values()]))]
+        if pool.test is not None:
+            x, y = pool.test
+            parts.append(("test", [(str(i), content("image", x[i]), classes[y[i]]) for i in range(len(y))]))
+        for split, rows in parts:
+            for number, (_, png, label) in enumerate(rows):
+                target = place / split / label / f"{number:06d}.png"
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(png)
+    return Path(folder)
+
+
+Row = tuple[str, Any, str]  # id, content, class
+
+
+def write_datasets(place: Path, splits: Mapping[str, Sequence[Row]], classes: Sequence[str], kind: Kind) -> None:
+    """Writes splits of (id, bytes of an image or a text or a list of numbers, class) as a DatasetDict into a folder."""
+    try:
+        import datasets
+    except ImportError:
+        raise InputError(
+            "a Hugging Face data set needs the package datasets, which is not installed; run `pip install 'askless[hf]'`"
+        ) from None
+    column = kind
+    types = {"image": datasets.Image(), "text": datasets.Value("string")}
+    own = types.get(kind) or datasets.Sequence(datasets.Value("float32"))
+    features = datasets.Features(
+        {"id": datasets.Value("string"), column: own, "label": datasets.ClassLabel(names=list(classes))}
+    )
+    number = {name: i for i, name in enumerate(classes)}
+    made = {}
+    for split, rows in splits.items():
+        values = [{"bytes": x, "path": None} if kind == "image" else x for _, x, _ in rows]
+        table = {"id": [i for i, _, _ in rows], column: values, "label": [number[y] for _, _, y in rows]}
+        made[split] = datasets.Dataset.from_dict(table, features=features)
+    datasets.DatasetDict(made).save_to_disk(str(place))
+
+
+def named_classes(pool: Pool) -> tuple[str, ...]:
+    if pool.classes is not None:
+        return pool.classes
+    if pool.n_classes is None:
+        raise InputError("the pool knows no classes; give it some: dataclasses.replace(pool, classes=('cat', 'dog'))")
+    return tuple(map(str, range(pool.n_classes)))
+
+
+def labels_by_position(pool: Pool, labels: Any) -> dict[int, int]:
+    given = pool.labels if labels is None else labels
+    if isinstance(given, Mapping):
+        known = {int(i): int(y) for i, y in given.items()}
+    else:
+        array = np.asarray(given)
+        if array.shape != (len(pool),):
+            raise InputError(f"labels: expected one per item, shape ({len(pool)},), -1 = unknown, got {array.shape}")
+        known = {int(i): int(array[i]) for i in np.flatnonzero(array >= 0)}
+    if not known:
+        raise InputError("expected at least one labelled item, got none; label some first")
+    return known
+
+
+def rows_at(pool: Pool, at: list[int], names: list[str]) -> list[Row]:
+    ids = pool.ids
+    if pool.kind == "text":
+        values: Iterator[Any] = (pool.x[i] for i in at)
+    else:
+        values = (content(pool.kind, x) for x in pool.take(at))
+    return [(str(i) if ids is None else ids[i], x, y) for i, x, y in zip(at, values, names, strict=True)]
+
+
+def content(kind: Kind, x: Any) -> Any:
+    """An item as `write_datasets` takes it."""
+    if kind == "text":
+        return x
+    array = np.asarray(x)
+    if kind != "image":
+        return array.astype(np.float32).ravel().tolist()
+    if array.dtype != np.uint8:
+        array = np.rint(array * 255).astype(np.uint8)
+    return png_bytes(array[0] if len(array) == 1 else array.transpose(1, 2, 0))
+
+
+def png_bytes(pixels: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    Image.fromarray(np.ascontiguousarray(pixels)).save(out, "PNG")
+    return out.getvalue()
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A folder beside `out` to fill, which then takes its name; nothing that is there is ever replaced."""
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise InputError(f"{out}: expected a new name or an empty folder, got something there; choose another name")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    beside = out.resolve().with_name(f".{out.name}.{os.getpid()}.part")
+    shutil.rmtree(beside, ignore_errors=True)
+    beside.mkdir()
+    try:
+        yield beside
+        if out.exists():
+            out.rmdir()
+        os.replace(beside, out)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)

@@ -1,0 +1,55 @@
+"""Tars in WebDataset's manner: files that follow each other under one name belong together."""
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import PurePosixPath
+from typing import Any
+
+LABELS = (".cls", ".txt", ".json")  # beside an image in a tar
+TARS = (".tar", ".tar.gz", ".tgz")
+
+
+@contextmanager
+def unzipped(file: Any, path: str) -> Iterator[Any]:
+    """The file itself, or what is packed in it; small steps back are cheap."""
+    if not path.endswith((".gz", ".tgz")):
+        yield file
+        return
+    with io.BufferedReader(gzip.GzipFile(fileobj=file), buffer_size=2**20) as plain:
+        yield plain
+
+
+def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """Members that follow each other under one name up to its first dot: that name, and they with their contents."""
+    key = ""
+    members: list[tuple[str, bytes]] = []
+    for member in tar:
+        path = PurePosixPath(member.name)
+        if not member.isfile() or path.name.startswith("."):
+            continue
+        mine = str(path.with_name(path.name.split(".")[0]))
+        if mine != key and members:
+            yield key, members
+            members = []
+        file = tar.extractfile(member)
+        assert file is not None
+        key = mine
+        members.append((member.name.removeprefix("./"), file.read()))
+    if members:
+        yield key, members
+
+
+def label_in(content: bytes, end: str) -> str:
+    """The text of a label, or what a JSON object says of it; "" where that is none."""
+    text = content.decode("utf-8", errors="replace").strip()
+    if end != ".json":
+        return text
+    try:
+        said = json.loads(text)
+    except ValueError:
+        return ""
+    return str(said["label"]) if isinstance(said, dict) and said.get("label") is not None else ""
