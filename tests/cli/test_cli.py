@@ -38,6 +38,19 @@ def run(capsys, *arguments):
     return code, captured.out, captured.err
 
 
+def test_select_from_a_parquet_file(capsys, arrays, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = arrays["features"].tolist()
+    parquet.write_table(arrow.table({"vector": rows}), tmp_path / "v.parquet")
+    code, out, _ = run(capsys, "select", "--strategy", "coreset", "-n", 5, "--features", tmp_path / "v.parquet")
+    assert code == 0
+    assert read_picks(out) == al.select("coreset", 5, features=arrays["features"], seed=0).indices.tolist()
+    parquet.write_table(arrow.table({"vector": [*rows, None]}), tmp_path / "v.parquet")
+    code, _, err = run(capsys, "select", "--strategy", "coreset", "-n", 5, "--features", tmp_path / "v.parquet")
+    assert code == 3
+    assert "expected features in every row, got none in row 80" in err
+
+
 def read_picks(text):
     rows = list(csv.DictReader(text.splitlines()))
     assert [int(r["rank"]) for r in rows] == list(range(len(rows)))

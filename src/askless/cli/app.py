@@ -64,7 +64,7 @@ def select(
     arrays: Annotated[Path | None, typer.Option(help="One .npz with the arrays under their names.")] = None,
     features: Annotated[
         Path | None,
-        typer.Option(help=".npy, (N, d); or a folder of shards (Arrow, Parquet) with the other arrays beside them."),
+        typer.Option(help=".npy, (N, d); .parquet; or a folder of shards (Arrow, Parquet), other arrays beside them."),
     ] = None,
     probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
     logits: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,

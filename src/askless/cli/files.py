@@ -47,9 +47,23 @@ def read_arrays(archive: Path | None, given: dict[str, Path | None], needs: tupl
                 if name in wanted:
                     arrays[name] = _without_pickle(archive, lambda name=name: content[name])
     for name, path in given.items():
-        if path is not None:
+        if path is not None and name == "features" and path.suffix.lower() == ".parquet":
+            arrays[name] = read_embeddings(path)
+        elif path is not None:
             arrays[name] = read_column(path, name) if path.suffix.lower() in (".csv", ".txt") else _read_npy(path)
     return arrays
+
+
+def read_embeddings(path: Path) -> np.ndarray:
+    """(N, d) from the column of lists of floats of a Parquet file; every row counts, for picks are positions in the file."""
+    from askless.data import parquet
+
+    pool = parquet(path)
+    if pool.kind != "features":
+        raise InputError(f"{path}: expected a column of lists of floats, got {pool.kind} items")
+    if pool.skipped:
+        raise InputError(f"{path}: expected features in every row, got none in row {pool.skipped[0][0]}; mend it")
+    return np.asarray(pool.x)
 
 
 def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress | None" = None) -> "Shards | None":

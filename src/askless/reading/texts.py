@@ -111,9 +111,6 @@ def holds_texts(path: Path, column: str = "") -> bool:
             first = file.readline(100_000).decode("utf-8-sig", errors="replace")
         header = {name.strip().strip('"').lower() for name in re.split("[,;\t]", first)}
         return not header & set(PATH_NAMES) and bool(header & set(TEXT_NAMES))
-    if suffix == ".parquet":
-        with open_parquet(path) as table:
-            return bool(named_column(table.schema_arrow.names, TEXT_NAMES))
     return True
 
 
