@@ -8,7 +8,7 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"errors", "files", "digest", "progress", "worth", "machine"},
-    {"rng", "options", "reading", "locks", "shards", "intervals"},
+    {"track", "rng", "options", "reading", "locks", "shards", "intervals"},
     {"linalg", "engine"},
     {"kernels", "acquire", "theory", "nets", "data"},
     {"learn", "testing", "backbones"},

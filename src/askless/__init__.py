@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from askless import acquire, data, kernels, learn, linalg, nets, theory
+    from askless import acquire, data, kernels, learn, linalg, nets, theory, track
     from askless.acquire import (
         ALBL,
         BADGE,
@@ -90,6 +90,7 @@ __all__ = [
     "linalg",
     "nets",
     "theory",
+    "track",
     # errors
     "AsklessError",
     "InputError",
@@ -97,7 +98,7 @@ __all__ = [
     "OptionError",
 ]
 
-_PACKAGES = ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory")
+_PACKAGES = ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory", "track")
 _HOME = {  # where a name lives
     **dict.fromkeys(("ActiveLearner",), "active"),
     **dict.fromkeys(("Pool",), "data"),

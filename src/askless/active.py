@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -23,6 +24,7 @@ from askless.options import check_choice
 from askless.prepare import Net, check_network, class_names, first_network, make_views
 from askless.rng import stream
 from askless.saving import Saved, SaveError, save
+from askless.track import Event, Tracker, Trail
 from askless.worth import Surprise, compare, surprises
 
 SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
@@ -45,7 +47,8 @@ class ActiveLearner:
     `fresh`: every `fit` starts from the first weights (as NPC and CRC train); otherwise it goes on from the last ones (as
     dynamicAL does). `layers="all"` lets NPC and CRC see gradients of the whole network. `random_share`: this share of every
     batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how images look in
-    training, if not as `askless.data.views_for` has it. `progress(done, total)` is told how embedding goes.
+    training, if not as `askless.data.views_for` has it. `progress(done, total)` is told how embedding goes, and `track`, one
+    tracker of `askless.track` or several, how rounds and trainings go.
 
     Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
     """
@@ -66,7 +69,9 @@ class ActiveLearner:
         views: Any = None,
         device: str = "cpu",
         progress: Callable[[int, int], None] | None = None,
+        track: Tracker | Sequence[Tracker] | None = None,
     ) -> None:
+        self.trail = Trail(track)
         self.pool: Pool = as_pool(pool)
         self.class_names = class_names(classes, self.pool)
         stream(seed, "check")  # refuses what is not a seed
@@ -94,6 +99,8 @@ class ActiveLearner:
         self._next_state: dict[str, Any] | None = None  # of a strategy with a memory, from the last ask
         self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
         self._surprises: list[Surprise] = []
+        self._last_ask: dict[str, float] = {}  # what the next round's event says of it
+        self._tracked = False
 
     # --- what is known ---------------------------------------------------------------------------------------------
 
@@ -116,6 +123,7 @@ class ActiveLearner:
     def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
         """The n items to label next, best first. Asking again before telling gives the same answer. Unlabelled items in
         `exclude`, such as those of which people were unsure, are left out as if the pool did not have them."""
+        began = time.perf_counter()
         round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise InputError(f"n must be a whole number >= 0, got {n!r}")
@@ -144,6 +152,8 @@ class ActiveLearner:
             picks = Selection(np.concatenate([picks.indices, extra]), scores)
             info["random"] = extra.tolist()
         self._next_state = info.get("state")
+        self._last_ask = {name: float(v) for name, v in info.items() if isinstance(v, int | float | np.number)}
+        self._last_ask["select_seconds"] = time.perf_counter() - began
         return Selection(picks.indices, picks.scores, info)
 
     def _choose(
@@ -229,8 +239,11 @@ class ActiveLearner:
         arguments are those of `askless.learn.fit`. Processes that torch.distributed has joined share the training, and each
         of them then has the same network: all of them ask and tell alike.
         """
+        began = time.perf_counter()
         if isinstance(self.learner, LabelPropagation):
-            return self._propagate()
+            fitted = self._propagate()
+            self._track_round(time.perf_counter() - began)
+            return fitted
         start = self.first_network if self.fresh or self.model is None else self.model
         net = copy.deepcopy(start)
         held_out = None
@@ -238,12 +251,13 @@ class ActiveLearner:
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
         try:
-            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, watch, look, bar, blocks)
+            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, self._tracking(watch), look, bar, blocks)
         except TrainingError as stopped:
             self.model = stopped.model  # the last good weights
             raise
         self.model = fitted.model
         self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
+        self._track_round(time.perf_counter() - began)
         return fitted
 
     def _fit(
@@ -400,6 +414,46 @@ class ActiveLearner:
         else:
             p = probabilities(self._trained(), self.views.plain(torch.tensor(fresh)))
         self._surprises += surprises(fresh, [new[i] for i in fresh], [self._asked[i] for i in fresh], p)
+
+    def _track(self, event: Event, last: bool = False) -> None:
+        """Tells the trackers, on the first of processes that torch.distributed has joined."""
+        if not self.trail or not these().is_first:
+            return
+        if not self._tracked:
+            self._tracked = True
+            net = self.net if isinstance(self.net, str) else type(self.net).__name__
+            made_of = {"strategy": self.strategy.name, "learner": self.learner, "net": net, "seed": self.seed}
+            sizes = {"items": len(self.pool), "classes": self.classes}
+            self.trail.tell(Event("start", about={name: str(v) for name, v in (made_of | sizes).items()}))
+        self.trail.tell(event, last)
+
+    def _tracking(self, watch: Watch | None) -> Watch | None:
+        """`watch`, and the trackers that want to hear of training steps."""
+        if not self.trail:
+            return watch
+        before = sum(int(r.get("step", 0)) for r in self.rounds)
+
+        def both(done: int, total: int, numbers: dict[str, float]) -> None:
+            rest = {name: value for name, value in numbers.items() if name != "step"}
+            self._track(Event("step", at=before + done, numbers=rest), last=done == total)
+            if watch is not None:
+                watch(done, total, numbers)
+
+        return both
+
+    def _track_round(self, fit_seconds: float) -> None:
+        """One event per fit: accuracy where it can be known, what the strategy said of its batch, seconds."""
+        if not self.trail:
+            return
+        numbers = {name: value for name, value in self.rounds[-1].items() if name not in ("labels", "step")}
+        numbers |= {name: value for name, value in self._last_ask.items() if name not in ("labelled", "seconds")}
+        numbers["fit_seconds"] = fit_seconds
+        if self.pool.test is not None:
+            numbers["test_accuracy"] = self.score()
+        if self.random_share > 0 and (seen := self.comparison()["random"])["n"]:
+            numbers |= {"check_accuracy": 1 - seen["wrong"], "check_n": seen["n"]}
+        self._last_ask = {}
+        self._track(Event("round", at=len(self.labels), numbers=numbers))
 
     def _propagate(self) -> Fitted:
         assert isinstance(self.learner, LabelPropagation)

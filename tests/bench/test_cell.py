@@ -402,7 +402,8 @@ def test_each_round_is_reported_with_its_numbers(tmp_path):
     result = json.loads((tmp_path / "result.json").read_text())
     assert [s["labels"] for s in said] == [10, 15, 20]
     assert [s["test_accuracy"] for s in said] == list(values(result, "test_accuracy").values())
-    assert set(said[0]) == {"labels", "class_coverage", "test_accuracy", "pool_accuracy"}
+    assert set(said[0]) == {"labels", "class_coverage", "test_accuracy", "pool_accuracy", "fit_seconds"}
+    assert set(said[1]) == {*said[0], "select_seconds", "peak_memory_mb"}
 
 
 def test_a_pool_without_test_items_has_the_pool_accuracy_alone(tmp_path):

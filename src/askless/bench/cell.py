@@ -29,6 +29,7 @@ from askless.rng import stream
 from askless.saving import plain_or_none
 
 Report = Callable[[dict[str, Any]], None]
+Steps = Callable[[int, dict[str, float], bool], None]  # steps of all rounds, the numbers, whether a training ends there
 Prepared = tuple[Pool, Any, tuple[Any, np.ndarray] | None]
 
 
@@ -118,8 +119,10 @@ def run_cell(
     start_seed: int | None = None,
     stage: Stage | None = None,
     report: Report | None = None,
+    steps: Steps | None = None,
 ) -> None:
-    """Computes what is missing of a cell and writes `result.json` and `times.json`; `report` is told each round."""
+    """Computes what is missing of a cell and writes `result.json` and `times.json`; `report` is told each round, `steps`
+    each step of the trainings."""
     if finished(folder, row, seed, start_seed):
         return
     folder.mkdir(parents=True, exist_ok=True)
@@ -152,7 +155,7 @@ def run_cell(
         state["asked"].append(start.tolist())
     for k in range(state["rounds"], len(row.counts)):
         began = time.perf_counter()
-        one_round(row, seed, learner, row.counts[k], held_out, folder, state)
+        one_round(row, seed, learner, row.counts[k], held_out, folder, state, steps)
         state["seconds"] += time.perf_counter() - began
         state["rounds"] = k + 1
         if k + 1 < len(row.counts):
@@ -162,7 +165,7 @@ def run_cell(
             write_json(progress, state)
             shutil.rmtree(folder / f"learner-{k}", ignore_errors=True)
         if report is not None:
-            report(round_numbers(row, k, state["records"]))
+            report(round_numbers(row, k, state))
     learner.save(folder / "learner", pool=False)
     last = [row.learner_name, row.counts[-1], None, "cell_seconds", state["seconds"]]
     write_json(folder / "times.json", [*state["times"], last])
@@ -171,9 +174,10 @@ def run_cell(
     shutil.rmtree(folder / f"learner-{len(row.counts) - 1}", ignore_errors=True)
 
 
-def round_numbers(row: Row, k: int, records: list[Any]) -> dict[str, Any]:
-    """The number of labels of round k, and what was measured of its training."""
-    mine = [r for r in records if r[1] == row.counts[k] and r[0] == row.learner_name and r[2] is None]
+def round_numbers(row: Row, k: int, state: dict[str, Any]) -> dict[str, Any]:
+    """The number of labels of round k, what was measured of its training, and its seconds."""
+    every = [*state["records"], *state["times"]]
+    mine = [r for r in every if r[1] == row.counts[k] and r[0] == row.learner_name and r[2] is None]
     return {"labels": row.counts[k], **{r[3]: r[4] for r in mine}}
 
 
@@ -189,6 +193,7 @@ def one_round(
     held_out: tuple[Any, Any] | None,
     folder: Path,
     state: dict[str, Any],
+    steps: Steps | None = None,
 ) -> None:
     """Asks up to `count` labels, trains, measures; adds to `state`."""
     pool, name = learner.pool, row.learner_name
@@ -214,7 +219,7 @@ def one_round(
                 record(metric, info[metric])
     along: list[Sample] = []
     began = time.perf_counter()
-    train(row, learner, held_out, folder, along)
+    train(row, learner, held_out, folder, along, steps)
     clock("fit_seconds", time.perf_counter() - began)
     record("class_coverage", len(set(learner.labels.values())) / learner.classes)
     measure_accuracy(learner, lambda metric, value: record(metric, value))
@@ -237,7 +242,9 @@ def one_round(
         measure_accuracy(judge, lambda metric, value, n=other_name: record(metric, value, learner_name=n))  # type: ignore[misc]
 
 
-def train(row: Row, learner: ActiveLearner, held_out: Any, folder: Path, along: list[Sample]) -> None:
+def train(
+    row: Row, learner: ActiveLearner, held_out: Any, folder: Path, along: list[Sample], steps: Steps | None = None
+) -> None:
     """One training, which a killed cell takes up again where it was (unless something is measured along it)."""
     if isinstance(row.learner, LabelPropagation):
         learner.fit()
@@ -248,7 +255,18 @@ def train(row: Row, learner: ActiveLearner, held_out: Any, folder: Path, along: 
         for measure in row.along:
             along.extend(measure(learner, step, model))
 
-    learner.fit(checkpoint=checkpoint, look=look if row.along else None, **stopped_by(row.learner, held_out))
+    before = sum(int(r.get("step", 0)) for r in learner.rounds)
+
+    def watch(done: int, total: int, numbers: dict[str, float]) -> None:
+        if steps is not None:
+            steps(before + done, {name: v for name, v in numbers.items() if name != "step"}, done == total)
+
+    learner.fit(
+        checkpoint=checkpoint,
+        look=look if row.along else None,
+        watch=None if steps is None else watch,
+        **stopped_by(row.learner, held_out),
+    )
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
 

@@ -1,19 +1,22 @@
 """Works through the cells of a benchmark, here or by workers elsewhere, and keeps account of how far that is."""
 
 import contextlib
+import json
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 
-from askless.bench.cell import Cell, Stage, prepare, write_json
+from askless.bench.cell import Cell, Stage, cell_settings, prepare, round_numbers, write_json
 from askless.bench.plan import text_of
 from askless.bench.results import CELLS
 from askless.bench.worker import Trouble, attempt
 from askless.frozen import Frozen
+from askless.track import Event, Trail
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,23 @@ class Progress:
 
 
 class Account:
-    """How far a run is: what is done is told to `progress`, what failed is noted in its cell's folder."""
+    """How far a run is: what is done is told to `progress` and to the trackers of `trail`, under `name` and the cell's; what
+    failed is noted in its cell's folder."""
 
-    def __init__(self, out: Path, cells: list[Cell], progress: Callable[[Progress], None] | None) -> None:
+    def __init__(
+        self,
+        out: Path,
+        cells: list[Cell],
+        progress: Callable[[Progress], None] | None,
+        trail: Trail | None = None,
+        name: str = "",
+    ) -> None:
         self.out, self.progress = out, progress
+        self.trail, self.name = Trail(None) if trail is None else trail, name
         self.all_rounds, self.all_cells = sum(len(c.row.counts) for c in cells), len(cells)
         self.rounds = self.cells = self.failed = 0
         self.seen: dict[str, set[int]] = defaultdict(set)  # the rounds of a cell, by their numbers of labels
+        self.begun: set[str] = set()  # the cells of which the trackers have heard
 
     def tell(self, latest: str, cell_done: bool = False) -> None:
         if self.progress is not None:
@@ -53,10 +66,39 @@ class Account:
         if numbers["labels"] not in self.seen[cell.name]:
             self.seen[cell.name].add(numbers["labels"])
             self.rounds += 1
+            self._started(cell)
+            rest = {name: value for name, value in numbers.items() if name != "labels"}
+            self.trail.tell(Event("round", self._run(cell), numbers["labels"], rest))
             accuracy = f": {100 * numbers['test_accuracy']:.1f} %" if "test_accuracy" in numbers else ""
             self.tell(f"{cell.title}, {numbers['labels']} labels{accuracy}")
 
+    def step(self, cell: Cell, at: int, numbers: dict[str, float], last: bool) -> None:
+        self._started(cell)
+        self.trail.tell(Event("step", self._run(cell), at, numbers), last)
+
+    def _run(self, cell: Cell) -> str:
+        return f"{self.name}/{cell.name}" if self.name else cell.name
+
+    def _started(self, cell: Cell) -> None:
+        if self.trail and cell.name not in self.begun:
+            self.begun.add(cell.name)
+            about = cell_settings(cell.row, cell.seed, cell.start_seed)
+            self.trail.tell(Event("start", self._run(cell), about={**about, "method": cell.row.method}))
+
+    def _rest_of(self, cell: Cell) -> None:
+        """The rounds that nobody told of while the cell was computed, as the last one on Ray."""
+        place = self.out / CELLS / cell.name
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            state = json.loads((place / "result.json").read_text(encoding="utf-8"))
+            state["times"] = json.loads((place / "times.json").read_text(encoding="utf-8"))
+            for k in range(len(cell.row.counts)):
+                self.round(cell, round_numbers(cell.row, k, state))
+
     def ended(self, cell: Cell, trouble: Trouble | None) -> None:
+        if self.trail and trouble is None:
+            self._rest_of(cell)
+        if cell.name in self.begun:
+            self.trail.tell(Event("end", self._run(cell)))
         self.rounds += len(cell.row.counts) - len(self.seen[cell.name])
         if trouble is None:
             self.cells += 1
@@ -69,11 +111,11 @@ class Account:
 
 
 class News(NamedTuple):
-    """What became of a cell: a round is done (its numbers), it ended (the trouble, or None), or whoever computed it is lost
-    (why)."""
+    """What became of a cell: a round is done (its numbers), a training step (what `Account.step` takes), it ended (the
+    trouble, or None), or whoever computed it is lost (why)."""
 
     cell: Cell
-    kind: Literal["round", "end", "lost"]
+    kind: Literal["round", "step", "end", "lost"]
     content: Any
 
 
@@ -105,6 +147,9 @@ def hand_out(cells: list[Cell], hands: Hands, account: Account, *, workers: int,
             if kind == "round":
                 account.round(cell, content)
                 continue
+            if kind == "step":
+                account.step(cell, *content)
+                continue
             busy -= 1
             if kind == "end":
                 account.ended(cell, content)
@@ -124,7 +169,8 @@ def here(cells: list[Cell], out: Path, threads: int, account: Account) -> None:
     stage = Stage()
     try:
         for cell in cells:
-            account.ended(cell, attempt(cell, out, stage, lambda numbers, c=cell: account.round(c, numbers)))  # type: ignore[misc]
+            steps = partial(account.step, cell) if account.trail.rates else None
+            account.ended(cell, attempt(cell, out, stage, partial(account.round, cell), steps))
     finally:
         torch.set_num_threads(before)
 

@@ -134,7 +134,7 @@ class Actors:
                 state = json.loads(path.read_text(encoding="utf-8"))
                 self.looked[cell.name] = written
                 for k in range(state["rounds"]):
-                    yield News(cell, "round", round_numbers(cell.row, k, state["records"]))
+                    yield News(cell, "round", round_numbers(cell.row, k, state))
 
     def let_go(self) -> None:
         """Cores that are not needed any more are given back: another worker may be waiting for them."""

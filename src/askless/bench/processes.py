@@ -10,13 +10,14 @@ from askless.bench.cell import Cell
 from askless.bench.crew import News
 from askless.bench.worker import Source, Worker, benchmark_of, task_of
 from askless.engine import stay_with_parent
+from askless.track import due
 
 
 class Processes:
-    """Each process has a pipe: a cell goes down, its rounds and its end come up."""
+    """Each process has a pipe: a cell goes down, its rounds, its training steps at these `rates`, and its end come up."""
 
-    def __init__(self, source: Source, out: Path, threads: int) -> None:
-        self.source, self.out, self.threads = source, out, threads
+    def __init__(self, source: Source, out: Path, threads: int, rates: tuple[int, ...] = ()) -> None:
+        self.source, self.out, self.threads, self.rates = source, out, threads, rates
         self.context = multiprocessing.get_context("spawn")
         self.busy: dict[Connection, tuple[Any, Cell]] = {}
         self.idle: list[tuple[Any, Connection]] = []
@@ -35,7 +36,7 @@ class Processes:
     def hire(self) -> tuple[Any, Connection]:
         mine, theirs = self.context.Pipe()
         process = self.context.Process(
-            target=serve, args=(self.source, str(self.out), self.threads, theirs), daemon=True
+            target=serve, args=(self.source, str(self.out), self.threads, theirs, self.rates), daemon=True
         )
         process.start()
         theirs.close()
@@ -71,13 +72,19 @@ class Processes:
         self.let_go()
 
 
-def serve(source: Source, out: str, threads: int, pipe: Connection) -> None:
+def serve(source: Source, out: str, threads: int, pipe: Connection, rates: tuple[int, ...] = ()) -> None:
     """A process that computes the cells it is sent, until the pipe closes or the parent is gone."""
     stay_with_parent()
     worker = Worker(lambda: benchmark_of(source), Path(out), threads)
+
+    def step(at: int, numbers: dict[str, float], last: bool) -> None:
+        if due(rates, at, last):
+            pipe.send(("step", (at, numbers, last)))
+
     while True:
         try:
             task = pipe.recv()
         except EOFError:
             return
-        pipe.send(("end", worker.compute(task, lambda numbers: pipe.send(("round", numbers)))))
+        done = worker.compute(task, lambda numbers: pipe.send(("round", numbers)), step if rates else None)
+        pipe.send(("end", done))

@@ -23,6 +23,7 @@ from askless.engine import check_engine
 from askless.errors import AsklessError
 from askless.locks import held
 from askless.machine import cores, versions
+from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
 TRIES = 3  # of a cell whose worker is lost, on Ray
@@ -39,13 +40,15 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     engine: Literal["local", "ray"] = "local",
     gpus: float = 0.0,
+    track: Tracker | Sequence[Tracker] | None = None,
 ) -> Results:
     """Computes every cell that is not finished in `out`, and reads back all of them.
 
     With one worker the cells run in this process; with more, in so many processes, each with its share of the cores. The
     number of threads of a cell is settled by the first run in `out`, since it decides the last digits of a training.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
-    preset or a file, and `command` the whole command: both are noted.
+    preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of
+    every round that is computed, and of training steps (not on Ray); each cell is a run of theirs.
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
     graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
@@ -53,7 +56,8 @@ def run(
     check_engine("run", engine, workers, gpus)
     out = Path(out)
     out.mkdir(parents=True, exist_ok=True)
-    with held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder"):
+    lock = held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
+    with lock, closing(Trail(track)) as trail:
         about = describe(benchmark, workers, command) | {"what": what, "file": file_digest(what)}
         before = json.loads((out / ABOUT).read_text(encoding="utf-8")) if (out / ABOUT).exists() else None
         if before is not None:
@@ -68,7 +72,7 @@ def run(
             write_json(out / ABOUT, about)
         trials = [Cell(row, seed) for row in trial_rows(benchmark) for seed in range(row.trials[0])]  # type: ignore[index]
         cells = [Cell(row, seed) for seed in benchmark.seeds for row in benchmark.rows]
-        account = Account(out, [*trials, *cells], progress)
+        account = Account(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
         crew = Crew(benchmark if source is None else source, out, workers, about["threads"], engine, gpus)
         work(trials, crew, account)
         starts, lost = {}, {}
@@ -116,7 +120,7 @@ def work(cells: list[Cell], crew: Crew, account: Account) -> None:
     elif workers == 1 or len(todo) <= 1:
         here(todo, out, threads, account)
     else:
-        with closing(Processes(source, out, threads)) as hands:
+        with closing(Processes(source, out, threads, account.trail.rates)) as hands:
             hand_out(todo, hands, account, workers=workers, tries=1)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from askless.bench.cell import Cell, Report, Stage, run_cell
+from askless.bench.cell import Cell, Report, Stage, Steps, run_cell
 from askless.bench.plan import Benchmark
 from askless.bench.results import CELLS
 from askless.bench.trials import trial_rows
@@ -53,18 +53,18 @@ class Worker:
         except Exception as error:
             self.broken = f"the benchmark could not be made in a worker process: {type(error).__name__}: {error}"
 
-    def compute(self, task: Task, report: Report | None = None) -> Trouble | None:
+    def compute(self, task: Task, report: Report | None = None, steps: Steps | None = None) -> Trouble | None:
         if self.broken:
             return Trouble(self.broken)
         cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
-        return attempt(cell, self.out, self.stage, report)
+        return attempt(cell, self.out, self.stage, report, steps)
 
 
-def attempt(cell: Cell, out: Path, stage: Stage, report: Report | None) -> Trouble | None:
+def attempt(cell: Cell, out: Path, stage: Stage, report: Report | None, steps: Steps | None = None) -> Trouble | None:
     """Runs a cell; what went wrong, or None."""
     folder = out / CELLS / cell.name
     try:
-        run_cell(cell.row, cell.seed, folder, start_seed=cell.start_seed, stage=stage, report=report)
+        run_cell(cell.row, cell.seed, folder, start_seed=cell.start_seed, stage=stage, report=report, steps=steps)
         return None
     except Exception as error:
         reason = str(error) if isinstance(error, AsklessError) else f"{type(error).__name__}: {error}"

@@ -59,13 +59,19 @@ def run_benchmark(
     gpus: Annotated[
         float, typer.Option(help="Graphics cards kept for each cell, such as 0.25; with --engine ray.", min=0)
     ] = 0.0,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
+    ] = None,
 ) -> None:
     """Run a benchmark; one that was stopped goes on where it was. Writes report.html, tables and results.csv."""
     from askless.bench import run
     from askless.bench.report import write
     from askless.engine import check_engine
+    from askless.track import make
 
     check_engine("run", engine, workers, gpus)
+    trackers = [make(text) for text in track or ()]
     source = partial(find, what, scale, seeds)
     benchmark = source()
     folder = to or Path("bench") / f"{benchmark.name}-{benchmark.scale}"
@@ -87,6 +93,7 @@ def run_benchmark(
             progress=progress,
             engine=engine,  # type: ignore[arg-type]
             gpus=gpus,
+            track=trackers,
         )
     report = write(results, folder)
     show(report, results)

@@ -63,6 +63,10 @@ def start(
     encoding: Annotated[str, typer.Option(help="Of a table or of files of texts.")] = "utf-8",
     follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
     until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
+    ] = None,
 ) -> None:
     """Label a folder of images, or texts, on a page of this computer; stop any time, and start again to go on."""
     options: dict[str, Any] = {
@@ -70,6 +74,7 @@ def start(
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
         **{"suggestions": suggestions, "target": target, "labels_from_folders": labels_from_folders},
         **{"follow_links": follow_links, "weights": weights, "text": text, "encoding": encoding},
+        **{"track": track or ()},
     }
     given = [f"--{name.replace('_', '-')}" for name in options if is_given(ctx, name)]
     label(what, to, options, given, Say(as_json, quiet), host, port, no_browser, until_done)

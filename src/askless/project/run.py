@@ -30,7 +30,9 @@ from askless.project.rounds import Predictions, is_whole, read_predictions, roun
 from askless.project.schema import RunError
 from askless.project.settings import TEXT_BACKBONE, Settings, read_settings, with_backbone_here
 from askless.project.store import Store, get_meta, now, record, set_meta
+from askless.project.tracking import round_event
 from askless.reading import Skipped, read_arrays
+from askless.track import Event, Trail, settled
 
 if TYPE_CHECKING:
     from askless.project.training import Ground
@@ -76,6 +78,8 @@ class Run:
         `Settings`."""
         if "classes" in options:
             options["classes"] = tuple(options["classes"])
+        if "track" in options:
+            options["track"] = tuple(settled(text) for text in options["track"])
         settings = Settings(source=str(Path(source).resolve()), **options)
         settings, missing = with_backbone_here(settings)
         index = scan(
@@ -118,6 +122,8 @@ class Run:
         return cls(folder)
 
     def close(self) -> None:
+        if "trail" in self.__dict__:
+            self.trail.close()
         self.store.close()
 
     def __enter__(self) -> "Run":
@@ -147,6 +153,11 @@ class Run:
             else:
                 rows = [db.execute("SELECT id, columns FROM item WHERE id = ?", (i,)).fetchone() for i in items]
         return {row["id"]: json.loads(row["columns"])[column] for row in rows if row is not None}
+
+    @cached_property
+    def trail(self) -> Trail:
+        """Who is told how rounds and trainings go."""
+        return Trail.of(self.settings.track)
 
     @cached_property
     def token(self) -> str:
@@ -377,6 +388,13 @@ class Run:
         shutil.rmtree(beside, ignore_errors=True)
         beside.mkdir(mode=0o700)
         known = self.readable()
+
+        def watch(done: int, total: int, numbers: dict[str, float]) -> None:
+            report("training", text, done, total)
+            rest = {name: value for name, value in numbers.items() if name != "step"}
+            at = number * self.settings.steps + done
+            self.trail.tell(Event("step", self.folder.name, at, rest), last=done == total)
+
         metrics = training.fit_round(
             learner,
             base,
@@ -386,7 +404,7 @@ class Run:
             [c.id for c in classes],
             None if before is None else read_predictions(self.folder, before),
             beside,
-            lambda done, total: report("training", text, done, total),
+            watch,
         )
         assert learner.model is not None
         model_beside = self.folder / ".model.making"
@@ -408,6 +426,8 @@ class Run:
                 (number, len(learner.labels), key, seconds, json.dumps(metrics), now()),
             )
         self.write_views()
+        if self.trail:
+            self.trail.tell(round_event(self, number))
 
     def _choosing(self, report: Report) -> None:
         from askless.project import training

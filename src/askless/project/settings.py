@@ -44,7 +44,7 @@ class Settings:
     images. `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are
     brought to for the model, 0 for its own choice. `weights`: file or folder with those of a timm or torchvision backbone.
     `annotators`: how many people answer each item. `target`: accuracy to reach. `text`: the column with the texts, "" for
-    images; `encoding` is theirs."""
+    images; `encoding` is theirs. `track`: who is told of rounds, as texts that `askless.track.make` takes."""
 
     source: str
     budget: int = 200
@@ -65,6 +65,7 @@ class Settings:
     text: str = ""
     encoding: str = "utf-8"
     classes: tuple[str, ...] = ()
+    track: tuple[str, ...] = ()
     keys: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     versions: Mapping[str, str] = field(default_factory=lambda: versions(PACKAGES))
@@ -139,8 +140,9 @@ def read_settings(path: Path) -> Settings:
     unknown = set(given) - {f.name for f in fields(Settings)}
     if unknown:
         raise RunError(f"{path}: unknown settings {', '.join(sorted(unknown))}; the run needs a newer askless")
-    if "classes" in given:
-        given["classes"] = tuple(given["classes"])
+    for name in ("classes", "track"):
+        if name in given:
+            given[name] = tuple(given[name])
     try:
         return Settings(**given)
     except TypeError as error:

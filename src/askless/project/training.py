@@ -14,7 +14,7 @@ from askless.active import ActiveLearner
 from askless.data import Pool, as_pool
 from askless.frozen import standardisation
 from askless.learn import FixMatch, MeanTeacher, PiModel, Supervised
-from askless.learn.training import Training
+from askless.learn.training import Training, Watch
 from askless.project.material import Material
 from askless.project.measure import mean_margin, prediction_change
 from askless.project.reasons import reasons
@@ -123,11 +123,11 @@ def fit_round(
     numbers: list[int],
     previous: Predictions | None,
     folder: Path,
-    watch: Callable[[int, int], None],
+    watch: Watch,
 ) -> dict[str, Any]:
     """Trains, predicts, and writes predictions.npz, metrics.json and log.jsonl into `folder`; the metrics."""
     begun = time.perf_counter()
-    fitted = learner.fit(log=folder / "log.jsonl", watch=lambda step, of, _numbers: watch(step, of))
+    fitted = learner.fit(log=folder / "log.jsonl", watch=watch)
     trained = time.perf_counter()
     predictions = predict_all(learner, base, n_items, known, numbers)
     everywhere = predictions.best_of_all()

@@ -1,0 +1,298 @@
+"""Trackers: what happens in a loop, told as it happens, to a file of JSON lines, TensorBoard, MLflow or Weights & Biases.
+
+A tracker is anything that can be called with an `Event`. It may have `every`, the rate of training steps it wants to hear
+of, and `close`. A tracker that fails is left out from then on, with one note on standard error: labels and training never
+depend on it. A package is imported when its tracker hears of the first event.
+"""
+
+import contextlib
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from askless.errors import AsklessError, InputError, OptionError
+
+EVERY = 100  # steps, of a tracker that does not say
+KINDS = ("jsonl", "tensorboard", "mlflow", "wandb")
+
+
+class Event(NamedTuple):
+    """What happened. `run`: in which loop, empty where there is only one, the cell in a benchmark.
+
+    "start": `about` says what the loop is made of. "step": `numbers` of the training after `at` steps, those of earlier
+    rounds included. "round": `numbers` when `at` items had a label and the training on them was done. "end": nothing more
+    comes of this run.
+    """
+
+    kind: Literal["start", "step", "round", "end"]
+    run: str = ""
+    at: int = 0
+    numbers: Mapping[str, float] = {}
+    about: Mapping[str, str] = {}
+
+
+Tracker = Callable[[Event], None]
+
+
+# --- the trackers -------------------------------------------------------------------------------------------------------
+
+
+class JSONLines:
+    """One line of JSON per event, added to the file at `path`; always available.
+
+    {"event": "round", "run": "", "labels": 40, "test_accuracy": 0.81, ..., "time": 1767225600.0}
+    """
+
+    def __init__(self, path: str | Path, *, every: int = EVERY) -> None:
+        self.path, self.every = Path(path), check_every(every)
+
+    def __call__(self, event: Event) -> None:
+        place = {"round": {"labels": event.at}, "step": {"step": event.at}}.get(event.kind, {})
+        line = {"event": event.kind, "run": event.run, **place, **event.about, **event.numbers, "time": time.time()}
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({k: finite_or_none(v) for k, v in line.items()}) + "\n")
+
+    def close(self) -> None:
+        """Every line is closed as it is written."""
+
+
+class TensorBoard:
+    """Curves `round/...` over labels and `train/...` over steps, in a folder per run below `folder`."""
+
+    def __init__(self, folder: str | Path, *, every: int = EVERY) -> None:
+        require("tensorboard", "tensorboard")
+        self.folder, self.every = Path(folder), check_every(every)
+        self.writers: dict[str, Any] = {}
+
+    def __call__(self, event: Event) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        if event.kind == "end":
+            if event.run in self.writers:
+                self.writers.pop(event.run).close()
+            return
+        if event.run not in self.writers:
+            self.writers[event.run] = SummaryWriter(str(self.folder / event.run))
+        writer = self.writers[event.run]
+        for name, value in named(event).items():
+            writer.add_scalar(name, value, event.at)
+        if event.about:
+            writer.add_text("about", "\n".join(f"- {name}: {text}" for name, text in event.about.items()))
+        writer.flush()
+
+    def close(self) -> None:
+        for run in list(self.writers):
+            self(Event("end", run))
+
+
+class MLflow:
+    """A run of MLflow per run, in `experiment` of the store at `uri`: a server's address, or a file, which is SQLite."""
+
+    def __init__(self, uri: str | Path, *, experiment: str = "askless", every: int = EVERY) -> None:
+        require("mlflow", "mlflow")
+        self.uri, self.experiment, self.every = str(uri), experiment, check_every(every)
+        if "://" not in self.uri:
+            self.uri = f"sqlite:///{Path(self.uri).resolve()}"
+        self.client: Any = None
+        self.runs: dict[str, str] = {}
+
+    def __call__(self, event: Event) -> None:
+        from mlflow import MlflowClient
+        from mlflow.entities import Metric, Param
+
+        if event.kind == "end":
+            if event.run in self.runs:
+                self.client.set_terminated(self.runs.pop(event.run))
+            return
+        if self.client is None:
+            self.client = MlflowClient(tracking_uri=self.uri)
+        if event.run not in self.runs:
+            known = self.client.get_experiment_by_name(self.experiment)
+            place = self.client.create_experiment(self.experiment) if known is None else known.experiment_id
+            made = self.client.create_run(place, run_name=event.run or "askless", tags={"askless.run": event.run})
+            self.runs[event.run] = made.info.run_id
+        now = int(1000 * time.time())
+        metrics = [Metric(name, float(value), now, event.at) for name, value in named(event).items()]
+        params = [Param(name, text[:500]) for name, text in event.about.items()]
+        self.client.log_batch(self.runs[event.run], metrics=metrics, params=params)
+
+    def close(self) -> None:
+        for run in list(self.runs):
+            self(Event("end", run))
+
+
+class WandB:
+    """A run of Weights & Biases per run, in `project`; offline by default: `wandb sync` uploads the files below `folder`."""
+
+    def __init__(
+        self,
+        project: str = "askless",
+        *,
+        folder: str | Path = ".",
+        mode: Literal["offline", "online"] = "offline",
+        every: int = EVERY,
+    ) -> None:
+        require("wandb", "wandb")
+        if mode not in ("offline", "online"):
+            raise OptionError(f"WandB: mode must be offline or online, got {mode!r}")
+        self.project, self.folder, self.mode, self.every = project, Path(folder), mode, check_every(every)
+        self.runs: dict[str, Any] = {}
+
+    def __call__(self, event: Event) -> None:
+        import wandb
+
+        if event.kind == "end":
+            if event.run in self.runs:
+                self.runs.pop(event.run).finish()
+            return
+        if event.run not in self.runs:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            run: Any = wandb.init(
+                project=self.project,
+                name=event.run or None,
+                dir=str(self.folder),
+                mode=self.mode,
+                reinit="create_new",
+                settings=wandb.Settings(silent=True),
+            )
+            # Its own step may only grow: rounds are drawn over labels, training over steps.
+            for axis, names in (("labels", "round/*"), ("step", "train/*")):
+                run.define_metric(axis)
+                run.define_metric(names, step_metric=axis)
+            self.runs[event.run] = run
+        run = self.runs[event.run]
+        if event.about:
+            run.config.update(dict(event.about), allow_val_change=True)
+        if event.numbers:
+            run.log({"labels" if event.kind == "round" else "step": event.at, **named(event)})
+
+    def close(self) -> None:
+        for run in list(self.runs):
+            self(Event("end", run))
+
+
+def make(text: str) -> "JSONLines | TensorBoard | MLflow | WandB":
+    """The tracker that a command line names: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE or mlflow:URI, or wandb:PROJECT.
+
+    >>> make("jsonl:rounds.jsonl").path.name
+    'rounds.jsonl'
+    """
+    kind, _, place = text.partition(":")
+    if kind not in KINDS or not place:
+        raise OptionError(
+            f"track: expected jsonl:FILE, tensorboard:FOLDER, mlflow:FILE or mlflow:URI, or wandb:PROJECT, got {text!r}"
+        )
+    if kind == "jsonl":
+        return JSONLines(place)
+    return TensorBoard(place) if kind == "tensorboard" else MLflow(place) if kind == "mlflow" else WandB(place)
+
+
+def settled(text: str) -> str:
+    """The same tracker, wherever it is made later: paths in full. An error where it cannot be made here."""
+    made = make(text)
+    if isinstance(made, JSONLines):
+        return f"jsonl:{made.path.resolve()}"
+    if isinstance(made, TensorBoard):
+        return f"tensorboard:{made.folder.resolve()}"
+    return f"mlflow:{made.uri}" if isinstance(made, MLflow) else text
+
+
+# --- telling them -------------------------------------------------------------------------------------------------------
+
+
+class Trail:
+    """Trackers as a loop sees them: it tells, and whatever becomes of that, it goes on."""
+
+    def __init__(self, trackers: Tracker | Iterable[Tracker] | None) -> None:
+        given: list[Tracker] = [] if trackers is None else [trackers] if callable(trackers) else list(trackers)
+        for tracker in given:
+            if not callable(tracker):
+                raise InputError(f"track: expected trackers such as track.JSONLines('rounds.jsonl'), got {tracker!r}")
+        self.trackers = given
+
+    @classmethod
+    def of(cls, texts: Iterable[str]) -> "Trail":
+        """Of trackers by their texts (see `make`); one that cannot be made, as for want of its package, is left out."""
+        made: list[Tracker] = []
+        for text in texts:
+            try:
+                made.append(make(text))
+            except AsklessError as error:
+                say(f"{error}; tracking goes on without {text.partition(':')[0]}")
+        return cls(made)
+
+    def __bool__(self) -> bool:
+        return bool(self.trackers)
+
+    @property
+    def rates(self) -> tuple[int, ...]:
+        """Every so many steps somebody wants to hear of them."""
+        return tuple(sorted({rate_of(tracker) for tracker in self.trackers} - {0}))
+
+    def tell(self, event: Event, last: bool = False) -> None:
+        """To all; of a training step (`last`: of its training) to those whose turn it is. Numbers are made plain."""
+        if not self.trackers:
+            return
+        plain = {name: float(value) for name, value in event.numbers.items() if is_number(value)}
+        event = event._replace(numbers=plain)
+        for tracker in list(self.trackers):
+            if event.kind == "step" and not due((rate_of(tracker),), event.at, last):
+                continue
+            self._try(tracker, lambda t=tracker: t(event))  # type: ignore[misc]
+
+    def close(self) -> None:
+        for tracker in list(self.trackers):
+            self._try(tracker, getattr(tracker, "close", lambda: None))
+
+    def _try(self, tracker: Tracker, do: Callable[[], object]) -> None:
+        try:
+            do()
+        except Exception as error:
+            self.trackers.remove(tracker)
+            what = f"{type(tracker).__name__} failed ({type(error).__name__}: {error})"
+            say(f"{what}; tracking goes on without it, and nothing else is lost")
+
+
+def say(text: str) -> None:
+    with contextlib.suppress(Exception):  # standard error may be gone too
+        print(f"note: {text}", file=sys.stderr, flush=True)
+
+
+def due(rates: Iterable[int], at: int, last: bool) -> bool:
+    """Whether a training step is told at one of these rates: every so many steps, and the last one of a training."""
+    return any(rate and (last or at % rate == 0) for rate in rates)
+
+
+def rate_of(tracker: Tracker) -> int:
+    return int(getattr(tracker, "every", EVERY))
+
+
+def named(event: Event) -> dict[str, float]:
+    """The numbers under the names of their curves: round/test_accuracy, train/loss."""
+    return {f"{'round' if event.kind == 'round' else 'train'}/{name}": v for name, v in event.numbers.items()}
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) or (hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0)
+
+
+def finite_or_none(value: Any) -> Any:
+    """JSON has no NaN."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def check_every(every: int) -> int:
+    if isinstance(every, bool) or not isinstance(every, int) or every < 0:
+        raise InputError(f"every: expected a whole number of steps, 0 for none, got {every!r}")
+    return every
+
+
+def require(package: str, extra: str) -> None:
+    if find_spec(package) is None:
+        raise AsklessError(f"{package} is not installed; run `pip install 'askless[{extra}]'`, or use track.JSONLines")
