@@ -329,7 +329,7 @@ def test_a_training_goes_on_at_its_checkpoint(tmp_path, monkeypatch):
             if len(steps) == 6 + 5:  # in the second round, after the checkpoint of step 4
                 raise Killed
 
-        return fit(self, **given, watch=watch)
+        return fit(self, **given | {"watch": watch})
 
     monkeypatch.setattr(ActiveLearner, "fit", dying)
     with pytest.raises(Killed):
