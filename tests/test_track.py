@@ -327,7 +327,7 @@ def test_wandb_reads_back_what_was_told_offline(tmp_path):
     for data in log_records(file.read_bytes()):
         record = Record.FromString(data)
         for update in (*record.config.update, *record.run.config.update):
-            config[update.key] = json.loads(update.value_json)
+            config[update.key or "/".join(update.nested_key)] = json.loads(update.value_json)
         if record.HasField("history"):
             items = record.history.item
             history.append({i.key or "/".join(i.nested_key): json.loads(i.value_json) for i in items})
