@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -22,3 +24,16 @@ def test_two_processes_under_torchrun_train_together_and_ask_alike(tmp_path):
     assert sorted(rank for rank, _ in picks) == ["0", "1"]
     assert picks[0][1] == picks[1][1]
     assert (tmp_path / "log.jsonl").read_text().count("\n") == 2  # one line per training: only one rank writes
+
+
+@pytest.mark.ecosystem
+@pytest.mark.parametrize("name", ["with_scikit_activeml.py", "with_baal.py"])
+def test_another_librarys_loop_learns_from_what_askless_chooses(name, tmp_path):
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    script = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(script, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=400)
+    assert done.returncode == 0, done.stderr
+    found = re.findall(r"^(\d+) labels: accuracy (0\.\d+)$", done.stdout, flags=re.MULTILINE)
+    assert [int(n) for n, _ in found] == [20, 30, 40, 50]
+    assert float(found[-1][1]) > float(found[0][1])
+    assert float(found[-1][1]) > 0.6

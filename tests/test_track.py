@@ -4,6 +4,7 @@ import contextlib
 import json
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -323,9 +324,12 @@ def test_wandb_reads_back_what_was_told_offline(tmp_path):
     loop([tracker, JSONLines(tmp_path / "a.jsonl", every=2)])
     tracker.close()
     [file] = (tmp_path / "there" / "wandb").glob("offline-run-*/run-*.wandb")
+    until = time.monotonic() + 60  # its own process may write the last of it after the run has ended
+    while not any(Record.FromString(data).HasField("exit") for data in log_records(file.read_bytes())):
+        assert time.monotonic() < until, "the file was never finished"
+        time.sleep(0.5)
     history, config = [], {}
-    for data in log_records(file.read_bytes()):
-        record = Record.FromString(data)
+    for record in map(Record.FromString, log_records(file.read_bytes())):
         for update in (*record.config.update, *record.run.config.update):
             config[update.key or "/".join(update.nested_key)] = json.loads(update.value_json)
         if record.HasField("history"):

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         select,
     )
     from askless.active import ActiveLearner
+    from askless.classifier import ActiveClassifier
     from askless.data import Pool
     from askless.embedding import embed
     from askless.errors import AsklessError, InputError, ModelError, OptionError
@@ -49,6 +50,7 @@ __all__ = [
     "View",
     # the loop: ask, tell, fit
     "ActiveLearner",
+    "ActiveClassifier",
     "Pool",
     "Frozen",
     # learners
@@ -101,6 +103,7 @@ __all__ = [
 _PACKAGES = ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory", "track")
 _HOME = {  # where a name lives
     **dict.fromkeys(("ActiveLearner",), "active"),
+    **dict.fromkeys(("ActiveClassifier",), "classifier"),
     **dict.fromkeys(("Pool",), "data"),
     **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
     **dict.fromkeys(("Frozen", "embed_texts"), "frozen"),

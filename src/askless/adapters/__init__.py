@@ -1,0 +1,1 @@
+"""askless' strategies in the loops of other libraries, one thin file each."""
