@@ -22,7 +22,7 @@ def some_pool(n=40, labelled=(3, 8, 20)):
 
 
 def test_ranks_are_positions_among_the_unlabelled_the_chosen_first():
-    F, P, dataset = some_pool()
+    _, P, dataset = some_pool()
     pool = np.flatnonzero(~dataset.labelled)
     ranks, scores = Heuristic("margin", n=5, dataset=dataset).get_ranks(P[pool])
     theirs = al.select("margin", 5, probs=P, labelled=[3, 8, 20]).indices
@@ -100,7 +100,7 @@ def test_margin_in_scikit_activemls_loop_picks_what_theirs_picks():
     among = np.arange(30, 60)
     assert set(mine.query(X, y, clf, candidates=among, batch_size=5)) <= set(among.tolist())
     assert mine.query(X, y, clf, candidates=X[30:60], batch_size=5).max() < 30
-    with pytest.raises(ValueError, match="margin needs probs"):
+    with pytest.raises(ValueError, match="the strategy needs probs"):
         mine.query(X, y, batch_size=5)
 
 
