@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-kill chromium dist test-dist check format peers speed benchmark clean
+.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-kill chromium dist test-dist oracle check format peers speed benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -78,6 +78,17 @@ test-ray: .stamps/ray ## what runs on Ray: embedding in actors, benchmark cells 
 test-ecosystem: .stamps/ecosystem ## askless with timm, transformers, datasets, ONNX, trackers, scikit-activeml, baal
 	$(ONE_THREAD) .venv-ecosystem/bin/python -m pytest -q -m ecosystem
 
+# neural-tangents, a second opinion on kernels of infinite width: jax of its time and numpy 1, so an environment of its own.
+.stamps/oracle: tests/kernels/oracle_requirements.txt
+	rm -rf .venv-oracle && mkdir -p .stamps
+	$(PYTHON) -m venv .venv-oracle
+	.venv-oracle/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv-oracle/bin/python -m pip install --quiet --disable-pip-version-check --no-deps neural-tangents==0.6.5
+	@touch $@
+
+oracle: .stamps/oracle ## remake the kernels of neural-tangents that the tests compare with
+	.venv-oracle/bin/python tests/kernels/oracle_neural_tangents.py
+
 test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
 	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
 
@@ -109,4 +120,4 @@ benchmark: .stamps/dev ## speed of the augmented views, and of the page under lo
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 
 clean: ## remove the environment and everything made
-	rm -rf .venv .venv-peers .venv-ecosystem .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-peers .venv-ecosystem .venv-oracle .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache

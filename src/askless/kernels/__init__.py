@@ -7,6 +7,11 @@ from askless.kernels.features import Look, features, look
 from askless.kernels.gradients import GradientStats, gradient_sq_by_class, gradient_stats
 from askless.kernels.head import find_head
 
+# Kernels of infinitely wide networks, without a network
+from askless.kernels.infinite import infinite
+from askless.kernels.infinite_features import infinite_features
+from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP
+
 # Kernels, exact and sketched
 from askless.kernels.ntk import ntk
 from askless.kernels.projection import gradient_features
@@ -16,12 +21,16 @@ from askless.kernels.reference import jacobian, loss_gradients
 
 __all__ = [
     "GradientStats",
+    "InfiniteCNN",
+    "InfiniteMLP",
     "Look",
     "features",
     "find_head",
     "gradient_features",
     "gradient_sq_by_class",
     "gradient_stats",
+    "infinite",
+    "infinite_features",
     "jacobian",
     "look",
     "loss_gradients",
