@@ -79,7 +79,7 @@ test-ecosystem: .stamps/ecosystem ## askless with timm, transformers, datasets, 
 	$(ONE_THREAD) .venv-ecosystem/bin/python -m pytest -q -m ecosystem
 
 # neural-tangents, a second opinion on kernels of infinite width: jax of its time and numpy 1, so an environment of its own.
-.stamps/oracle: tests/kernels/oracle_requirements.txt
+.stamps/oracle: benchmarks/oracle/requirements.txt
 	rm -rf .venv-oracle && mkdir -p .stamps
 	$(PYTHON) -m venv .venv-oracle
 	.venv-oracle/bin/python -m pip install --quiet --disable-pip-version-check -r $<
@@ -87,7 +87,7 @@ test-ecosystem: .stamps/ecosystem ## askless with timm, transformers, datasets, 
 	@touch $@
 
 oracle: .stamps/oracle ## remake the kernels of neural-tangents that the tests compare with
-	.venv-oracle/bin/python tests/kernels/oracle_neural_tangents.py
+	.venv-oracle/bin/python benchmarks/oracle/kernels.py
 
 test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
 	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py

@@ -23,7 +23,7 @@ jax.config.update("jax_platforms", "cpu")
 import neural_tangents  # noqa: E402
 from neural_tangents import stax  # noqa: E402
 
-FILE = Path(__file__).with_name("neural_tangents.json")
+FILE = Path(__file__).parents[2] / "tests" / "kernels" / "neural_tangents.json"
 
 # Options of InfiniteMLP or InfiniteCNN, by the name of the inputs.
 CASES = [

@@ -303,25 +303,24 @@ def wide(net, x, width, seed, outputs=1):
 
 
 @pytest.mark.parametrize(
-    ("net", "shape", "widths", "slack"),
+    ("net", "shape"),
     [
-        (InfiniteMLP(depth=2, sigma_w=1.4, sigma_b=0.3), (5,), (16, 128), 0.15),
-        (InfiniteCNN(depth=2, sigma_w=1.4, sigma_b=0.3), (1, 4, 4), (16, 128), 0.15),
-        (InfiniteCNN(depth=2, stride=(2, 1), readout="flatten"), (2, 4, 4), (16, 128), 0.15),
+        (InfiniteMLP(depth=2, sigma_w=1.4, sigma_b=0.3), (5,)),
+        (InfiniteCNN(depth=2, sigma_w=1.4, sigma_b=0.3), (1, 4, 4)),
+        (InfiniteCNN(depth=2, stride=(2, 1), readout="flatten"), (2, 4, 4)),
     ],
     ids=["mlp", "gap", "flatten"],
 )
-def test_networks_come_to_it_as_one_over_the_root_of_their_width(net, shape, widths, slack):
-    x = normal(5, *shape)
+def test_networks_come_to_it_as_one_over_the_root_of_their_width(net, shape):
+    x, draws = normal(5, *shape), 60
     K = infinite(x, net=net)
     off = []
-    for width in widths:
-        found = torch.stack([ntk(wide(net, x, width, seed), x, layers="all") for seed in range(16)])
+    for width in (16, 64):
+        found = torch.stack([ntk(wide(net, x, width, seed), x, layers="all") for seed in range(draws)])
         off.append(float((found - K).square().mean().sqrt() / K.square().mean().sqrt()))
-    slope = np.polyfit(np.log(widths), np.log(off), 1)[0]
-    assert slope == pytest.approx(-0.5, abs=slack), off
-    assert off[-1] < 0.15
-    assert float((found.mean(0) - K).norm() / K.norm()) < 0.5 * off[-1]  # what is left is chance, not a bias
+    assert math.log(off[1] / off[0], 4) == pytest.approx(-0.5, abs=0.15), off
+    assert off[1] < 0.35
+    assert float((found.mean(0) - K).norm() / K.norm()) < 2 * off[1] / draws**0.5  # what is left is chance, not a bias
 
 
 def test_outputs_of_networks_have_the_nngp_as_their_covariance():
