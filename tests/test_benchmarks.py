@@ -68,6 +68,14 @@ def test_the_table_in_the_docs_is_that_of_the_results(speed):
         assert shown == speed.TABLES[name](), f"{name}: run `python benchmarks/speed.py --docs`"
 
 
+def test_the_tables_of_choosing_offline_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    offline = load("offline")
+    record = json.loads((offline.RESULTS / "offline.json").read_text())
+    for title, shown in offline.shown_in_docs(list(record["settings"])).items():
+        assert shown == offline.tables(record, title), f"{title}: run `python benchmarks/offline.py --docs`"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
@@ -82,6 +90,7 @@ def test_the_table_in_the_docs_is_that_of_the_results(speed):
         "embedding",
         "imports",
         "growth",
+        "offline",
     ],
 )
 def test_each_script_runs_at_small_sizes(name, speed):
@@ -89,7 +98,7 @@ def test_each_script_runs_at_small_sizes(name, speed):
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert "| what | ours |" in done.stdout or name == "growth"
+    assert {"growth": "", "offline": "| chosen by |"}.get(name, "| what | ours |") in done.stdout
 
 
 def test_what_ten_million_rows_took_becomes_a_table_with_an_estimate(monkeypatch):

@@ -9,12 +9,13 @@ from torch import Tensor
 
 from askless.errors import InputError
 from askless.kernels.infinite_layers import Kind, kernel, pairs, twins
-from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, largest_map
+from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, first_map, largest_map
 from askless.kernels.inputs import Examples, Place, check_size, rows, some
 from askless.options import check_choice
 
 TILE = 2**17  # numbers of an array of pairs: larger tiles leave the cache, smaller ones are many
 ARRAYS = 10  # of that size that are held at once
+WINDOWS = 4  # copies of the first layer's windows
 Progress = Callable[[int, int], None]
 
 
@@ -49,7 +50,7 @@ def infinite(
     X2, _ = prepared("x2", x2, net, kind, max_memory)
     if X2.shape[1:] != X.shape[1:]:
         raise InputError(f"x2: expected items of shape {tuple(X.shape[1:])} as x has, got {tuple(X2.shape[1:])}")
-    return tiles(X, X2, net, kind, max_memory, progress)
+    return tiles(X, X2.to(X.device), net, kind, max_memory, progress)
 
 
 def diagonal(X: Tensor, net: InfiniteNet, kind: Kind, max_memory: int) -> Tensor:
@@ -87,16 +88,22 @@ def prepared(
 
 
 def _bytes_each(X: Tensor, net: InfiniteNet) -> int:
-    """Bytes of one pair of items."""
+    """Bytes of one pair of items: arrays of its pixels or pairs of pixels, and the windows that the first layer sees."""
+    if isinstance(net, InfiniteMLP):
+        return 8 * ARRAYS
+    windows = first_map(net, tuple(X.shape[1:])) * X.shape[1] * net.kernel**2
+    return 8 * (ARRAYS * _pixels(X, net) + WINDOWS * 2 * windows)
+
+
+def _pixels(X: Tensor, net: InfiniteNet) -> int:
+    """Numbers that stand for one pair of items in an array."""
     pixels = largest_map(net, tuple(X.shape[1:]))
-    both = pixels**2 if isinstance(net, InfiniteCNN) and net.readout == "gap" else pixels
-    return 8 * ARRAYS * both
+    return pixels**2 if isinstance(net, InfiniteCNN) and net.readout == "gap" else pixels
 
 
 def _room(X: Tensor, net: InfiniteNet, max_memory: int) -> int:
     """Pairs of items in a tile; 0 where not even one fits."""
-    each = _bytes_each(X, net)
-    return min(max_memory // each, max(1, 8 * ARRAYS * TILE // each))
+    return min(max_memory // _bytes_each(X, net), max(1, TILE // _pixels(X, net)))
 
 
 def tiles(

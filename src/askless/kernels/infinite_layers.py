@@ -168,7 +168,7 @@ def patches(X: Tensor, conv: Conv) -> Tensor:
 
 def sq_distances(A: Tensor, B: Tensor) -> Tensor:
     """|a - b|^2, (..., a, m), (..., b, m) -> (..., a, b): by products, and again from differences where rows are near."""
-    sq_a, sq_b = A.square().sum(-1)[..., :, None], B.square().sum(-1)[..., None, :]
+    sq_a, sq_b = _sq(A)[..., :, None], _sq(B)[..., None, :]
     D = (A @ B.mT).mul_(-2).add_(sq_a).add_(sq_b)
     near = torch.nonzero(D.lt(NEAR * sq_a + NEAR * sq_b))
     for some in near.split(max(1, GATHERED // A.shape[-1])):
@@ -196,5 +196,10 @@ def _readout(X: Tensor, layout: Layout) -> Tensor:
     return X.mean(dim=layout.pixels) if layout.pairs else X
 
 
+def _sq(X: Tensor) -> Tensor:
+    """|x|^2 of every row, without an array of squares: a row may be a large image."""
+    return torch.einsum("...m,...m->...", X, X)
+
+
 def _mean_sq(X: Tensor) -> Tensor:
-    return X.square().mean(-1)
+    return _sq(X) / X.shape[-1]
