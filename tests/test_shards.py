@@ -26,6 +26,7 @@ def arrays(dtype, n=N, d=D, seed=0):
     return {
         "features": x,
         "probs": p,
+        "probs_by_pass": rng.dirichlet(np.ones(C), (n, 5)).astype(dtype),
         "logits": np.log(p.astype(np.float64) + 1e-3).astype(dtype),
         "grad_sq": rng.random(n).astype(dtype),
         "grad_dot": rng.normal(size=n).astype(dtype),

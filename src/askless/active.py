@@ -21,7 +21,7 @@ from askless.models.folder import write_model
 from askless.models.of_learner import trained_model
 from askless.observe import head_gradients, observe, probabilities
 from askless.options import check_choice
-from askless.prepare import Net, check_network, class_names, first_network, make_views
+from askless.prepare import Net, check_network, check_passes, class_names, first_network, make_views
 from askless.rng import stream
 from askless.saving import Saved, SaveError, save
 from askless.track import Event, Tracker, Trail
@@ -91,6 +91,7 @@ class ActiveLearner:
         self.first_network = first_network(self.pool, net, self.views, len(self.class_names), self.seed)
         if isinstance(self.learner, Training):
             check_network(self.first_network, self.views, self.classes)
+        check_passes(self.strategy, self.first_network if isinstance(self.learner, Training) else None, self.views)
         self.model: nn.Module | None = None
         self.labels: dict[int, int] = {}
         self.rounds: list[dict[str, Any]] = []

@@ -5,6 +5,7 @@ A pool of images becomes cached views of feature vectors, which the same learner
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from askless.backbones import (
 from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
 from askless.errors import AsklessError, InputError, OptionError
 from askless.files import write_whole
-from askless.options import check_choice, check_count, options
+from askless.options import LATER, check_choice, check_count, check_number, options
 from askless.rng import torch_stream
 
 Progress = Callable[[int, int], None]
@@ -51,7 +52,8 @@ class Frozen:
     in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one. `hidden`: width of the
     head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the backbone's own choice.
     Features are standardised by the pool's mean and deviation, and scaled to one mean length. `cache`: folder for the
-    embeddings, by default in the data home; they are found again by the content of the images.
+    embeddings, by default in the data home; they are found again by the content of the images. `dropout`: of the head, which
+    BALD and BatchBALD need.
     """
 
     backbone: str | nn.Module = "efficientnet-lite0"
@@ -63,10 +65,12 @@ class Frozen:
     pooling: str = "auto"
     cache: str | Path | None = None
     seed: int = 0
+    dropout: float = field(default=0.0, metadata=LATER)
 
     def __post_init__(self) -> None:
         for option in ("weak", "strong", "hidden", "seed"):
             check_count("Frozen", option, getattr(self, option), least=0)
+        check_number("Frozen", "dropout", self.dropout, 0, 1)
         if self.size is not None:
             check_count("Frozen", "size", self.size)
         check_choice("Frozen", "pooling", self.pooling, POOLINGS)

@@ -47,7 +47,8 @@ def observe(
     """The arrays in `strategy.needs` and `wants`, of all `size` items, seen by `model` in eval mode.
 
     `layers="all"` gives NPC, CRC and others gradient features of the whole network (a projection to about `dim` numbers)
-    in place of the last layer's input. DynamicAL's features are those of the loss gradients.
+    in place of the last layer's input. DynamicAL's features are those of the loss gradients. `probs_by_pass` are of as many
+    passes with dropout as the strategy says.
     """
     needs = looks_at(strategy)
     everything = PlainItems(views, np.arange(size))
@@ -59,6 +60,10 @@ def observe(
     if "features" in needs and (of_loss or layers == "all"):
         of: Literal["loss", "logits"] = "loss" if of_loss else "logits"
         arrays["features"] = kernels.gradient_features(model, everything, dim, seed=seed, of=of, batch_size=batch_size)
+    if "probs_by_pass" in needs:
+        arrays["probs_by_pass"] = kernels.probs_by_pass(
+            model, everything, passes=passes_of(strategy), seed=seed, head=head, batch_size=batch_size
+        )
     if {"grad_sq", "grad_dot"} & set(needs):
         against = (PlainItems(views, labelled), labels)
         stats = kernels.gradient_stats(model, everything, against=against, batch_size=batch_size)
@@ -66,6 +71,12 @@ def observe(
     if "grad_sq_by_class" in needs:
         arrays["grad_sq_by_class"] = kernels.gradient_sq_by_class(model, everything, batch_size=batch_size)
     return {name: arrays[name] for name in needs}
+
+
+def passes_of(strategy: Any) -> int:
+    """How many passes with dropout a strategy wants to see: what its option says, or the most of those it is made of."""
+    parts = (*getattr(strategy, "arms", ()), *([strategy.of] if hasattr(strategy, "of") else []))
+    return max([getattr(strategy, "passes", 0), *map(passes_of, parts)])
 
 
 def head_gradients(

@@ -11,6 +11,7 @@ from typing_extensions import dataclass_transform  # typing has it from Python 3
 from askless.errors import InputError, OptionError
 
 T = TypeVar("T")
+LATER = {"later": True}  # metadata of an option that came later: at its default all is as it was before there was one
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)

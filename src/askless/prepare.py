@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from askless import nets
+from askless import kernels, nets
+from askless.acquire import Strategy
 from askless.data import Pool, views_for
 from askless.errors import InputError, ModelError
 from askless.frozen import Frozen, frozen_views
@@ -59,10 +60,26 @@ def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> 
         return copy.deepcopy(net)
     if isinstance(net, Frozen) or net.startswith("frozen:"):
         width = views.plain(torch.arange(1)).shape[1]
-        if isinstance(net, Frozen) and net.hidden:
-            return nets.make("mlp", classes=classes, shape=(width,), hidden=(net.hidden,), seed=seed)
-        return nets.make("linear", classes=classes, shape=(width,), seed=seed)
+        hidden, dropout = (net.hidden, net.dropout) if isinstance(net, Frozen) else (0, 0.0)
+        if hidden:
+            return nets.make("mlp", classes=classes, shape=(width,), hidden=(hidden,), dropout=dropout, seed=seed)
+        return nets.make("linear", classes=classes, shape=(width,), dropout=dropout, seed=seed)
     return nets.make(net, classes=classes, shape=pool.shape, seed=seed)
+
+
+def check_passes(strategy: Strategy, net: nn.Module | None, views: Any) -> None:
+    """A strategy that looks at passes with dropout gets a network that has it; said before anything is trained."""
+    if "probs_by_pass" not in strategy.needs:
+        return
+    if net is None:
+        raise InputError(
+            f"the strategy {strategy.name} needs a network with dropout, and label propagation has no network; use another "
+            "strategy, or a learner that trains a network"
+        )
+    try:
+        kernels.check_dropout(net, views.plain(torch.arange(1)))
+    except ModelError as error:
+        raise ModelError(f"the strategy {strategy.name}: {error}") from None
 
 
 def check_network(net: nn.Module, views: Any, classes: int) -> None:

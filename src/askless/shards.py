@@ -36,16 +36,16 @@ def pyarrow() -> Any:
 
 
 class Column(NamedTuple):
-    """Where the numbers of a column lie in one file: rows of `width` numbers each, or single ones (None)."""
+    """Where the numbers of a column lie in one file: rows of shape `inner`, or single ones, ()."""
 
     offset: int
     rows: int
-    width: int | None
+    inner: tuple[int, ...]
     dtype: np.dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (self.rows,) if self.width is None else (self.rows, self.width)
+        return (self.rows, *self.inner)
 
 
 class Window:
@@ -323,27 +323,29 @@ def content_of(path: Path) -> Content:
 def place_of(path: Path, column: Any, base: int) -> Column | str:
     """Where the column lies in the file, or what is wrong with it."""
     pa = pyarrow()
-    kind = column.type
-    width = kind.list_size if pa.types.is_fixed_size_list(kind) else None
-    inner = kind.value_type if width is not None else kind
-    if not (pa.types.is_floating(inner) or pa.types.is_integer(inner)):
-        return f"{kind}; write vectors as lists of fixed size, or as Parquet"
-    values = column.flatten() if width is not None else column
-    if column.null_count or values.null_count:
+    values, inner, nulls = column, [], column.null_count
+    while pa.types.is_fixed_size_list(values.type):  # vectors, and lists of vectors
+        inner.append(values.type.list_size)
+        values = values.flatten()
+        nulls += values.null_count
+    if not (pa.types.is_floating(values.type) or pa.types.is_integer(values.type)):
+        return f"{column.type}; write vectors as lists of fixed size, or as Parquet"
+    if nulls:
         return "nulls; fill or drop these rows"
-    if width == 0:
+    if 0 in inner:
         return "vectors of no numbers"
     array = values.to_numpy(zero_copy_only=True)
     offset = array.ctypes.data - base
     if not 0 <= offset <= path.stat().st_size - array.nbytes:
         return "a compressed column; write the file without compression"
-    return Column(offset, len(column), width, array.dtype)
+    return Column(offset, len(column), tuple(inner), array.dtype)
 
 
 def write_shard(
     path: Path, columns: Mapping[str, np.ndarray | Sequence[str]], notes: Mapping[str, str] | None = None
 ) -> None:
-    """One Arrow file, written whole: numbers (n,), vectors (n, d) as lists of fixed size, texts; and notes on the file."""
+    """One Arrow file, written whole: numbers (n,), vectors (n, d) as lists of fixed size, lists of vectors (n, K, C), texts;
+    and notes on the file."""
     write_batches(path, iter([columns]), notes)
 
 
@@ -366,11 +368,12 @@ def write_batches(path: Path, batches: Iterator[Mapping[str, Any]], notes: Mappi
 
 def as_arrow(values: Any) -> Any:
     pa = pyarrow()
-    if isinstance(values, np.ndarray) and values.ndim == 2:
-        return pa.FixedSizeListArray.from_arrays(
-            pa.array(np.ascontiguousarray(values).reshape(-1)), max(1, values.shape[1])
-        )
-    return pa.array(values)
+    if not isinstance(values, np.ndarray) or values.ndim < 2:
+        return pa.array(values)
+    column = pa.array(np.ascontiguousarray(values).reshape(-1))
+    for size in values.shape[:0:-1]:
+        column = pa.FixedSizeListArray.from_arrays(column, max(1, size))
+    return column
 
 
 def unpacked(files: Sequence[Path], cache: Path, progress: Callable[[int, int], None] | None = None) -> list[Path]:

@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.special import softmax
 
 from askless.acquire import Selection, Strategy, looks_at, select
 from askless.errors import AsklessError
 
-CLASSES = 4
+CLASSES, PASSES = 4, 6
 KINDS = ("ordinary", "duplicated", "constant")
 
 
@@ -22,13 +23,16 @@ def example_arrays(N: int, n_labelled: int, seed: int = 0, kind: str = "ordinary
     features = rng.normal(size=(N, 6))
     logits = rng.normal(size=(N, CLASSES))
     grad_sq, grad_dot = rng.uniform(1, 2, size=N), rng.normal(size=N)
+    by_pass = logits[:, None] + np.random.default_rng([seed, 99]).normal(size=(N, PASSES, CLASSES))
     if kind != "ordinary":
         copies = np.arange(N) % (max(1, N // 4) if kind == "duplicated" else 1)
-        features, logits, grad_sq, grad_dot = (a[copies] for a in (features, logits, grad_sq, grad_dot))
-    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+        features, logits, grad_sq, grad_dot, by_pass = (
+            a[copies] for a in (features, logits, grad_sq, grad_dot, by_pass)
+        )
     return {
         "features": features,
-        "probs": e / e.sum(axis=1, keepdims=True),
+        "probs": softmax(logits, axis=1),
+        "probs_by_pass": softmax(by_pass, axis=2),
         "logits": logits,
         "grad_sq": grad_sq,
         "grad_dot": grad_dot,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import askless as al
-from askless.acquire import STRATEGIES, Selection
+from askless.acquire import STRATEGIES, Selection, make
 from askless.testing import check_strategy
 
 INF = float("inf")
@@ -28,12 +28,18 @@ WITH_OPTIONS = [
     al.Margin(on="logit"),
     al.Entropy(on="logit"),
     al.TypiClust(max_clusters=3, max_members=4, neighbours=2, normalize=True),
+    al.BatchBALD(configurations=20, candidates=10),
+    al.ProbCover(delta=0.5, targets=20, normalize=False),
+    al.DAL(classifier="logistic", sub_batches=3),
 ]
+
+
+QUICK = {"npc": {"draws": 60}, "batchbald": {"configurations": 100}, "dal": {"epochs": 2, "width": 16}}
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 def test_every_strategy_keeps_the_contract(name):
-    check_strategy(al.NPC(draws=60) if name == "npc" else STRATEGIES[name].make())
+    check_strategy(make(name, **QUICK.get(name, {})))
 
 
 @pytest.mark.parametrize("strategy", WITH_OPTIONS, ids=repr)

@@ -3,11 +3,15 @@
 from askless.acquire.albl import ALBL
 from askless.acquire.askless import Askless
 from askless.acquire.badge import BADGE
+from askless.acquire.bald import BALD
+from askless.acquire.batchbald import BatchBALD
 from askless.acquire.coreset import Coreset
 from askless.acquire.crc import CRC
+from askless.acquire.dal import DAL
 from askless.acquire.dynamical import DynamicAL
 from askless.acquire.egl import EGL
 from askless.acquire.npc import NPC
+from askless.acquire.probcover import ProbCover
 from askless.acquire.random import Random
 from askless.acquire.selecting import select
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
@@ -30,15 +34,19 @@ __all__ = [
     # the strategies
     "ALBL",
     "BADGE",
+    "BALD",
     "CRC",
+    "DAL",
     "EGL",
     "NPC",
     "Askless",
+    "BatchBALD",
     "Confidence",
     "Coreset",
     "DynamicAL",
     "Entropy",
     "Margin",
+    "ProbCover",
     "Random",
     "TwoLevel",
     "TypiClust",

@@ -1,5 +1,6 @@
 """The door: every array is checked here once, with a message that says what was expected, what came and what to do."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from askless.shards import ShardedArray
 SHAPES = {
     "features": "(N, d)",
     "probs": "(N, C)",
+    "probs_by_pass": "(N, K, C)",
     "logits": "(N, C)",
     "grad_sq": "(N,)",
     "grad_dot": "(N,)",
@@ -86,7 +88,7 @@ def as_array(name: str, given: Any, needed: bool) -> np.ndarray:
         )
     if array.ndim != len(SHAPES[name].strip("(,)").split(",")):
         raise InputError(f"{name}: expected shape {SHAPES[name]}, got {array.shape}")
-    if array.ndim == 2 and array.shape[1] == 0:
+    if 0 in array.shape[1:]:
         raise InputError(f"{name}: expected at least one column, got shape {array.shape}")
     if not needed:
         return array
@@ -118,7 +120,7 @@ def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
     """No NaN or infinity, nothing too large to be squared; probabilities that sum to one; squared norms not negative."""
     largest = {8: 1e150, 4: 1e18}.get(array.dtype.itemsize, np.inf)
     tolerance = SUM_TOLERANCE_16_BIT if narrow else SUM_TOLERANCE
-    step = max(1, TILE // (array.shape[1] if array.ndim == 2 else 1))
+    step = max(1, TILE // math.prod(array.shape[1:]))
     for i in range(0, len(array), step):
         part = array[i : i + step]
         finite = np.isfinite(part)
@@ -139,6 +141,16 @@ def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
                 raise InputError(
                     f"probs: expected rows >= 0 that sum to 1, got row {row} with sum {array[row].sum():.6g} and smallest "
                     f"entry {array[row].min():.6g}; pass logits= if these are not probabilities"
+                )
+        if name == "probs_by_pass":
+            wrong = (np.abs(part.sum(axis=2, dtype=np.float64) - 1) > tolerance) | (part < 0).any(axis=2)
+            if wrong.any():
+                row, k = divmod(int(wrong.argmax()), wrong.shape[1])
+                bad = part[row, k]
+                raise InputError(
+                    "probs_by_pass: expected (items, passes, classes) with probabilities >= 0 that sum to 1 over the "
+                    f"classes, got row {i + row}, pass {k} with sum {bad.sum():.6g} and smallest entry {bad.min():.6g}; "
+                    "pass softmax(logits), with the axes in this order"
                 )
         if name.startswith("grad_sq") and (part < 0).any():
             row = i + int((part < 0).reshape(len(part), -1).any(axis=1).argmax())

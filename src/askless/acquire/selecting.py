@@ -20,6 +20,7 @@ def select(
     seed: Seed = 0,
     features: Any = None,
     probs: Any = None,
+    probs_by_pass: Any = None,
     logits: Any = None,
     grad_sq: Any = None,
     grad_dot: Any = None,
@@ -34,7 +35,8 @@ def select(
     """The n items to label next, as positions in the pool, best first.
 
     `strategy`: a name or an object such as `NPC(draws=5000)`. Arrays, numpy or torch: `features` (N, d), `probs` (N, C),
-    `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,), `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
+    `probs_by_pass` (N, K, C), of K passes with dropout or K networks, `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,),
+    `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
     Which of them a strategy needs stands in its `needs`, and which it uses where they are given in its `wants`; the others
     are checked for their length and not looked at.
     `pool` is N where no array says it (for "random").
@@ -48,6 +50,7 @@ def select(
     arrays = {
         "features": features,
         "probs": probs,
+        "probs_by_pass": probs_by_pass,
         "logits": logits,
         "grad_sq": grad_sq,
         "grad_dot": grad_dot,

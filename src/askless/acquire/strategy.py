@@ -1,5 +1,6 @@
 """What every strategy is given (`View`), what it returns (`Selection`), and what it must offer (`Strategy`)."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -24,6 +25,7 @@ class View:
     labels: np.ndarray | None = None  # (L,) int64
     features: np.ndarray | None = None  # (N, d)
     probs: np.ndarray | None = None  # (N, C)
+    probs_by_pass: np.ndarray | None = None  # (N, K, C), of K passes with dropout or K networks
     logits: np.ndarray | None = None  # (N, C)
     grad_sq: np.ndarray | None = None  # (N,)
     grad_dot: np.ndarray | None = None  # (N,)
@@ -48,7 +50,7 @@ class View:
     def by_rows(self, score: Callable[..., np.ndarray], *names: str) -> np.ndarray:
         """`score` of the rows of these arrays in float64, (N,), a tile at a time."""
         arrays = [self[name] for name in names]
-        row = 8 * 4 * sum(a.shape[1] for a in arrays)
+        row = 8 * 4 * sum(math.prod(a.shape[1:]) for a in arrays)
         step = min(self.step(row), max(1, TILE // row))
         out = np.empty(self.N)
         for i in range(0, self.N, step):
@@ -98,3 +100,15 @@ def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generato
         order = np.flatnonzero(-scores <= np.partition(-scores, n - 1)[n - 1])
     order = order[np.lexsort((ties[order], -scores[order]))[:n]]
     return Selection(allowed[order], scores[order])
+
+
+def largest(values: np.ndarray, k: int) -> np.ndarray:
+    """Positions of the k largest, in no order."""
+    k = min(k, len(values))
+    return np.argpartition(values, len(values) - k)[len(values) - k :]
+
+
+def first_of_the_largest(values: np.ndarray, order: np.ndarray) -> int:
+    """The position of the largest value; among equals the one with the smallest `order`."""
+    equals = np.flatnonzero(values == values.max())
+    return int(equals[order[equals].argmin()])

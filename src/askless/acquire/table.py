@@ -5,11 +5,15 @@ from typing import Any, NamedTuple
 from askless.acquire.albl import ALBL
 from askless.acquire.askless import Askless
 from askless.acquire.badge import BADGE
+from askless.acquire.bald import BALD
+from askless.acquire.batchbald import BatchBALD
 from askless.acquire.coreset import Coreset
 from askless.acquire.crc import CRC
+from askless.acquire.dal import DAL
 from askless.acquire.dynamical import DynamicAL
 from askless.acquire.egl import EGL
 from askless.acquire.npc import NPC
+from askless.acquire.probcover import ProbCover
 from askless.acquire.random import Random
 from askless.acquire.strategy import Strategy
 from askless.acquire.typiclust import TypiClust
@@ -25,7 +29,7 @@ class Info(NamedTuple):
     cost: str
 
 
-# N items of which L are labelled, n picks, d features, C classes, m draws, r = min(L + n, d + 1)
+# N items of which L are labelled, n picks, d features, C classes, K passes with dropout, m draws, r = min(L + n, d + 1)
 STRATEGIES: dict[str, Info] = {
     "askless": Info(Askless, "this project; herding, Bae et al. 2024, 2025", "N T d, T = min(N, 8192)"),
     "random": Info(Random, "-", "n"),
@@ -40,6 +44,10 @@ STRATEGIES: dict[str, Info] = {
     "dynamical": Info(DynamicAL, "Wang et al. 2022", "N"),
     "albl": Info(ALBL, "Hsu & Lin 2015", "that of its arms"),
     "typiclust": Info(TypiClust, "Hacohen et al. 2022", "N d (L + n), and neighbours inside clusters"),
+    "probcover": Info(ProbCover, "Yehuda et al. 2022", "N T d, T = min(N, 8192)"),
+    "bald": Info(BALD, "Houlsby et al. 2011; Gal et al. 2017", "N K C, and K passes"),
+    "batchbald": Info(BatchBALD, "Kirsch et al. 2019", "N K C, n m K C, and K passes"),
+    "dal": Info(DAL, "Gissin & Shalev-Shwartz 2019", "N d, and some trainings of a small classifier"),
 }
 
 

@@ -235,7 +235,12 @@ def text_of(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{k}: {text_of(v)}' for k, v in value.items())}}}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        shown = {f.name: text_of(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr}
+        later = [
+            f.name for f in dataclasses.fields(value) if f.metadata.get("later") and getattr(value, f.name) == f.default
+        ]
+        shown = {
+            f.name: text_of(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr and f.name not in later
+        }
         return f"{type(value).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
     if isinstance(value, functools.partial):
         return f"partial({text_of((value.func, *value.args, value.keywords))})"

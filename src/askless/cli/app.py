@@ -38,7 +38,9 @@ def strategies() -> None:
     """List the ways of choosing: name, paper, arrays needed, cost."""
     from askless.acquire import STRATEGIES
 
-    table = Table(caption="N items, L labelled, n picks, d features, C classes, m draws, r = min(L + n, d + 1)")
+    table = Table(
+        caption="N items, L labelled, n picks, d features, C classes, K passes, m draws, r = min(L + n, d + 1)"
+    )
     for column in ("name", "paper", "arrays needed (used)", "cost"):
         table.add_column(column, overflow="fold")
     for name, info in STRATEGIES.items():
@@ -67,6 +69,9 @@ def select(
         typer.Option(help=".npy, (N, d); .parquet; or a folder of shards (Arrow, Parquet), other arrays beside them."),
     ] = None,
     probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
+    probs_by_pass: Annotated[
+        Path | None, typer.Option(help=".npy, (N, K, C), of K passes with dropout or K networks.")
+    ] = None,
     logits: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
     grad_sq: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
     grad_dot: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
@@ -102,6 +107,7 @@ def select(
     given: dict[str, Path | None] = {
         "features": features,
         "probs": probs,
+        "probs_by_pass": probs_by_pass,
         "logits": logits,
         "grad_sq": grad_sq,
         "grad_dot": grad_dot,
@@ -162,7 +168,10 @@ def embed(
         Path | None, typer.Option(help="Folder of a saved learner: its network in place of a backbone.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Of features, probs, logits, grad_sq, grad_dot, grad_sq_by_class, with commas.")
+        str | None,
+        typer.Option(
+            help="Of features, probs, probs_by_pass, logits, grad_sq, grad_dot, grad_sq_by_class, with commas."
+        ),
     ] = None,
     dtype: Annotated[str, typer.Option(help="Of the features: float16 or float32.")] = "float16",
     size: Annotated[int | None, typer.Option(help="Pixels that images are read at.")] = None,

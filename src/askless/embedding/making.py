@@ -18,7 +18,8 @@ from askless.errors import InputError, ModelError
 from askless.frozen import Frozen, make_backbone
 from askless.shards import write_shard
 
-NUMBERS = ("features", "probs", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
+NUMBERS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
+PASSES = 20  # with dropout, as BALD has them
 OF_A_LEARNER = ("features", "probs", "grad_sq", "grad_dot")
 
 
@@ -143,6 +144,10 @@ class ByLearner:
         seen = kernels.look(self.model, x, head=self.learner.head)
         probs = seen.logits.double().softmax(dim=1)
         found: dict[str, Any] = {"features": seen.features, "logits": seen.logits, "probs": probs}
+        if "probs_by_pass" in self.columns:
+            found["probs_by_pass"] = kernels.probs_by_pass(
+                self.model, x, passes=PASSES, seed=self.learner.seed, head=self.learner.head
+            )
         if {"grad_sq", "grad_dot"} & set(self.columns):
             stats = kernels.gradient_stats(self.model, x, against=self.known)
             found |= {"grad_sq": stats.sq, "grad_dot": stats.dot}

@@ -46,8 +46,9 @@ def embed(
     or of Parquet files with images, here or at an address that fsspec knows; of tars and Parquet every file makes one
     shard, of anything else every `rows` items. Each shard has `id`, `label` ("" where unknown) and the `columns`: with a
     `backbone` its `features`; with a `learner`, a folder that `ActiveLearner.save` wrote, also `probs`, `grad_sq` and
-    `grad_dot` of its network, and on request `logits` and `grad_sq_by_class`. Features are stored as `dtype`, the rest as
-    float32. `size`: pixels that images are read at, by default as they are, or as the learner's pool has them.
+    `grad_dot` of its network, and on request `logits`, `grad_sq_by_class` and `probs_by_pass` (20 passes with dropout).
+    Features are stored as `dtype`, the rest as float32. `size`: pixels that images are read at, by default as they are, or
+    as the learner's pool has them.
 
     `engine="ray"` spreads the parts over actors, of a running cluster where RAY_ADDRESS is set; `out` must then be a folder
     that all machines see. A shard is written whole or not at all; started again, only what is missing is computed.

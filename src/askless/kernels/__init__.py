@@ -1,5 +1,8 @@
 """A network and inputs in; features, gradient numbers and kernels out. Nothing else differentiates for selection."""
 
+# Passes that differ, by dropout
+from askless.kernels.dropout import check_dropout, probs_by_pass
+
 # What the head sees
 from askless.kernels.features import Look, features, look
 
@@ -24,6 +27,7 @@ __all__ = [
     "InfiniteCNN",
     "InfiniteMLP",
     "Look",
+    "check_dropout",
     "features",
     "find_head",
     "gradient_features",
@@ -35,4 +39,5 @@ __all__ = [
     "look",
     "loss_gradients",
     "ntk",
+    "probs_by_pass",
 ]

@@ -74,29 +74,38 @@ class SmallCNN(nn.Module):
     """For images of 8 to 32 pixels and a processor without a graphics card: conv3x3, BN, ReLU five times.
 
     Two blocks of `width` channels at full size, two of twice as many at half, one of four times as many at a quarter
-    (max-pools between); global average pool; head on 4 `width` features.
+    (max-pools between); global average pool; head on 4 `width` features. `dropout` acts on whole channels after each
+    max-pool, and before the head.
     """
 
-    def __init__(self, shape: Any, classes: int, *, width: int = 16, bn_momentum: float = 0.1) -> None:
+    def __init__(
+        self, shape: Any, classes: int, *, width: int = 16, bn_momentum: float = 0.1, dropout: float = 0.0
+    ) -> None:
         super().__init__()
         channels, _, _ = image_shape("small-cnn", shape, smallest=8)
         check_count("small-cnn", "width", width)
         check_number("small-cnn", "bn_momentum", bn_momentum, 0, 1)
+        check_number("small-cnn", "dropout", dropout, 0, 1)
         w, momentum = width, bn_momentum
+        leave_out = [nn.Dropout2d(dropout)] if dropout else []
         self.body = nn.Sequential(
             conv_bn_relu(channels, w, momentum),
             conv_bn_relu(w, w, momentum),
             nn.MaxPool2d(2),
+            *leave_out,
             conv_bn_relu(w, 2 * w, momentum),
             conv_bn_relu(2 * w, 2 * w, momentum),
             nn.MaxPool2d(2),
+            *leave_out,
             conv_bn_relu(2 * w, 4 * w, momentum),
         )
+        self.dropout = nn.Dropout(dropout) if dropout else None
         self.head = nn.Linear(4 * w, classes)
 
     def features(self, x: Tensor) -> Tensor:
         x = x.contiguous(memory_format=torch.channels_last)  # a third less time on a processor
-        return self.body(x).mean(dim=(2, 3))  # (n, 4 width, h, w) -> (n, 4 width)
+        x = self.body(x).mean(dim=(2, 3))  # (n, 4 width, h, w) -> (n, 4 width)
+        return x if self.dropout is None else self.dropout(x)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))

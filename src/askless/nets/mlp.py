@@ -9,22 +9,24 @@ from torch import Tensor, nn
 
 from askless.errors import InputError
 from askless.nets.checks import input_shape
-from askless.options import check_count
+from askless.options import check_count, check_number
 
 
 class MLP(nn.Module):
-    """Linear layers of `hidden` units with ReLU, then the head; features are the last hidden layer."""
+    """Linear layers of `hidden` units with ReLU, each followed by `dropout` where that is above 0; then the head. Features
+    are the last hidden layer."""
 
-    def __init__(self, shape: Any, classes: int, *, hidden: Sequence[int] = (128, 128)) -> None:
+    def __init__(self, shape: Any, classes: int, *, hidden: Sequence[int] = (128, 128), dropout: float = 0.0) -> None:
         super().__init__()
         if isinstance(hidden, str) or not isinstance(hidden, Sequence):
             raise InputError(f"mlp: expected hidden to be a sequence of sizes such as (128, 128), got {hidden!r}")
         for size in hidden:
             check_count("mlp", "every size in hidden", size)
+        check_number("mlp", "dropout", dropout, 0, 1)
         sizes = [prod(input_shape("mlp", shape)), *hidden]
         layers: list[nn.Module] = [nn.Flatten()]
         for i, o in pairwise(sizes):
-            layers += [nn.Linear(i, o), nn.ReLU()]
+            layers += [nn.Linear(i, o), nn.ReLU(), *([nn.Dropout(dropout)] if dropout else [])]
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(sizes[-1], classes)
 
@@ -36,14 +38,16 @@ class MLP(nn.Module):
 
 
 class Linear(nn.Module):
-    """The head alone, on the flattened input: logistic regression."""
+    """The head alone, on the flattened input: logistic regression; `dropout` leaves out inputs."""
 
-    def __init__(self, shape: Any, classes: int) -> None:
+    def __init__(self, shape: Any, classes: int, *, dropout: float = 0.0) -> None:
         super().__init__()
+        check_number("linear", "dropout", dropout, 0, 1)
+        self.dropout = nn.Dropout(dropout) if dropout else None
         self.head = nn.Linear(prod(input_shape("linear", shape)), classes)
 
     def features(self, x: Tensor) -> Tensor:
-        return x.flatten(1)
+        return x.flatten(1) if self.dropout is None else self.dropout(x.flatten(1))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.features(x))

@@ -1,0 +1,190 @@
+"""ProbCover: the balls of one radius that cover most of the pool (Yehuda et al., NeurIPS 2022)."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from askless.acquire.clusters import Centred, cluster_of_each
+from askless.acquire.strategy import Selection, View, first_of_the_largest, largest
+from askless.options import check_count, check_number, options
+from askless.rng import stream
+
+PROBES = 2048  # items whose balls say how large a radius is pure enough
+AGAIN = 128  # items whose counts are brought up to date in one product, to begin with
+TILE = 2**22  # bytes of distances at a time: what stays in the processor's cache
+SAME = 4e-6  # of the squared lengths: what float32 cannot tell from 0 in a squared distance
+
+
+@options
+class ProbCover:
+    """Made for the first labels: the item with the most uncovered items in its ball, again and again. What lies in the
+    ball of a labelled or chosen item is covered.
+
+    `delta` is the radius. None finds it as the paper does: the largest one at which a share `alpha` of the balls is
+    pure, that is, holds items of one k-means cluster only, with as many clusters as there are `classes`. `normalize`:
+    rows of unit length, as in the paper, so that distances go from 0 to 2. What is covered is counted among `targets`
+    items drawn at random, or all items in pools that are not larger.
+
+    A target is taken out of an item's count at most once, so all picks together cost at most what the first counts do.
+    Scores are the numbers of targets that each pick newly covers. `info`: `delta`, and the share `covered` in the end;
+    once all is covered the picks are random. k-means needs two float32 copies of the features of pools of up to 50,000
+    items.
+    """
+
+    delta: float | None = None
+    alpha: float = 0.95
+    classes: int = 10
+    normalize: bool = True
+    targets: int = 8192
+    name = "probcover"
+    needs = ("features",)
+
+    def __post_init__(self) -> None:
+        if self.delta is not None:
+            check_number("ProbCover", "delta", self.delta)
+        check_number("ProbCover", "alpha", self.alpha, 0, 1)
+        check_count("ProbCover", "classes", self.classes, least=2)
+        check_count("ProbCover", "targets", self.targets)
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        if n == 0:
+            return Selection(view.unlabelled[:0], np.empty(0))
+        x = Centred(view["features"], self.normalize, view.max_memory)
+        delta = self.delta
+        if delta is None:
+            state = int(stream(rng, "k-means").integers(2**31 - 1))
+            cluster = cluster_of_each(
+                view["features"], min(self.classes, view.N), self.normalize, state, view.max_memory
+            )
+            delta = pure_radius(x, cluster, self.alpha, rng, view.max_memory)
+        m = min(self.targets, view.N)
+        targets = np.arange(view.N) if m == view.N else np.sort(rng.choice(view.N, m, replace=False))
+        balls = Balls(x, view.unlabelled, targets, delta, view.max_memory)
+        balls.cover_by(view.labelled)
+        balls.count()
+        ties = rng.random(len(view.unlabelled))
+        picks, scores = np.empty(n, dtype=np.int64), np.empty(n)
+        for i in range(n):
+            best = balls.find(ties)
+            picks[i], scores[i] = view.unlabelled[best], balls.degree[best]
+            balls.take(best)
+            view.report(i + 1, n)
+        info: dict[str, Any] = {"delta": float(delta), "covered": float(balls.covered.mean())}
+        if scores[-1] <= 0:
+            late = int((scores <= 0).sum())
+            info["note"] = (
+                f"all is covered at delta = {delta:.4g}: the last {late} picks are random; use a smaller delta"
+            )
+        return Selection(picks, scores, info)
+
+
+class Balls:
+    """How many of the targets that are not yet covered lie within `delta` of each of the `allowed` items: `degree`.
+
+    Degrees only fall, so an old one is a bound from above. Those that are the largest are brought up to date, by a product
+    with the targets that were covered since, until the largest of all is: the lazy greedy of Minoux, 1978, in blocks.
+    """
+
+    def __init__(self, x: Centred, allowed: np.ndarray, targets: np.ndarray, delta: float, max_memory: int) -> None:
+        self.x, self.allowed, self.targets, self.delta, self.max_memory = x, allowed, targets, delta, max_memory
+        self.covered = np.zeros(len(targets), dtype=bool)
+        self.degree = np.zeros(len(allowed))
+        self.news = np.empty(0, dtype=np.int64)  # targets in the order in which they were covered since the count
+        self.heard = np.zeros(len(allowed), dtype=np.int64)  # how many of the news each degree knows
+        # Where targets are drawn, one that may be chosen must not count for all that it stands for by itself.
+        self.counts_itself = len(targets) == len(x)
+
+    def cover_by(self, centres: np.ndarray) -> np.ndarray:
+        """Marks the targets in the balls of these items; those that were not covered before."""
+        open_ = np.flatnonzero(~self.covered)
+        found = np.zeros(len(open_), dtype=bool)
+        for i in range(0, len(centres), 512):
+            c = torch.from_numpy(self.x[centres[i : i + 512]])
+            for j, rows in tiles(self.x, self.targets[open_], len(c), self.max_memory):
+                found[j : j + len(rows)] |= within(rows, c, self.delta).any(dim=1).numpy()
+        self.covered[open_[found]] = True
+        return open_[found]
+
+    def count(self) -> None:
+        """All degrees."""
+        self.degree[:] = self._within(np.arange(len(self.allowed)), np.flatnonzero(~self.covered))
+
+    def find(self, ties: np.ndarray) -> int:
+        """Which of the allowed items has the largest degree, equals by `ties`; its degree is up to date."""
+        many = AGAIN
+        while self.heard[best := first_of_the_largest(self.degree, ties)] < len(self.news):
+            some = largest(self.degree, many)
+            some = np.union1d(some[(self.heard[some] < len(self.news)) & (self.degree[some] > -np.inf)], best)
+            for heard in np.unique(self.heard[some]):
+                alike = some[self.heard[some] == heard]
+                self.degree[alike] -= self._within(alike, self.news[heard:])
+            self.heard[some] = len(self.news)
+            many *= 2
+        return best
+
+    def take(self, i: int) -> None:
+        """The i-th allowed item is chosen: what is in its ball is covered and no longer counts for anybody."""
+        self.news = np.append(self.news, self.cover_by(self.allowed[i : i + 1]))
+        self.degree[i] = -np.inf
+
+    def _within(self, items: np.ndarray, which: np.ndarray) -> np.ndarray:
+        """How many of the targets at `which` lie in the balls of the allowed items at `items`, (k,)."""
+        out = np.zeros(len(items))
+        step = max(1, self.max_memory // (16 * self.x.features.shape[1]))
+        for i in range(0, len(which), step):
+            at = np.sort(self.targets[which[i : i + step]])
+            c = torch.from_numpy(self.x[at])
+            for j, rows in tiles(self.x, self.allowed[items], len(c), self.max_memory):
+                near = within(rows, c, self.delta)
+                out[j : j + len(rows)] += near.sum(dim=1).numpy()
+                if not self.counts_itself:
+                    some = self.allowed[items[j : j + len(rows)]]
+                    place = np.searchsorted(at, some).clip(max=len(at) - 1)
+                    out[j : j + len(rows)] -= at[place] == some
+        return out
+
+
+def tiles(x: Centred, positions: np.ndarray, columns: int, max_memory: int) -> Iterator[tuple[int, Tensor]]:
+    """(start, rows) of a few positions at a time, so that their distances to so many others fit."""
+    row = 4 * (2 * x.features.shape[1] + 3 * columns)
+    step = max(1, min(max_memory // 2, TILE) // row)
+    for i in range(0, len(positions), step):
+        yield i, torch.from_numpy(x[positions[i : i + step]])
+
+
+def sq_distances(a: Tensor, b: Tensor) -> Tensor:
+    """(k, m) between the rows of a (k, d) and b (m, d); 0 where float32 cannot tell them apart."""
+    lengths = a.square().sum(dim=1, keepdim=True) + b.square().sum(dim=1)
+    sq = torch.addmm(lengths, a, b.T, alpha=-2)
+    return sq.masked_fill_(sq <= SAME * lengths, 0)
+
+
+def within(a: Tensor, b: Tensor, delta: float) -> Tensor:
+    """(k, m) bool: whether the distance of the rows is at most delta."""
+    return sq_distances(a, b) <= delta**2
+
+
+def pure_radius(x: Centred, cluster: np.ndarray, alpha: float, rng: np.random.Generator, max_memory: int) -> float:
+    """The largest radius at which at least a share `alpha` of the balls holds items of one cluster only.
+
+    A ball is pure while it does not reach the nearest item of another cluster; so the radius lies just below the
+    (1 - alpha)-quantile of these distances. They are taken of all items, or of `PROBES` drawn ones. Infinite where there is
+    one cluster only.
+    """
+    N = len(x)
+    probes = np.arange(N) if N <= PROBES else np.sort(rng.choice(N, PROBES, replace=False))
+    reach = np.full(len(probes), np.inf)
+    for i in range(0, len(probes), 512):
+        some = probes[i : i + 512]
+        c = torch.from_numpy(x[some])
+        nearest = torch.full((len(some),), torch.inf)
+        for j, rows in tiles(x, np.arange(N), len(some), max_memory):
+            same = torch.from_numpy(cluster[j : j + len(rows), None] == cluster[some])
+            torch.minimum(nearest, sq_distances(rows, c).masked_fill_(same, torch.inf).amin(dim=0), out=nearest)
+        reach[i : i + 512] = nearest.double().sqrt().numpy()
+    reach.sort()
+    impure = min(int((1 - alpha) * len(reach) + 1e-9), len(reach) - 1)  # so many balls may be
+    return float(reach[impure] * (1 - 1e-4))
