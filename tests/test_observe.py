@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import askless as al
-from askless.observe import head_gradients
+from askless.observe import head_gradients, passes_of
 
 
 def test_gradients_of_a_head_are_those_of_a_linear_network():
@@ -65,6 +65,47 @@ def test_label_propagation_shows_dynamical_the_gradients_of_a_head():
     assert set(seen) == {"grad_sq", "grad_dot"}
     assert (seen["grad_sq"] >= 0).all()
     assert len(learner.ask(3)) == 3
+
+
+def test_bald_in_the_loop():
+    pool = al.data.subset(al.data.digits(), 80)
+    net = al.nets.make("mlp", classes=10, shape=pool.shape, hidden=(32,), dropout=0.3)
+    learner = al.ActiveLearner(pool, net=net, learner=al.Supervised(steps=20), strategy=al.BALD(passes=6), classes=10)
+    assert learner.observe()["probs_by_pass"].shape == (80, 6, 10)  # before any label
+    learner.tell(range(20), pool.labels[:20])
+    learner.fit()
+    probs = al.kernels.probs_by_pass(learner.model, learner.views.plain(torch.arange(80)), passes=6, seed=0)
+    assert torch.equal(learner.observe()["probs_by_pass"], probs)
+    assert (learner.ask(5).indices == learner.ask(5).indices).all()
+    assert not set(learner.ask(5, exclude=[30, 31]).indices) & {30, 31}
+
+
+def test_how_many_passes_a_strategy_wants():
+    assert passes_of(al.BatchBALD()) == 100
+    assert passes_of(al.TwoLevel(of=al.BALD(passes=7))) == 7
+    assert passes_of(al.ALBL(arms=(al.BALD(passes=30), al.Random(), al.BatchBALD(passes=12)))) == 30
+
+
+def test_a_frozen_head_with_dropout(tmp_path):
+    pool = al.data.subset(al.data.digits(), 40)
+    net = al.Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path, dropout=0.25)
+    learner = al.ActiveLearner(pool, net=net, learner=al.Supervised(steps=5), strategy="batchbald", classes=10)
+    assert len(learner.ask(3)) == 3
+    learner.save(tmp_path / "saved")
+    again = al.ActiveLearner.load(tmp_path / "saved")
+    assert again.strategy == al.BatchBALD()
+    assert (again.ask(3).indices == learner.ask(3).indices).all()
+
+
+def test_a_network_without_dropout_is_refused_before_anything_is_trained():
+    pool = al.data.subset(al.data.digits(), 40)
+    for strategy in ("bald", "batchbald", al.ALBL(arms=(al.BALD(), al.Random()))):
+        with pytest.raises(al.ModelError, match=r"the strategy (bald|batchbald|albl): expected a network with dropout"):
+            al.ActiveLearner(pool, net="small-cnn", strategy=strategy, classes=10)
+    with pytest.raises(al.InputError, match="label propagation has no network"):
+        al.ActiveLearner(
+            pool.x.flatten(1).float(), net="linear", learner=al.LabelPropagation(), strategy="bald", classes=10
+        )
 
 
 def test_label_propagation_refuses_what_needs_gradients_as_features():

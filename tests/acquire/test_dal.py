@@ -18,7 +18,9 @@ def groups(N=300, seed=0):
 def test_it_asks_for_what_does_not_look_labelled(classifier):
     x, where = groups()
     labelled = np.flatnonzero(where == 0)[:30]
-    picks = al.select(al.DAL(classifier=classifier, sub_batches=4, epochs=40, width=32), 20, features=x, labelled=labelled)
+    picks = al.select(
+        al.DAL(classifier=classifier, sub_batches=4, epochs=40, width=32), 20, features=x, labelled=labelled
+    )
     assert set(where[picks.indices]) == {1, 2}
     assert picks.info["parts"] == 4
 

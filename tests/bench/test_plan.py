@@ -318,6 +318,13 @@ def test_texts_differ_where_options_do(one, other):
     assert text_of(one) != text_of(other)
 
 
+def test_an_option_that_came_later_is_in_the_text_where_it_is_used():
+    """Cells with a frozen backbone that were made before its heads had dropout are the same cells."""
+    before = "Frozen(backbone='raw', weak=1, strong=2, hidden=0, size=None, cache=None, seed=0"
+    assert text_of(Frozen(backbone="raw")) == before + ")"
+    assert text_of(Frozen(backbone="raw", dropout=0.25)) == before + ", dropout=0.25)"
+
+
 def test_the_text_is_of_what_an_object_holds_and_not_of_where_it_is():
     assert text_of(Held(1)) == text_of(Held(1)) == "Held({k: 1})"
     assert text_of(named) == "named"

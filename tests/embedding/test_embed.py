@@ -153,6 +153,23 @@ def test_what_a_trained_network_says(tmp_path, learner):
     assert len(picks) == 10
 
 
+def test_passes_with_dropout_are_those_of_the_whole_pool(tmp_path):
+    pool = digits()
+    frozen = Frozen(backbone="raw", weak=0, strong=0, dropout=0.3, cache=tmp_path)
+    learner = ActiveLearner(pool, net=frozen, learner=Supervised(steps=5, batch=16), strategy="bald", seed=2)
+    learner.start_balanced()
+    learner.fit()
+    learner.save(tmp_path / "named")
+    shards = embed("digits", tmp_path / "out", learner=tmp_path / "named", rows=512, columns=["probs_by_pass"])
+    assert shards["probs_by_pass"].shape == (len(pool), 20, 10)
+    expected = learner.observe()["probs_by_pass"]
+    np.testing.assert_allclose(np.asarray(shards["probs_by_pass"]), expected.numpy(), rtol=1e-4, atol=1e-5)
+    lazy = select("bald", 10, labelled=learner.labelled, probs_by_pass=shards["probs_by_pass"])
+    assert (
+        lazy.indices.tolist() == select("bald", 10, labelled=learner.labelled, probs_by_pass=expected).indices.tolist()
+    )
+
+
 def test_images_from_files_for_a_grey_pool(tmp_path, learner):
     pool = learner.pool
     from PIL import Image
