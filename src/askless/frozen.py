@@ -61,8 +61,8 @@ class Frozen:
     strong: int = 2
     hidden: int = 0
     size: int | None = None
-    weights: str | Path | None = None
-    pooling: str = "auto"
+    weights: str | Path | None = field(default=None, metadata=LATER)
+    pooling: str = field(default="auto", metadata=LATER)
     cache: str | Path | None = None
     seed: int = 0
     dropout: float = field(default=0.0, metadata=LATER)

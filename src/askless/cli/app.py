@@ -12,6 +12,7 @@ from askless import __version__
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
 from askless.cli.doctor import doctor
+from askless.cli.labelstudio import labelstudio_app
 from askless.cli.theory import theory
 from askless.progress import progress_bar
 
@@ -238,6 +239,7 @@ for command in (run.start, run.status, run.report, run.export, run.predict, run.
     app.command()(command)
 app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")
+app.add_typer(labelstudio_app, name="labelstudio")
 data_app = typer.Typer(help="Data sets: what there is, and how to get it.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from askless.cli import files
+from askless.cli import files, labelstudio
 from askless.errors import InputError, OptionError
 from askless.progress import progress_bar
 
@@ -67,6 +67,9 @@ def start(
         list[str] | None,
         typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
     ] = None,
+    no_page: Annotated[
+        bool, typer.Option("--no-page", help="Serve nothing: train and choose until labels are needed, then end.")
+    ] = False,
 ) -> None:
     """Label a folder of images, or texts, on a page of this computer; stop any time, and start again to go on."""
     options: dict[str, Any] = {
@@ -77,7 +80,7 @@ def start(
         **{"track": track or ()},
     }
     given = [f"--{name.replace('_', '-')}" for name in options if is_given(ctx, name)]
-    label(what, to, options, given, Say(as_json, quiet), host, port, no_browser, until_done)
+    label(what, to, options, given, Say(as_json, quiet), host, port, no_browser, until_done, no_page)
 
 
 def is_given(ctx: typer.Context, name: str) -> bool:
@@ -96,6 +99,7 @@ def label(
     port: int | None = None,
     no_browser: bool = False,
     until_done: bool = False,
+    no_page: bool = False,
 ) -> None:
     """Makes a run with the options of `start`, or goes on with the one that is there, and serves it; `given` are the names
     of the options that a run that is there leaves unused."""
@@ -119,6 +123,11 @@ def label(
     if run.store.journal != "WAL":
         say("note", f"{run.folder} is on a network disk: every answer takes longer. Better keep runs on a local one.")
     with run:
+        if no_page:
+            labelstudio.catch_up(run)
+            waiting = len(run.waiting())
+            say("waiting", f"{waiting} images wait for labels in {run.folder}", run=str(run.folder), waiting=waiting)
+            return
         serve_run(run, say, host, port, no_browser, until_done)
 
 
@@ -311,7 +320,10 @@ def report(
 def export(
     folder: RunFolder,
     to: Annotated[
-        str, typer.Option("--to", help="csv, jsonl, imagefolder, npz, parquet, hf, datasets or coco; model or onnx.")
+        str,
+        typer.Option(
+            "--to", help="csv, jsonl, imagefolder, npz, parquet, hf, datasets, coco or labelstudio; model or onnx."
+        ),
     ],
     place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder, hf, datasets, model, onnx.")],
     what: Annotated[str, typer.Option(help="human, or human+model: the model's labels apart, as pseudo.")] = "human",
@@ -322,8 +334,15 @@ def export(
         bool, typer.Option(help="csv: for spreadsheets, cells that start with = and the like.")
     ] = False,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+    images: labelstudio.HowImages = "inline",
+    root: labelstudio.Root = None,
+    largest: labelstudio.Largest = "512KB",
 ) -> None:
-    """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model."""
+    """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model; for Label Studio the batch that
+    is to be labelled."""
+    if to == "labelstudio":
+        labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
+        return
     from askless.project import Run
     from askless.project.taking import export_run
 
@@ -362,8 +381,15 @@ def import_(
     given: Annotated[Path, typer.Argument(help="csv, tsv, jsonl, npz, or a folder with a folder per class.")],
     on_conflict: Annotated[str, typer.Option(help="Where the run has another label: keep, replace or ask.")] = "keep",
     annotator: Annotated[str, typer.Option(help="Whose labels these are.")] = "import",
+    from_: Annotated[str, typer.Option("--from", help="labelstudio: its JSON export, answers to what was asked.")] = "",
+    add_classes: labelstudio.AddClasses = False,
 ) -> None:
-    """Bring labels in; they cost no budget."""
+    """Bring labels in; they cost no budget, but for answers to what the run asked."""
+    if from_ == "labelstudio":
+        labelstudio.import_export(folder, given, add_classes)
+        return
+    if from_:
+        raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
     from askless.project import Run
     from askless.project.export import read_answers
     from askless.project.taking import import_into

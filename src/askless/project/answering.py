@@ -40,13 +40,14 @@ class ConflictError(AsklessError):
 
 @dataclass(frozen=True)
 class Given:
-    """What was answered: a class or a reason for being unsure, and how."""
+    """What was answered: a class or a reason for being unsure, and how; `at` is when, where that was not now."""
 
     label: int | None = None
     unsure: str | None = None
     seconds: float | None = None
     bulk: bool = False
     note: str = ""
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def answer(
     payload = {"items": items, "before": before, "after": after}
     seq, at = record(db, request_id, kind, desk.annotator, payload, items[0] if len(items) == 1 else None)
     for item, row in zip(items, after, strict=True):
-        put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": at}, overlap)
+        put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": given.at or at}, overlap)
     note_action(db, seq, desk.annotator)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from askless.errors import AsklessError
 from askless.files import restore_folder
 from askless.locks import held
-from askless.project.run import Run
+from askless.project.run import Report, Run, quiet
 
 PAUSE = 0.1  # seconds between looks for new answers
 NICENESS = 10
@@ -71,6 +71,15 @@ def work(folder: Path, until_done: bool = False) -> None:
             status.rest(run.is_finished())
             while run.store.version() == seen:
                 time.sleep(PAUSE)
+
+
+def catch_up(run: Run, report: Report = quiet) -> None:
+    """Does what is missing until people have to answer, for those without a page; BusyError where one is served."""
+    busy = f"{run.folder} is being served, and the worker of the page trains and chooses"
+    with held(run.folder / ".worker.lock", busy, seconds=1.0):
+        put_back(run.folder)
+        while run.advance(report) is not None:
+            pass
 
 
 def put_back(folder: Path) -> None:

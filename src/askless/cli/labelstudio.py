@@ -1,0 +1,215 @@
+"""`askless labelstudio`: check, push, pull; and its files, for `export --to labelstudio` and `import --from labelstudio`."""
+
+import os
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from askless.cli import files
+from askless.errors import BusyError, OptionError
+from askless.progress import progress_bar, text_bar
+
+if TYPE_CHECKING:
+    from askless.label.labelstudio import Client, Images, Taken
+    from askless.project import Run
+
+out = Console(soft_wrap=True)
+notes = Console(stderr=True, soft_wrap=True)
+
+labelstudio_app = typer.Typer(
+    help="Label in Label Studio: check, push the batch, pull the answers.", no_args_is_help=True
+)
+
+KEY = "LABEL_STUDIO_API_KEY"
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
+Url = Annotated[
+    str | None, typer.Option(help="Address of Label Studio; default: LABEL_STUDIO_URL, or that of the last push.")
+]
+Token = Annotated[str | None, typer.Option(help=f"Personal access token or legacy token; better in {KEY}.")]
+Project = Annotated[
+    str | None, typer.Option(help="Number or title; default: that of the last push, or the run's name.")
+]
+HowImages = Annotated[str, typer.Option("--images", help="inline, or local-files that the server reads below --root.")]
+Root = Annotated[Path | None, typer.Option(help="The server's LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.")]
+Largest = Annotated[str, typer.Option(help="inline: images of more bytes are made smaller.")]
+AddClasses = Annotated[bool, typer.Option("--add-classes", help="Classes that the run does not have are added.")]
+
+
+@labelstudio_app.command()
+def check(
+    folder: RunFolder,
+    url: Url = None,
+    token: Token = None,
+    project: Project = None,
+    images: HowImages = "inline",
+    root: Root = None,
+) -> None:
+    """Check server, token, project, classes and images, and say what to do; nothing is changed."""
+    from askless.label import labelstudio
+    from askless.project import Run
+
+    table = Table("", "what", "found", "what to do")
+    marks = {"ok": "[green]ok[/]", "warn": "[yellow]note[/]", "bad": "[red]bad[/]"}
+    bad = False
+    with Run.open(folder) as run:
+        for finding in labelstudio.check(run, client(run, url, token), project, images_of(images, root)):
+            table.add_row(marks[finding.state], *(escape(text) for text in finding[1:]))
+            bad = bad or finding.state == "bad"
+    out.print(table)
+    if bad:
+        raise typer.Exit(3)
+
+
+@labelstudio_app.command()
+def push(
+    folder: RunFolder,
+    url: Url = None,
+    token: Token = None,
+    project: Project = None,
+    images: HowImages = "inline",
+    root: Root = None,
+    largest: Largest = "512KB",
+    close: Annotated[
+        bool, typer.Option("--close", help="Withdraw what is still open of the batch, and choose the next.")
+    ] = False,
+) -> None:
+    """Train on what was answered, choose the next batch, and put it into the project, best first."""
+    from askless.label import labelstudio
+    from askless.project import Run
+
+    how = images_of(images, root, largest)
+    with Run.open(folder) as run:
+        at = client(run, url, token)
+        at.alive()  # before a training, not after it
+        if close:
+            withdrawn = run.train_now(f"labelstudio-close-{uuid.uuid4()}", "labelstudio")
+            notes.print(f"{withdrawn} images withdrawn; they may be chosen again", highlight=False)
+        catch_up(run)
+        with progress_bar("pushing", notes) as progress:
+            done = labelstudio.push(run, at, project, how, progress)
+        tell_notes(done.notes)
+        if done.added_choices:
+            notes.print(f"Choices added: {', '.join(done.added_choices)}", highlight=False, markup=False)
+        before = f"; {done.before} were there before" if done.before else ""
+        out.print(f"{done.new} tasks pushed to project {done.project} {escape(done.title)}{before}", highlight=False)
+        out.print(f"Label here: {done.address}", highlight=False)
+        waiting = len(run.waiting())
+        if done.new:
+            out.print(f"Then: askless labelstudio pull {folder}", highlight=False)
+        elif run.is_finished():
+            out.print(f"The budget is used. `askless report {folder}` has the account.", highlight=False)
+        else:
+            out.print(
+                f"{waiting} images wait for answers. Pull them when they are given, or push with --close to go on without.",
+                highlight=False,
+            )
+
+
+@labelstudio_app.command()
+def pull(
+    folder: RunFolder,
+    url: Url = None,
+    token: Token = None,
+    project: Project = None,
+    add_classes: AddClasses = False,
+) -> None:
+    """Take the answers that the run does not have yet; a repeated pull adds nothing."""
+    from askless.label import labelstudio
+    from askless.project import Run
+
+    with Run.open(folder) as run:
+        with notes.status("pulling"):
+            taken = labelstudio.pull(run, client(run, url, token), project, add_classes=add_classes)
+        tell_taken(taken)
+        waiting = len(run.waiting())
+    left = f"{waiting} still wait for an answer" if waiting else "all are answered"
+    out.print(f"{left}. Then: askless labelstudio push {folder}", highlight=False)
+
+
+# --- what the file route uses too ----------------------------------------------------------------------------------------
+
+
+def export_tasks(folder: Path, place: Path, images: str, root: Path | None, largest: str, overwrite: bool) -> None:
+    """`askless export --to labelstudio`."""
+    from askless.label import labelstudio
+    from askless.project import Run
+
+    how = images_of(images, root, largest)
+    with Run.open(folder) as run, progress_bar("writing", notes) as progress:
+        count, told, config = labelstudio.write_tasks(run, place, how, overwrite=overwrite, progress=progress)
+    tell_notes(told)
+    out.print(f"{count} tasks: {config.with_suffix('.json')}", highlight=False)
+    out.print(f"Labelling configuration: {config}", highlight=False)
+
+
+def import_export(folder: Path, given: Path, add_classes: bool) -> None:
+    """`askless import --from labelstudio`."""
+    from askless.label import labelstudio
+    from askless.project import Run
+
+    annotations, foreign = labelstudio.read_export(given)
+    with Run.open(folder) as run:
+        tell_taken(labelstudio.take_annotations(run, annotations, add_classes=add_classes))
+    if foreign:
+        notes.print(f"{foreign} tasks are not from askless", highlight=False)
+
+
+def catch_up(run: "Run") -> None:
+    """What is missing before the next batch can be pushed: embedding, training, choosing."""
+    from askless.project.worker import catch_up as work
+
+    with text_bar("preparing", notes) as bar:
+        try:
+            work(run, lambda step, text, done, total: bar(done, total, text))
+        except BusyError as error:
+            notes.print(f"{error}; pushing what it has chosen", highlight=False, markup=False)
+
+
+def client(run: "Run", url: str | None, token: str | None) -> "Client":
+    from askless.label.labelstudio import Client
+
+    last: dict[str, Any] = run.meta("labelstudio", {})
+    url = url or os.environ.get("LABEL_STUDIO_URL") or last.get("url")
+    if not url:
+        raise OptionError(
+            "--url: expected the address of Label Studio, as http://localhost:8080; or set LABEL_STUDIO_URL"
+        )
+    token = token or os.environ.get(KEY)
+    if not token:
+        raise OptionError(f"--token: expected a token from Account & Settings in Label Studio; or set {KEY}")
+    return Client(url, token)
+
+
+def images_of(how: str, root: Path | None, largest: str = "512KB") -> "Images":
+    from askless.label.labelstudio import Images
+
+    return Images(how, root, files.read_bytes(largest))  # type: ignore[arg-type]
+
+
+def tell_notes(told: list[tuple[str, str]]) -> None:
+    for path, text in told[:10]:
+        notes.print(f"{path}: {text}", highlight=False, markup=False)
+    if len(told) > 10:
+        notes.print(f"and {len(told) - 10} more", highlight=False)
+
+
+def tell_taken(taken: "Taken") -> None:
+    unasked = f" ({taken.unasked} of images that are not being asked, which cost no budget)" if taken.unasked else ""
+    out.print(
+        f"{taken.new} answers taken{unasked}, {taken.changed} changed, {taken.skipped} skipped, {taken.known} known before",
+        highlight=False,
+    )
+    if taken.added_classes:
+        out.print(f"New classes: {', '.join(taken.added_classes)}", highlight=False, markup=False)
+    if taken.disagree:
+        out.print(
+            f"{len(taken.disagree)} to review, where answers disagree; none is trained on until one wins:",
+            highlight=False,
+        )
+        tell_notes([(path, "disagreement") for path in taken.disagree])
+    tell_notes(taken.left_out)

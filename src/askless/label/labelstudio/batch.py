@@ -1,0 +1,160 @@
+"""A run -> what is to be asked in Label Studio now, in its order, and the images that go with it."""
+
+import base64
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import quote
+
+from PIL import Image
+
+from askless.errors import InputError, OptionError
+from askless.label.labelstudio.tasks import Asked, Control, Guess, task
+from askless.project import facts
+from askless.project.classes import all_classes, final_class
+from askless.project.labels import last_predictions
+from askless.project.pictures import JPEG, Picture, encoded
+from askless.reading import UnreadableError, real_file
+
+if TYPE_CHECKING:
+    from askless.project import Run
+
+LARGEST = 2**19  # bytes of an image in a task, unless told otherwise
+SMALLEST = 32  # pixels of the longer side, below which nothing is made smaller
+
+
+@dataclass(frozen=True)
+class Images:
+    """How the images come to Label Studio: `inline`, in the tasks themselves (as data URLs; those of more than `largest`
+    bytes are made smaller), or as `local-files` that the server reads itself below `root`, which is its document root."""
+
+    how: Literal["inline", "local-files"] = "inline"
+    root: Path | None = None
+    largest: int = LARGEST
+
+    def __post_init__(self) -> None:
+        if self.how not in ("inline", "local-files"):
+            raise OptionError(f"--images: expected inline or local-files, got {self.how!r}")
+        if (self.how == "local-files") != (self.root is not None):
+            raise OptionError(
+                "--images local-files and --root go together: --root is the folder that the server was given as "
+                "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT"
+            )
+        if self.largest < 1024:
+            raise OptionError(f"--largest: expected at least 1 KB, got {self.largest} bytes")
+
+
+def batch(run: "Run", there: frozenset[str] = frozenset()) -> list[Asked]:
+    """What is open and not `there` yet: the chosen items in the order of their ranks, and between them as many check images
+    as keep their share of the budget. Check images come without the model's guess, always."""
+    with run.store.look() as db:
+        rows = db.execute(
+            "SELECT t.item, i.path, t.kind FROM task t JOIN item i ON i.id = t.item WHERE t.state = 'open' "
+            "AND t.kind IN ('train', 'check') ORDER BY t.kind DESC, t.round, t.rank"
+        ).fetchall()
+        wanted = checks_by_now(db, run.left_to_choose(db) == 0)
+        done = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND state = 'done'").fetchone()[0]
+        number = run.current_round(db)
+        predictions = last_predictions(db, run.folder)
+        names, final = {c.id: c.name for c in all_classes(db)}, final_class(db)
+    chosen = [row for row in rows if row["kind"] == "train" and row["path"] not in there]
+    checks = [row for row in rows if row["kind"] == "check"]
+    waiting = [row for row in checks if row["path"] not in there]
+    out_there = len(checks) - len(waiting)
+    waiting = waiting[: max(0, wanted - done - out_there)]
+    result = []
+    for rank, row in enumerate(mixed(chosen, waiting), start=1):
+        best = None if predictions is None or row["kind"] == "check" else predictions.best(row["item"])
+        guess = None if best is None else Guess(names[final[best[0]]], best[1])
+        result.append(Asked(row["item"], row["path"], number, rank, guess))
+    return result
+
+
+def checks_by_now(db: Any, is_last: bool) -> int:
+    """How many check images should have been asked, by the share of the chosen ones that have been; in the end all."""
+    budget, planned = facts.plan(db)
+    chosen = db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0]
+    if is_last or budget <= planned:
+        return planned
+    return min(planned, math.ceil(planned * chosen / (budget - planned)))
+
+
+def mixed(chosen: Sequence[Any], checks: Sequence[Any]) -> list[Any]:
+    """Both in their order, the second spread evenly among the first.
+
+    >>> mixed("abcdef", "12")
+    ['a', 'b', '1', 'c', 'd', '2', 'e', 'f']
+    """
+    places = [((i + 0.5) / len(chosen), 0, i) for i in range(len(chosen))]
+    places += [((i + 1) / (len(checks) + 1), 1, i) for i in range(len(checks))]
+    return [(chosen, checks)[which][i] for _, which, i in sorted(places)]
+
+
+# --- images ------------------------------------------------------------------------------------------------------------
+
+
+def tasks_of(
+    run: "Run",
+    asked: Sequence[Asked],
+    images: Images,
+    control: Control,
+    model: str,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
+    """The tasks for these items, and notes (path, what was done or why it is left out)."""
+    if not run.pictures.has_pictures:
+        raise InputError(f"{run.folder}: the run is on rows of numbers, of which Label Studio can show nothing")
+    name, tasks, notes = str(run.meta("run")), [], []
+    for place, each in enumerate(asked):
+        try:
+            address, note = image_address(run, each.item, images)
+        except UnreadableError as error:
+            notes.append((each.path, f"left out: {error}"))
+            continue
+        if note:
+            notes.append((each.path, note))
+        tasks.append(task(name, each, address, model, control))
+        progress(place + 1, len(asked))
+    return tasks, notes
+
+
+def image_address(run: "Run", item: int, images: Images) -> tuple[str, str]:
+    """What stands as the image in a task, and what had to be done to it."""
+    if images.root is not None:
+        return local_file(run, item, images.root), ""
+    picture = run.pictures.full(item)
+    small = made_smaller(picture, images.largest)
+    note = "" if small is picture else f"made smaller: {len(picture.content):,} bytes became {len(small.content):,}"
+    return f"data:{small.content_type};base64,{base64.b64encode(small.content).decode()}", note
+
+
+def made_smaller(picture: Picture, largest: int) -> Picture:
+    """The picture in at most so many bytes: as JPEG, and then with fewer and fewer pixels."""
+    small = picture
+    while len(small.content) > largest:
+        with Image.open(BytesIO(small.content)) as image:
+            plain = image.convert("RGB")
+        if small.content_type == JPEG:
+            if max(plain.size) <= SMALLEST:
+                raise UnreadableError(f"cannot be brought below {largest:,} bytes; raise --largest")
+            plain = plain.resize([max(1, side * 3 // 4) for side in plain.size], Image.Resampling.BICUBIC)
+        small = encoded(plain, JPEG)
+    return small
+
+
+def local_file(run: "Run", item: int, root: Path) -> str:
+    """The address at which the server itself serves a file below its document root."""
+    if run.pictures.kind != "files":
+        raise InputError("--images local-files: the run's images are rows of an array, no files; take --images inline")
+    file = Path(real_file(run.pictures.root, run.paths[item], run.pictures.follow_links))
+    try:
+        inside = file.relative_to(root.resolve())
+    except ValueError:
+        raise InputError(
+            f"--root {root}: expected a folder above the images, which the server has as "
+            f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT; {file} is not inside"
+        ) from None
+    return f"/data/local-files/?d={quote(inside.as_posix())}"

@@ -1,0 +1,113 @@
+"""`askless labelstudio check`: server, token, project, classes, images; what is wrong, and what to do about it."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from askless.errors import AsklessError, InputError
+from askless.label.labelstudio.batch import Images, image_address
+from askless.label.labelstudio.client import Client, LabelStudioError
+from askless.label.labelstudio.exchange import SETTINGS, class_names, default_title, find_project, our_tasks
+from askless.label.labelstudio.tasks import read_config
+
+if TYPE_CHECKING:
+    from askless.project import Run
+
+KINDS = {"legacy": "legacy token", "refresh": "personal access token", "access": "access token"}
+
+
+class Finding(NamedTuple):
+    """`state`: ok, warn (works, but) or bad (does not); `do`: what to type or to change."""
+
+    state: Literal["ok", "warn", "bad"]
+    what: str
+    found: str
+    do: str = ""
+
+
+def check(run: "Run", client: Client, project: str | None = None, images: Images | None = None) -> Iterator[Finding]:
+    """One finding after the other; nothing is changed, here or there."""
+    images = Images() if images is None else images
+    try:
+        yield server(client)
+        yield token(client)
+        found = find_project(client, run, project)
+    except AsklessError as error:
+        yield Finding("bad", "Label Studio", "cannot be used", str(error))
+        return
+    if found is None:
+        title = default_title(run) if project is None else project
+        yield Finding("ok", "project", f"no {title!r} yet", f"askless labelstudio push {run.folder} makes it")
+    else:
+        yield order(found)
+        yield classes(run, found)
+    try:
+        yield pictures(run, client, found, images)
+    except AsklessError as error:
+        yield Finding("bad", "images", "cannot be shown", str(error))
+
+
+def server(client: Client) -> Finding:
+    client.alive()
+    return Finding("ok", "server", f"{client.url} answers")
+
+
+def token(client: Client) -> Finding:
+    me = client.get("/api/current-user/whoami")
+    release = client.get("/api/version").get("release", "unknown")
+    text = f"{KINDS[client.kind]} of {me.get('email') or me.get('username')}; Label Studio {release}"
+    if client.kind == "access":
+        return Finding("warn", "token", f"{text}; it ends within minutes", "give the personal access token instead")
+    return Finding("ok", "token", text)
+
+
+def order(project: dict[str, Any]) -> Finding:
+    text = f"{project['id']} {project['title']!r}, {project.get('task_number') or 0} tasks"
+    if project.get("sampling") != SETTINGS["sampling"]:
+        do = "in the project's settings, Annotation, choose sequential order, so that the best come first"
+        return Finding("warn", "project", f"{text}, asked in another order: {project.get('sampling')}", do)
+    return Finding("ok", "project", text)
+
+
+def classes(run: "Run", project: dict[str, Any]) -> Finding:
+    try:
+        control, names = read_config(project["label_config"]), class_names(run)
+    except InputError as error:
+        return Finding("bad", "classes", "do not fit", str(error))
+    missing = [name for name in names if name not in control.choices]
+    further = [name for name in control.choices if name not in names]
+    text = f"{len(names) - len(missing)} of {len(names)} classes are choices of {control.name!r}"
+    if missing:
+        return Finding("warn", "classes", f"{text}; missing: {', '.join(missing)}", "nothing: push adds them")
+    if further:
+        do = "remove them there, or pull with --add-classes"
+        return Finding("warn", "classes", f"{text}; the run has no {', '.join(further)}", do)
+    if not control.single:
+        return Finding("warn", "classes", f"{text}; several may be chosen", 'set choice="single" in the configuration')
+    return Finding("ok", "classes", text)
+
+
+def pictures(run: "Run", client: Client, project: dict[str, Any] | None, images: Images) -> Finding:
+    """Whether one image can be shown: one that is there, else one that would be."""
+    tasks = [] if project is None else our_tasks(client, run, int(project["id"]))
+    if tasks:
+        assert project is not None
+        key = read_config(project["label_config"]).key
+        address = str(client.get(f"/api/tasks/{tasks[0][0]['id']}", resolve_uri="false")["data"].get(key, ""))
+    else:
+        address, _ = image_address(run, 0, images)
+    if address.startswith("data:"):
+        return Finding("ok", "images", f"in the tasks; the first: {len(address):,} bytes")
+    if not tasks:
+        return Finding("ok", "images", f"would be read at {address}", "push, then check again")
+    try:
+        content, kind = client.fetch(address)
+    except LabelStudioError as error:
+        do = (
+            "start the server with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
+            f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT above {run.pictures.root}; the project needs a local storage with "
+            "that folder (Settings, Cloud Storage), which push makes"
+        )
+        return Finding("bad", "images", f"the server does not show {address} ({error.status})", do)
+    if not kind.startswith("image/"):
+        return Finding("bad", "images", f"{address} is {kind or 'of no type'}", "check the document root of the server")
+    return Finding("ok", "images", f"{address}: {len(content):,} bytes of {kind}")

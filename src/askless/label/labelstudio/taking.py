@@ -1,0 +1,202 @@
+"""Annotations of Label Studio -> answers in a run's log, by the functions that the page uses; each is stored once."""
+
+import sqlite3
+import unicodedata
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from askless.errors import InputError
+from askless.label.labelstudio.tasks import Annotation
+from askless.project import RunError, facts
+from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, own_answer, skip
+from askless.project.asking import Desk, take
+from askless.project.classes import add_class, all_classes, final_class, is_shown
+from askless.project.importing import import_answers
+
+if TYPE_CHECKING:
+    from askless.project import Run
+
+TAB = "labelstudio"
+
+
+@dataclass
+class Taken:
+    """What came of it: answers that are new, changed, skips, known before; `unasked` are new answers to items that were not
+    asked (any more), which cost no budget. `disagree` are paths for Review, `left_out` paths with the reason."""
+
+    new: int = 0
+    changed: int = 0
+    skipped: int = 0
+    known: int = 0
+    unasked: int = 0
+    added_classes: list[str] = field(default_factory=list)
+    disagree: list[str] = field(default_factory=list)
+    left_out: list[tuple[str, str]] = field(default_factory=list)
+
+
+def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_classes: bool = False) -> Taken:
+    """Stores all annotations that the run does not have yet; with an error, none.
+
+    Cancelled ones are skips. Where people disagree, also where the run wanted one answer only, all answers are kept: the
+    item is shown in Review, and not trained on until one class has more than half of them. A class that the run does not
+    have is an error that names it; with `add_classes` it is added.
+    """
+    taken = Taken()
+    with run.store.change() as db:
+        ids = {row["path"]: row["id"] for row in db.execute("SELECT id, path FROM item")}
+        numbers = class_numbers(db)
+        bring_classes(db, annotations, numbers, add_classes, taken)
+        final = final_class(db)
+        touched = set()
+        for one in annotations:
+            if one.path not in ids:
+                taken.left_out.append((one.path, "the run has no such item"))
+            elif not one.cancelled and len(one.choices) != 1:
+                said = " and ".join(one.choices) or "nothing"
+                taken.left_out.append((one.path, f"expected one class, {one.who} chose {said}"))
+            else:
+                touched.add(ids[one.path])
+                label = None if one.cancelled else final[numbers[folded(one.choices[0])]]
+                with kept_whole(db, one, taken):
+                    store_one(run, db, one, ids[one.path], label, taken)
+        taken.disagree = [run.paths[a.item] for a in facts.agreed(db) if a.conflict and a.item in touched]
+    run.write_views()
+    return taken
+
+
+@contextmanager
+def kept_whole(db: sqlite3.Connection, one: Annotation, taken: Taken) -> Iterator[None]:
+    """One annotation is stored, or told with the reason why not; the others do not mind."""
+    db.execute("SAVEPOINT one_annotation")
+    try:
+        yield
+    except ConflictError as error:
+        db.execute("ROLLBACK TO one_annotation")
+        taken.left_out.append((one.path, str(error)))
+    finally:
+        db.execute("RELEASE one_annotation")
+
+
+def store_one(run: "Run", db: sqlite3.Connection, one: Annotation, item: int, label: int | None, taken: Taken) -> None:
+    if db.execute("SELECT 1 FROM event WHERE request_id = ?", (one.request_id,)).fetchone():
+        taken.known += 1
+        return
+    before = earlier_name(db, one)
+    state = db.execute("SELECT state FROM task WHERE item = ?", (item,)).fetchone()
+    if label is None:
+        if state is None or state["state"] != "open":
+            taken.known += 1
+            return
+        desk = Desk(before or one.who, TAB)
+        take(db, desk, [item])
+        skip(db, desk, one.request_id, item, overlap=overlap_of(run, db, item, desk.annotator))
+        taken.skipped += 1
+        return
+    name, own = free_name(db, item, before or one.who, label, may_change=before is not None)
+    given = Given(label=label, seconds=one.seconds, at=one.at)
+    overlap = overlap_of(run, db, item, name)
+    if own == label:
+        taken.known += 1
+    elif own is not None:
+        answer(db, Desk(name, TAB), one.request_id, [item], given, overlap=overlap, change=True)
+        taken.changed += 1
+    elif state is not None and state["state"] == "open":
+        desk = Desk(name, TAB)
+        take(db, desk, [item])
+        if one.prefilled:
+            mark_shown(db, desk, item, "prefill")
+        answer(db, desk, one.request_id, [item], given, overlap=overlap, suggested=suggested(run, db, item))
+        taken.new += 1
+    else:
+        # Another person's answer came before, or the item is not asked any more: it is knowledge all the same.
+        class_name = all_classes(db)[label].name
+        import_answers(db, one.request_id, name, [(one.path, class_name)], overlap=overlap, new_classes=False)
+        taken.new += 1
+        taken.unasked += state is None
+
+
+def earlier_name(db: sqlite3.Connection, one: Annotation) -> str | None:
+    """The name under which an earlier version of this annotation was taken."""
+    row = db.execute(
+        "SELECT annotator FROM event WHERE request_id >= ? AND request_id < ? ORDER BY seq DESC LIMIT 1",
+        (one.request_prefix, f"{one.request_prefix}~"),
+    ).fetchone()
+    return None if row is None else str(row["annotator"])
+
+
+def free_name(db: sqlite3.Connection, item: int, who: str, label: int, may_change: bool) -> tuple[str, int | None]:
+    """The name under which to store an answer, and the class that stands under it: somebody who annotated an item twice, and
+    not alike, counts as two, so that the disagreement is seen."""
+    final, count = final_class(db), 1
+    while True:
+        name = who if count == 1 else f"{who} #{count}"
+        own = own_answer(db, item, name)
+        if own is None:
+            return name, None
+        # An answer of unsure, given on the page, is a class that nobody else has.
+        stands = -1 if own["class"] is None else final[own["class"]]
+        if stands == label or may_change:
+            return name, stands
+        count += 1
+
+
+def overlap_of(run: "Run", db: sqlite3.Connection, item: int, name: str) -> int:
+    """How many answers an item may have: those that the run wants, and all that there are with this one."""
+    others = db.execute("SELECT count(*) FROM answer WHERE item = ? AND annotator <> ?", (item, name)).fetchone()[0]
+    return max(run.settings.annotators, int(others) + 1)
+
+
+def suggested(run: "Run", db: sqlite3.Connection, item: int) -> dict[int, Suggested]:
+    """What the model that was there when the item was chosen says of it; of check images nothing, ever."""
+    row = db.execute("SELECT kind, round FROM task WHERE item = ?", (item,)).fetchone()
+    if row["kind"] != "train" or not db.execute("SELECT 1 FROM fit WHERE round = ?", (row["round"] - 1,)).fetchone():
+        return {}
+    try:
+        predictions = run.predictions(row["round"] - 1)
+    except RunError:  # its folder was removed
+        return {}
+    best = None if predictions is None else predictions.best(item)
+    return {} if best is None else {item: Suggested(final_class(db)[best[0]], best[1])}
+
+
+# --- classes -----------------------------------------------------------------------------------------------------------
+
+
+def folded(name: str) -> str:
+    return unicodedata.normalize("NFC", name.strip()).casefold()
+
+
+def class_numbers(db: sqlite3.Connection) -> dict[str, int]:
+    """The number of each class by its name: by that of now, by one that was merged away, and by one before a renaming."""
+    numbers = {}
+    renamed = db.execute(
+        "SELECT json_extract(payload, '$.before'), json_extract(payload, '$.class') FROM event "
+        "WHERE kind = 'class_rename' ORDER BY seq"
+    )
+    numbers.update({folded(name): number for name, number in renamed})
+    classes = all_classes(db)
+    numbers.update({folded(c.name): c.id for c in classes if c.merged_into is not None})
+    numbers.update({folded(c.name): c.id for c in classes if is_shown(c)})
+    return numbers
+
+
+def bring_classes(
+    db: sqlite3.Connection, annotations: Sequence[Annotation], numbers: dict[str, int], add: bool, taken: Taken
+) -> None:
+    """Adds the classes that the run does not have, in the order in which they come; unless `add`, an error names them."""
+    new: dict[str, str] = {}
+    for one in annotations:
+        if not one.cancelled and len(one.choices) == 1 and folded(one.choices[0]) not in numbers:
+            new.setdefault(folded(one.choices[0]), one.choices[0])
+    if new and not add:
+        known = ", ".join(c.name for c in all_classes(db) if is_shown(c)) or "none yet"
+        raise InputError(
+            f"Label Studio has answers of classes that the run does not have: {', '.join(new.values())}; its classes are "
+            f"{known}. Pass --add-classes to add them, or change these answers there. Nothing was taken."
+        )
+    for key, name in new.items():
+        numbers[key] = add_class(db, f"labelstudio-class-{uuid.uuid4()}", "labelstudio", name)
+        taken.added_classes.append(name)
