@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-kill chromium dist test-dist oracle check format peers speed benchmark clean
+.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-labelstudio test-kill chromium dist test-dist oracle check format peers speed benchmark clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -89,6 +89,16 @@ test-ecosystem: .stamps/ecosystem ## askless with timm, transformers, datasets, 
 oracle: .stamps/oracle ## remake the kernels of neural-tangents that the tests compare with
 	.venv-oracle/bin/python benchmarks/oracle/kernels.py
 
+# Label Studio, a server of its own with hundreds of packages, in an environment of its own.
+.stamps/labelstudio: tests/label/labelstudio-requirements.txt
+	rm -rf .venv-labelstudio && mkdir -p .stamps
+	$(PYTHON) -m venv .venv-labelstudio
+	.venv-labelstudio/bin/python -m pip install --quiet --disable-pip-version-check -r tests/label/labelstudio-requirements.txt
+	@touch $@
+
+test-labelstudio: .stamps/dev .stamps/labelstudio ## askless with a real server of Label Studio, on this computer with SQLite
+	$(ONE_THREAD) ASKLESS_LABEL_STUDIO=$(CURDIR)/.venv-labelstudio/bin/label-studio $(BIN)/python -m pytest -q -m labelstudio tests/label
+
 test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
 	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
 
@@ -120,4 +130,4 @@ benchmark: .stamps/dev ## speed of the augmented views, and of the page under lo
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 
 clean: ## remove the environment and everything made
-	rm -rf .venv .venv-peers .venv-ecosystem .venv-oracle .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache
+	rm -rf .venv .venv-* .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache

@@ -96,6 +96,11 @@ def mixed(chosen: Sequence[Any], checks: Sequence[Any]) -> list[Any]:
 # --- images ------------------------------------------------------------------------------------------------------------
 
 
+def require_pictures(run: "Run") -> None:
+    if not run.pictures.has_pictures:
+        raise InputError(f"{run.folder}: the run is on rows of numbers, of which Label Studio can show nothing")
+
+
 def tasks_of(
     run: "Run",
     asked: Sequence[Asked],
@@ -105,8 +110,6 @@ def tasks_of(
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> tuple[list[dict[str, Any]], list[tuple[str, str]]]:
     """The tasks for these items, and notes (path, what was done or why it is left out)."""
-    if not run.pictures.has_pictures:
-        raise InputError(f"{run.folder}: the run is on rows of numbers, of which Label Studio can show nothing")
     name, tasks, notes = str(run.meta("run")), [], []
     for place, each in enumerate(asked):
         try:

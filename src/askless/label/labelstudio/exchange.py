@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from askless.errors import InputError
 from askless.files import write_whole
-from askless.label.labelstudio.batch import Images, batch, tasks_of
+from askless.label.labelstudio.batch import Images, batch, require_pictures, tasks_of
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.taking import Taken, take_annotations
 from askless.label.labelstudio.tasks import (
@@ -61,6 +61,7 @@ def push(
 ) -> Pushed:
     """Puts the current batch into a project, made where it is missing, best first; what is there is not put there again."""
     images = Images() if images is None else images
+    require_pictures(run)
     with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait until it has ended"):
         names = class_names(run)
         found = find_project(client, run, project) or make_project(client, run, project, names)
@@ -218,6 +219,7 @@ def write_tasks(
 ) -> tuple[int, list[tuple[str, str]], Path]:
     """The current batch as a file that Label Studio imports, and beside it the labelling configuration (.xml): how many
     tasks, notes (path, text), and where the configuration is."""
+    require_pictures(run)
     out = out / "tasks.json" if out.is_dir() else out
     config = out.with_suffix(".xml")
     if out.suffix != ".json":
