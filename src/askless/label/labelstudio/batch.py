@@ -60,13 +60,13 @@ def batch(run: "Run", there: frozenset[str] = frozenset()) -> list[Asked]:
         number = run.current_round(db)
         predictions = last_predictions(db, run.folder)
         names, final = {c.id: c.name for c in all_classes(db)}, final_class(db)
-    chosen = [row for row in rows if row["kind"] == "train" and row["path"] not in there]
-    checks = [row for row in rows if row["kind"] == "check"]
-    waiting = [row for row in checks if row["path"] not in there]
-    out_there = len(checks) - len(waiting)
-    waiting = waiting[: max(0, wanted - done - out_there)]
+    chosen = [row for row in rows if row["kind"] == "train"]
+    checks = sorted((row for row in rows if row["kind"] == "check"), key=lambda row: row["path"] not in there)
     result = []
-    for rank, row in enumerate(mixed(chosen, waiting), start=1):
+    # Mixed before what is there is left out, so that a push that was cut short goes on in the same order.
+    for rank, row in enumerate(mixed(chosen, checks[: max(0, wanted - done)]), start=1):
+        if row["path"] in there:
+            continue
         best = None if predictions is None or row["kind"] == "check" else predictions.best(row["item"])
         guess = None if best is None else Guess(names[final[best[0]]], best[1])
         result.append(Asked(row["item"], row["path"], number, rank, guess))

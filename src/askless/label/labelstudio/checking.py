@@ -94,7 +94,8 @@ def pictures(run: "Run", client: Client, project: dict[str, Any] | None, images:
         key = read_config(project["label_config"]).key
         address = str(client.get(f"/api/tasks/{tasks[0][0]['id']}", resolve_uri="false")["data"].get(key, ""))
     else:
-        address, _ = image_address(run, 0, images)
+        waiting = run.waiting()
+        address, _ = image_address(run, run.paths.index(waiting[0]) if waiting else 0, images)
     if address.startswith("data:"):
         return Finding("ok", "images", f"in the tasks; the first: {len(address):,} bytes")
     if not tasks:
