@@ -1,0 +1,26 @@
+"""How Sphinx builds the site from build/site-pages; see the Makefile."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "build" / "site-pages"
+
+project = "askless"
+author = "The askless developers"
+copyright = "The askless developers, Apache-2.0"
+root_doc = "index"
+
+extensions = ["myst_parser"]
+source_suffix = {".md": "markdown"}
+myst_heading_anchors = 4  # as code hosts make them
+myst_url_schemes = {"http": None, "https": None, "mailto": None, "site": "{{path}}"}  # site: a file beside the page
+# Reports, numbers and notebooks lie beside the pages that link to them.
+html_extra_path = [str(PAGES / "evidence_files")]
+
+html_theme = "furo"
+html_title = "askless"
+html_show_sourcelink = False
+html_copy_source = False
+html_theme_options = {"navigation_with_keys": False}
+# Single words of other languages in code blocks need no colour; a broken link is another thing and fails.
+suppress_warnings = ["misc.highlighting_failure"]
