@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-labelstudio test-kill chromium dist test-dist oracle check format peers speed benchmark clean
+.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-labelstudio test-kill chromium dist test-dist oracle check format peers speed benchmark site screenshots clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -128,6 +128,21 @@ format: .stamps/dev ## format and mend what can be mended
 benchmark: .stamps/dev ## speed of the augmented views, and of the page under load
 	$(ONE_THREAD) $(BIN)/python benchmarks/views.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
+
+# Sphinx in an environment of its own; it needs nothing of ours, and the site needs nothing from elsewhere.
+.stamps/site: tools/site.txt
+	rm -rf .venv-site && mkdir -p .stamps
+	$(PYTHON) -m venv .venv-site
+	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -r tools/site.txt
+	@touch $@
+
+site: .stamps/site ## the documentation as a site in build/site, to be read from there or served; a broken link fails
+	.venv-site/bin/python tools/stage_site.py
+	.venv-site/bin/python -m sphinx -q -W --keep-going -b html -c tools/sphinx -d build/site-cache build/site-pages build/site
+	@echo "open build/site/index.html"
+
+screenshots: .stamps/dev chromium ## the pictures of the page in docs/pictures, in headless Chromium
+	$(ONE_THREAD) $(BIN)/python tools/screenshots.py
 
 clean: ## remove the environment and everything made
 	rm -rf .venv .venv-* .stamps demo build dist .pytest_cache .ruff_cache .mypy_cache

@@ -1,7 +1,8 @@
-"""The tables of docs/askless.md, from the numbers of docs/evidence: askless against each of the others, paired by seed.
+"""The tables of docs/askless.md and the numbers of docs/methods.md and docs/imbalance.md, from those of docs/evidence:
+askless against each of the others, and all against random, paired by seed.
 
     python benchmarks/own_tables.py                       # prints them
-    python benchmarks/own_tables.py --docs                # renews them in docs/askless.md
+    python benchmarks/own_tables.py --docs                # renews them in docs/
     python benchmarks/own_tables.py --runs runs           # from runs/askless.frozen and so on
 
 Areas are those under the curves of test accuracy (AUBC) in %, differences in points with their 95 % t interval over seeds.
@@ -19,7 +20,9 @@ from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_
 from askless.files import write_whole
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "askless.md"
+PAGES = (ROOT / "docs" / "askless.md", ROOT / "docs" / "imbalance.md")
+METHODS = ROOT / "docs" / "methods.md"
+NUMBERS = "our numbers"  # the column of METHODS that is made here
 OWN, YARDSTICK = "askless", "random"
 Curves = dict[str, dict[str, np.ndarray]]  # group -> method -> (seeds, counts)
 
@@ -116,6 +119,59 @@ def ranks(path: Path) -> str:
     return table(["method", "mean rank", *curves, "clear wins : losses against random"], rows)
 
 
+def classes_seen(path: Path, labels: int = 40) -> str:
+    """The share of classes that have a label, on the skewed pools."""
+    seen, counts = read(path, "class_coverage")
+    skewed = [group for group in seen if "long-tailed" in group or group == "Reuters"]
+    methods = list(seen[skewed[0]])
+    means = {m: [seen[g][m][:, list(counts[g]).index(labels)].mean() for g in skewed] for m in methods}
+    order = sorted(methods, key=lambda m: -sum(means[m]))
+    return table(["method", *skewed], [[m, *(f"{100 * share:.0f} %" for share in means[m])] for m in order])
+
+
+def in_short(runs: Path) -> dict[str, str]:
+    """Per strategy: points above random from 10 labels and from none, and the mean rank on the unseen pools; where a strategy
+    was not among those, points above random in CRC's table 3."""
+    found: dict[str, list[str]] = {}
+    for run in ("askless.frozen", "askless.zero"):
+        curves, counts = read(runs / run / "results.csv")
+        of = areas(curves, counts, "supervised")
+        for m, area in of.items():
+            gap = "0" if m == YARDSTICK else words(paired(area, of[YARDSTICK]))
+            found.setdefault(m, []).append(gap)
+    curves, counts = read(runs / "askless.unseen" / "results.csv")
+    methods = list(next(iter(curves.values())))
+    means = np.array([[areas(curves, counts, g)[m].mean() for m in methods] for g in curves])
+    for m, rank in zip(methods, average_ranks(means), strict=True):
+        found[m].append(f"{rank:.1f}")
+    short = {m: " · ".join(parts) for m, parts in found.items()}
+    curves, counts = read(runs / "crc.table3" / "results.csv")
+    of = areas(curves, counts, "Q = 50")
+    for m, area in of.items():
+        short.setdefault(m, f"{words(paired(area, of[YARDSTICK]))} (CRC's table 3)")
+    return short
+
+
+def with_numbers(page: str, runs: Path) -> str:
+    """docs/methods.md with the column of our numbers, before the last one, made anew; rows without it get it."""
+    short = in_short(runs)
+    lines = page.splitlines(keepends=True)
+    head = next(k for k, line in enumerate(lines) if line.startswith("| name | paper |"))
+    width = len([c for c in lines[head].strip().strip("|").split("|") if c.strip() != NUMBERS]) + 1
+    for k in range(head, len(lines)):
+        if not lines[k].startswith("|"):
+            break
+        cells = [cell.strip() for cell in lines[k].strip()[1:-1].split(" | ")]
+        if k == head + 1:
+            lines[k] = "|" + "---|" * width + "\n"
+            continue
+        name = re.sub(r".*`([a-z]+)`.*", r"\1", cells[0])
+        made = NUMBERS if k == head else short.get(name, "–")
+        cells = [*cells[:-1], made, cells[-1]] if len(cells) < width else [*cells[:-2], made, cells[-1]]
+        lines[k] = "| " + " | ".join(cells) + " |\n"
+    return "".join(lines)
+
+
 TABLES = {
     "frozen": lambda runs: against_all(runs / "askless.frozen" / "results.csv"),
     "frozen labels": lambda runs: fewer_labels(runs / "askless.frozen" / "results.csv"),
@@ -123,6 +179,7 @@ TABLES = {
     "zero labels": lambda runs: fewer_labels(runs / "askless.zero" / "results.csv"),
     "unseen": lambda runs: ranks(runs / "askless.unseen" / "results.csv"),
     "unseen differences": lambda runs: against_all(runs / "askless.unseen" / "results.csv"),
+    "classes seen": lambda runs: classes_seen(runs / "askless.unseen" / "results.csv"),
     "scratch": lambda runs: against_all(runs / "askless.scratch" / "results.csv"),
     "ablation": lambda runs: against_all(runs / "askless.ablation" / "results.csv"),
 }
@@ -140,11 +197,14 @@ def renewed(page: str, runs: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=Path, default=ROOT / "docs" / "evidence")
-    parser.add_argument("--docs", action="store_true", help="renew docs/askless.md")
+    parser.add_argument("--docs", action="store_true", help="renew the pages of docs/")
     given = parser.parse_args()
     if given.docs:
-        text = renewed(PAGE.read_text(encoding="utf-8"), given.runs)
-        write_whole(PAGE, lambda file: file.write(text.encode()))
+        pages = {page: renewed(page.read_text(encoding="utf-8"), given.runs) for page in PAGES}
+        pages[METHODS] = with_numbers(METHODS.read_text(encoding="utf-8"), given.runs)
+        for page, text in pages.items():
+            content = text.encode()
+            write_whole(page, lambda file, content=content: file.write(content))  # type: ignore[misc]
         return
     for name, make in TABLES.items():
         try:

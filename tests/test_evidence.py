@@ -45,11 +45,33 @@ def test_a_run_has_its_seeds_its_numbers_and_its_warning(run):
     assert "http" not in re.sub(r"data:image/png;base64,[^\"]+", "", report)
 
 
-def test_the_tables_of_our_own_strategy_are_those_of_its_runs():
+def load_own_tables():
     path = EVIDENCE.parents[1] / "benchmarks" / "own_tables.py"
     spec = importlib.util.spec_from_file_location("own_tables", path)
     own_tables = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(own_tables)
-    page = own_tables.PAGE.read_text()
-    assert set(re.findall(r"<!-- table: ([a-z ]+) -->", page)) == set(own_tables.TABLES)
-    assert own_tables.renewed(page, EVIDENCE) == page, "run `python benchmarks/own_tables.py --docs`"
+    return own_tables
+
+
+def test_the_tables_of_our_own_strategy_are_those_of_its_runs():
+    own_tables = load_own_tables()
+    pages = [path.read_text() for path in own_tables.PAGES]
+    assert {name for page in pages for name in re.findall(r"<!-- table: ([a-z ]+) -->", page)} == set(own_tables.TABLES)
+    for page in pages:
+        assert own_tables.renewed(page, EVIDENCE) == page, "run `python benchmarks/own_tables.py --docs`"
+    page = own_tables.METHODS.read_text()
+    assert own_tables.with_numbers(page, EVIDENCE) == page, "run `python benchmarks/own_tables.py --docs`"
+
+
+def test_a_row_of_the_methods_without_numbers_gets_them():
+    own_tables = load_own_tables()
+    page = "| name | paper | needs | cost | when not to use it |\n|---|---|---|---|---|\n| [`askless`](a.md) | a | b | c | d |\n"
+    page += "| `new` | a | b | c | d |\n\nafter | it\n"
+    found = own_tables.with_numbers(page, EVIDENCE)
+    head, rule, own, new, *rest = found.splitlines()
+    assert head == "| name | paper | needs | cost | our numbers | when not to use it |"
+    assert rule.count("---") == 6
+    assert re.fullmatch(r"\| \[`askless`\]\(a.md\) \| a \| b \| c \| \*\*\+\d.* · .* · 1\.\d \| d \|", own)
+    assert new == "| `new` | a | b | c | – | d |"
+    assert rest == ["", "after | it"]
+    assert own_tables.with_numbers(found, EVIDENCE) == found

@@ -1,6 +1,7 @@
-"""The pages of docs/ as Sphinx wants them, in build/site-pages; `make site` then builds build/site from them.
+"""The pages of docs/ as Sphinx wants them, in build/site-pages, and the files that go beside them, in build/site-files;
+`make site` then builds build/site from both.
 
-    python tools/stage_site.py [FOLDER]
+    python tools/stage_site.py
 
 docs/ is written to be read as it is, on any code host. Here it gets what a site needs besides: the order of pages, the
 notebooks as pages, and links to files that are no pages (reports, tables of numbers, the licence). Only the standard
@@ -10,7 +11,6 @@ library is used. A link to something that is not there is an error, also where S
 import json
 import re
 import shutil
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -108,10 +108,16 @@ def check_order() -> None:
             raise BrokenLink(f"ORDER of tools/stage_site.py names docs/{page}, which is not there")
 
 
-def stage(there: Path) -> None:
+def stage(there: Path, files: Path) -> None:
+    """Pages and pictures into `there`, what is only linked to into `files`."""
     check_order()
-    shutil.rmtree(there, ignore_errors=True)
+    for folder in (there, files):
+        shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(DOCS, there)
+    for path in sorted(DOCS.rglob("*")):
+        if path.suffix in (".html", ".csv", ".ipynb", ".json"):
+            (files / path.relative_to(DOCS)).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, files / path.relative_to(DOCS))
     for page in sorted(DOCS.rglob("*.md")):
         (there / page.relative_to(DOCS)).write_text(relinked(page.read_text(encoding="utf-8"), page), encoding="utf-8")
     for name in OUTSIDE:
@@ -132,6 +138,6 @@ def stage(there: Path) -> None:
 
 if __name__ == "__main__":
     try:
-        stage(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build" / "site-pages")
+        stage(ROOT / "build" / "site-pages", ROOT / "build" / "site-files")
     except BrokenLink as error:
         raise SystemExit(str(error)) from None

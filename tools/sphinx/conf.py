@@ -3,7 +3,6 @@
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PAGES = ROOT / "build" / "site-pages"
 
 project = "askless"
 author = "The askless developers"
@@ -15,7 +14,7 @@ source_suffix = {".md": "markdown"}
 myst_heading_anchors = 4  # as code hosts make them
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "site": "{{path}}"}  # site: a file beside the page
 # Reports, numbers and notebooks lie beside the pages that link to them.
-html_extra_path = [str(PAGES / "evidence_files")]
+html_extra_path = [str(ROOT / "build" / "site-files")]
 
 html_theme = "furo"
 html_title = "askless"

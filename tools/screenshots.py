@@ -1,0 +1,92 @@
+"""The pictures of the page in docs/pictures, from a run on the digits, in headless Chromium.
+
+    python tools/screenshots.py          # or `make screenshots`
+
+Most of the budget is answered from the known labels, so that there is something to see; then the page is opened as a person
+would see it. The environment variable CHROMIUM names another browser than Debian's.
+"""
+
+import io
+import sys
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+import askless as al
+from askless.demo import write_images
+from askless.files import write_whole
+
+ROOT = Path(__file__).parents[1]
+PICTURES = ROOT / "docs" / "pictures"
+sys.path.insert(0, str(ROOT / "tests" / "label"))
+import browser  # noqa: E402  (how the tests drive the page)
+
+BUDGET, ANSWERED, BATCH = 120, 80, 20
+SIZE = {"width": 1120, "height": 700}
+
+
+def answer(run: al.Run, truth: dict[str, str], most: int) -> None:
+    """Answers what the run asks until it has `most` answers or its budget is used."""
+    given = 0
+    while not run.is_finished() and given < most:
+        while run.advance():
+            pass
+        asked = run.waiting()
+        run.tell({path: truth[path] for path in asked})
+        given += len(asked)
+    while run.advance():
+        pass
+
+
+def shoot(page: Page, name: str) -> None:
+    """What is on the screen as a PNG of 128 colours, which is enough for the page and small."""
+    page.evaluate("document.querySelector('#toast')?.classList.remove('shown')")
+    whole = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
+    buffer = io.BytesIO()
+    whole.quantize(128, dither=Image.Dither.NONE).save(buffer, "PNG", optimize=True)
+    write_whole(PICTURES / f"{name}.png", lambda file: file.write(buffer.getvalue()))
+    print(f"docs/pictures/{name}.png: {len(buffer.getvalue()) / 1000:.0f} kB")
+
+
+def main() -> None:
+    PICTURES.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        images = write_images(place)
+        truth = dict(line.split(",") for line in (place / "truth.csv").read_text().splitlines()[1:])
+        classes = [str(i) for i in range(10)]
+        options = {"classes": classes, "budget": BUDGET, "batch": BATCH, "net": "frozen:raw", "steps": 60}
+        with al.Run.create(images, place / "digits-run", **options) as run:
+            answer(run, truth, ANSWERED)
+        served = browser.Served(place / "digits-run")
+        try:
+            with sync_playwright() as playwright:
+                chromium = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=browser.FLAGS)
+                screen = browser.Screen(chromium.new_context(viewport=SIZE, color_scheme="light"), served)
+                screen.ready()
+                shoot(screen.page, "single")
+                screen.open("grid")
+                tiles = screen("#grid [role=option]")
+                tiles.first.wait_for()
+                for k in range(min(3, tiles.count())):
+                    tiles.nth(k).click(modifiers=["Control"] if k else [])
+                screen.page.wait_for_load_state("networkidle")
+                shoot(screen.page, "grid")
+                screen.open("progress")
+                screen.see("#progress-view svg")
+                shoot(screen.page, "progress")
+                served.stop()
+                with al.Run.open(place / "digits-run") as run:
+                    answer(run, truth, BUDGET)
+                    report = run.write_report()
+                screen.page.goto(report.resolve().as_uri())
+                shoot(screen.page, "report")
+                chromium.close()
+        finally:
+            served.stop()
+
+
+if __name__ == "__main__":
+    main()
