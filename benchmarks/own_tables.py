@@ -130,8 +130,8 @@ def classes_seen(path: Path, labels: int = 40) -> str:
 
 
 def in_short(runs: Path) -> dict[str, str]:
-    """Per strategy: points above random from 10 labels and from none, and the mean rank on the unseen pools; where a strategy
-    was not among those, points above random in CRC's table 3."""
+    """Per strategy: points above random from 10 labels and from none, and the mean rank on the unseen pools; where it was
+    not among those, points above random in CRC's table 3."""
     found: dict[str, list[str]] = {}
     for run in ("askless.frozen", "askless.zero"):
         curves, counts = read(runs / run / "results.csv")

@@ -65,8 +65,8 @@ def test_the_tables_of_our_own_strategy_are_those_of_its_runs():
 
 def test_a_row_of_the_methods_without_numbers_gets_them():
     own_tables = load_own_tables()
-    page = "| name | paper | needs | cost | when not to use it |\n|---|---|---|---|---|\n| [`askless`](a.md) | a | b | c | d |\n"
-    page += "| `new` | a | b | c | d |\n\nafter | it\n"
+    page = "| name | paper | needs | cost | when not to use it |\n|---|---|---|---|---|\n"
+    page += "| [`askless`](a.md) | a | b | c | d |\n| `new` | a | b | c | d |\n\nafter | it\n"
     found = own_tables.with_numbers(page, EVIDENCE)
     head, rule, own, new, *rest = found.splitlines()
     assert head == "| name | paper | needs | cost | our numbers | when not to use it |"

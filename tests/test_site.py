@@ -1,5 +1,5 @@
-"""The documentation as a whole: pages that are made by scripts are current, every name is on the page of all names, every link
-leads somewhere, notebooks run."""
+"""The documentation as a whole: pages that are made by scripts are current, every name is on the page of all names, every
+link leads somewhere, notebooks run."""
 
 import importlib.util
 import json

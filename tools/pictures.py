@@ -19,13 +19,19 @@ from torch import Tensor, nn
 import askless as al
 
 matplotlib.use("svg")
-import matplotlib.pyplot as plt  # noqa: E402
+import matplotlib.pyplot as plt
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 STYLE = {
     **{"svg.fonttype": "none", "svg.hashsalt": "askless", "font.family": "sans-serif", "font.size": 10},
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.3, "lines.linewidth": 1.6},
+    **{
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.alpha": 0.3,
+        "lines.linewidth": 1.6,
+    },
 }
 OWN, GREY = "#0b6e4f", "#777777"
 
@@ -163,7 +169,9 @@ def alignment() -> plt.Figure:
             points.append((al.theory.alignment(K, Y), al.theory.generalisation_bound(K, Y)))
         a, b = np.array(points).T
         size = 60 if share == 0 else 16
-        axes.scatter(a, b, s=size, color=colour, label=f"{share:.0%} of the labels shuffled" if share else "true labels")
+        axes.scatter(
+            a, b, s=size, color=colour, label=f"{share:.0%} of the labels shuffled" if share else "true labels"
+        )
     axes.set(xlabel="alignment A", ylabel="generalisation bound B")
     axes.legend(frameon=False, fontsize=8)
     return figure

@@ -38,7 +38,7 @@ class BrokenLink(Exception):
 
 
 def relinked(text: str, page: Path) -> str:
-    """Links as the site has them: to pages as they are, to other files of docs/ through `site:`, to missing ones an error."""
+    """Links as the site has them: to pages as they are, to other files of docs/ through `site:`; to nothing an error."""
 
     def one(found: re.Match[str]) -> str:
         label, target = found[1], found[2]
