@@ -20,6 +20,9 @@ html_theme = "furo"
 html_title = "askless"
 html_show_sourcelink = False
 html_copy_source = False
+html_show_search_summary = False  # it fetches pages, which file:// does not allow; the search itself works
+html_static_path = ["static"]
+html_css_files = ["wide.css"]
 html_theme_options = {"navigation_with_keys": False}
 # Heading levels that skip one, and words that a highlighter does not know, hurt nobody; a broken link fails.
 suppress_warnings = ["misc.highlighting_failure", "myst.header"]
