@@ -7,7 +7,7 @@ numbers the server gives, and nothing is pushed twice. They stand in its `meta` 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
@@ -246,8 +246,8 @@ def moment(text: object) -> str:
     '2026-11-16T15:28:11.123Z'
     """
     try:
-        at = datetime.fromisoformat(str(text))
+        at = datetime.fromisoformat(str(text).replace("Z", "+00:00"))  # Python 3.10 does not read the Z
     except ValueError:
         return ""
-    at = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    at = at.replace(tzinfo=timezone.utc) if at.tzinfo is None else at.astimezone(timezone.utc)
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
