@@ -1,7 +1,7 @@
 """Texts -> features (n, d), by a backbone that is called by name and never trained further.
 
-`tfidf` is the default and needs no download: weights of words, fitted on the pool, reduced by SVD. Another backbone is a
-function of a list of texts that gives an array (n, d); it gets its name in `text_backbone`.
+`tfidf` is the default and needs no download: weights of words, fitted on the pool, reduced by SVD. `hf/FOLDER` and `hf/NAME`
+are models of Hugging Face.
 """
 
 import json
@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.backbones import hf_texts
 from askless.data import PlainViews, Pool, as_pool
 from askless.errors import InputError, OptionError
 from askless.files import write_whole
@@ -24,7 +25,7 @@ SQ_LENGTH = 1000.0  # mean squared length of the rows that a linear head learns 
 FORMAT = 1
 
 
-class TextBackbone(NamedTuple):
+class Embedder(NamedTuple):
     """`embed`: texts -> (n, d) float32. `name` tells it from others. What was fitted, if anything, is in `words` and
     `arrays`, from which `load` makes it again."""
 
@@ -45,15 +46,18 @@ class TextBackbone(NamedTuple):
         write_whole(folder / "backbone.json", lambda file: file.write(about.encode()))
 
 
-def text_backbone(name: str, texts: Sequence[str]) -> TextBackbone:
+def text_backbone(name: str, texts: Sequence[str]) -> Embedder:
     """The backbone called `name`, fitted on these texts where it is one that is fitted."""
     if name == "tfidf":
         return fitted(texts)
-    raise OptionError(f"unknown backbone {name!r} for texts; the known ones are {', '.join(TEXT_BACKBONES)}")
+    if name.startswith("hf/"):
+        return Embedder(hf_texts(name.removeprefix("hf/")).embed, name)
+    known = ", ".join((*TEXT_BACKBONES, "hf/FOLDER", "hf/NAME"))
+    raise OptionError(f"unknown backbone {name!r} for texts; the known ones are {known}")
 
 
-def load_text_backbone(folder: Path) -> TextBackbone:
-    """What `TextBackbone.save` wrote."""
+def load_text_backbone(folder: Path) -> Embedder:
+    """What `Embedder.save` wrote."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -69,7 +73,7 @@ def load_text_backbone(folder: Path) -> TextBackbone:
 # --- TF-IDF and SVD
 
 
-def fitted(texts: Sequence[str]) -> TextBackbone:
+def fitted(texts: Sequence[str]) -> Embedder:
     """TF-IDF of the words that are not in most texts, and the main directions of it. Same texts, same features."""
     from sklearn.decomposition import TruncatedSVD
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -95,7 +99,7 @@ def fitted(texts: Sequence[str]) -> TextBackbone:
     return tfidf(words, {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()})
 
 
-def tfidf(words: tuple[str, ...], arrays: dict[str, np.ndarray]) -> TextBackbone:
+def tfidf(words: tuple[str, ...], arrays: dict[str, np.ndarray]) -> Embedder:
     """The function with these words, their inverse document frequencies (V,) and directions (d, V). Rows have length 1; a
     text that has none of the words is a row of zeros."""
     from sklearn.feature_extraction.text import TfidfVectorizer
@@ -110,7 +114,7 @@ def tfidf(words: tuple[str, ...], arrays: dict[str, np.ndarray]) -> TextBackbone
         rows = counted.transform(texts) @ arrays["components"].T
         return np.asarray(normalize(rows), np.float32)
 
-    return TextBackbone(embed, "tfidf", words, arrays)
+    return Embedder(embed, "tfidf", words, arrays)
 
 
 # --- as a network sees them

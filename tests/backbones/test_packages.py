@@ -12,6 +12,7 @@ from askless.backbones import hf_images, hf_texts, timm_by_name, torchvision_by_
 from askless.frozen import Frozen, embed_texts, frozen_views, make_text_backbone
 from askless.nets import make
 from askless.nets.optional import timm_package, torchvision
+from askless.text_backbone import load_text_backbone, text_backbone
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("default")]
 
@@ -179,6 +180,7 @@ def test_a_run_takes_the_size_that_its_backbone_sees(tiny_vit, tmp_path, monkeyp
 
 @pytest.fixture
 def tiny_bert(tmp_path):
+    torchvision()  # transformers imports it, and it may need its guard
     from transformers import BertConfig, BertForMaskedLM, BertModel, BertTokenizer
 
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "a", "cat", "dog", "sat", "ran", "on", "mat"]
@@ -228,6 +230,23 @@ def test_features_of_texts_are_kept(tiny_bert, tmp_path):
     np.testing.assert_allclose(make_text_backbone(frozen).embed(TEXTS), first, atol=1e-5)
     with pytest.raises(al.InputError, match="expected a list of texts"):
         make_text_backbone(frozen).embed("one text")
+
+
+def test_a_pool_of_texts_and_a_run_on_texts_take_a_model_of_hugging_face(tiny_bert, tmp_path):
+    texts = [f"{pet} {verb} on the mat" for pet in ("cat", "dog") for verb in ("sat", "ran")] * 5
+    classes = [int(text.startswith("dog")) for text in texts]
+    pool = al.data.as_pool(texts, classes, classes=("cat", "dog"))
+    learner = al.ActiveLearner(pool, net=f"frozen:hf/{tiny_bert}", learner=al.Supervised(steps=5, batch=4), seed=0)
+    picks = learner.ask(4)
+    learner.tell(picks.indices, pool.labels[picks.indices])
+    learner.fit()
+    assert learner.predict_proba(["a cat sat"]).shape == (1, 2)
+
+    saved = text_backbone(f"hf/{tiny_bert}", ())
+    saved.save(tmp_path / "saved")
+    np.testing.assert_array_equal(
+        load_text_backbone(tmp_path / "saved").embed(TEXTS), hf_texts(str(tiny_bert)).embed(TEXTS)
+    )
 
 
 def test_code_that_comes_with_a_model_is_never_run(tiny_vit, capfd):

@@ -338,8 +338,8 @@ def export(
     root: labelstudio.Root = None,
     largest: labelstudio.Largest = "512KB",
 ) -> None:
-    """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model; for Label Studio the batch that
-    is to be labelled."""
+    """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model; for Label Studio the batch
+    that is to be labelled."""
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
         return

@@ -13,11 +13,11 @@ import numpy as np
 
 from askless.errors import InputError, OptionError
 from askless.project.index import Index, Indexed, alike, by_folder, merge_copies
-from askless.project.settings import BACKBONE, BACKBONES, FALLBACK, TEXT_BACKBONE, Settings
+from askless.project.settings import BACKBONE, FALLBACK, TEXT_BACKBONE, Settings
 from askless.reading import in_order, read_texts, same_text
 
 if TYPE_CHECKING:
-    from askless.text_backbone import TextBackbone
+    from askless.text_backbone import Embedder
 
 NEAR = 0.8  # the share of words and groups of up to three words that two texts have in common, to be nearly the same
 AT_ONCE = 1024  # texts that are embedded or compared together
@@ -50,8 +50,10 @@ def with_text_net(settings: Settings, column: str) -> Settings:
     """The settings for texts, with the column that was found and a backbone for texts."""
     if settings.net in (BACKBONE, FALLBACK):
         settings = replace(settings, net=TEXT_BACKBONE)
-    if not settings.frozen or settings.net.removeprefix("frozen:") in BACKBONES:
-        raise OptionError(f"net: texts need a backbone for texts, such as {TEXT_BACKBONE}, got {settings.net!r}")
+    if settings.net != TEXT_BACKBONE and not settings.net.startswith("frozen:hf/"):
+        raise OptionError(
+            f"net: texts need a backbone for texts, {TEXT_BACKBONE} or frozen:hf/FOLDER, got {settings.net!r}"
+        )
     return replace(settings, text=column)
 
 
@@ -73,7 +75,7 @@ def embed_texts(
     keep_rows(folder, np.concatenate(parts), settings.net)
 
 
-def saved_backbone(cache: Path) -> "TextBackbone":
+def saved_backbone(cache: Path) -> "Embedder":
     from askless.text_backbone import load_text_backbone
 
     return load_text_backbone(cache / "text")
