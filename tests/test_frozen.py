@@ -188,6 +188,10 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
     ("make", "message"),
     [
         (lambda: Frozen(backbone="resnet"), "unknown backbone 'resnet'; the known ones are efficientnet-lite0, raw"),
+        (lambda: Frozen(backbone="timm/"), "unknown backbone 'timm/'"),
+        (lambda: Frozen(backbone="raw", weights="a.pth"), "weights go with timm/NAME or torchvision/NAME"),
+        (lambda: Frozen(pooling="max"), "pooling must be one of auto, pooler, cls, mean, got 'max'"),
+        (lambda: module.embed_texts(["a"], "raw"), "expected a backbone for texts, as hf/FOLDER or hf/NAME, got 'raw'"),
         (lambda: Frozen(weak=-1), "weak must be a whole number >= 0"),
         (lambda: Frozen(size=0), "size must be a whole number >= 1"),
         (lambda: Frozen(views=3), "Frozen: got views; its options are backbone"),

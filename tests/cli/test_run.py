@@ -288,6 +288,25 @@ def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, 
     assert call(capsys, "predict", finished, tmp_path / "broken.png")[0] == 3
 
 
+def test_an_exported_model_says_what_the_run_says(finished, tmp_path, capsys):
+    code, out, err = call(capsys, "export", finished, "--to", "model", "--out", tmp_path / "model")
+    assert code == 0, err
+    assert "Model: " in out
+    measure = json.loads(call(capsys, "status", finished, "--json")[1])["measure"]
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"right on {measure['correct']} of {measure['n']} random check images" in card
+    assert f"{measure['low']:.3f} to {measure['high']:.3f}" in card
+    write_photos(tmp_path / "new", 6, seed=1)
+    said = [
+        call(capsys, "predict", model, tmp_path / "new", "--probabilities") for model in (finished, tmp_path / "model")
+    ]
+    assert said[0] == said[1]
+    assert said[0][0] == 0
+    code, _, err = call(capsys, "export", finished, "--to", "model", "--out", tmp_path / "model")
+    assert (code, "pass overwrite" in err) == (3, True)
+    assert call(capsys, "export", finished, "--to", "model", "--out", tmp_path / "model", "--overwrite")[0] == 0
+
+
 def test_predict_takes_rows_for_a_run_on_features(tmp_path, capsys):
     rows = np.random.default_rng(0).normal(size=(40, 5)).astype(np.float32)
     rows[1::2] += 4
