@@ -173,7 +173,8 @@ def sq_distances(A: Tensor, B: Tensor) -> Tensor:
     near = torch.nonzero(D.lt(NEAR * sq_a + NEAR * sq_b))
     for some in near.split(max(1, GATHERED // A.shape[-1])):
         *batch, i, j = some.unbind(1)
-        D[(*batch, i, j)] = (A[(*batch, i)] - B[(*batch, j)]).square().sum(-1)
+        both, of_a, of_b = (*batch, i, j), (*batch, i), (*batch, j)
+        D[both] = (A[of_a] - B[of_b]).square().sum(-1)
     return D
 
 

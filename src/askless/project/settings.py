@@ -79,11 +79,11 @@ class Settings:
             raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
         if not 0 <= self.target < 1:
             raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
-        known = (*BACKBONES, *TEXT_BACKBONES)
-        known_net = self.net.removeprefix("frozen:") in known if self.frozen else NET.fullmatch(self.net)
+        backbones = (*BACKBONES, *TEXT_BACKBONES)
+        known_net = self.net.removeprefix("frozen:") in backbones if self.frozen else NET.fullmatch(self.net)
         if not known_net and not self.net.startswith(BY_PACKAGE):
             names = ", ".join(
-                [*(f"frozen:{name}" for name in known), *(f"{p}NAME" for p in BY_PACKAGE), *NETS, "wrn-28-2"]
+                [*(f"frozen:{name}" for name in backbones), *(f"{p}NAME" for p in BY_PACKAGE), *NETS, "wrn-28-2"]
             )
             raise OptionError(f"unknown net {self.net!r}; the known ones are {names}")
         if self.weights and not self.net.startswith(WITH_WEIGHTS):
