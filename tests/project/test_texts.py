@@ -162,6 +162,18 @@ def test_networks_for_images_are_refused(table, tmp_path):
         Run.create(tmp_path / "x.npz", tmp_path / "run", net="frozen:tfidf")
 
 
+def test_the_names_of_backbones_are_those_that_there_are():
+    from askless import text_backbone
+    from askless.project import settings
+
+    assert settings.TEXT_BACKBONES == text_backbone.TEXT_BACKBONES
+
+
+def test_the_doctor_does_not_look_for_the_table(finished, capsys):
+    command("doctor", finished.folder)
+    assert "texts of the run" in " ".join(capsys.readouterr().out.split())
+
+
 def test_nearly_the_same_texts_are_found():
     texts = [
         "the train to Leipzig leaves at ten from platform four as every day",
