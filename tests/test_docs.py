@@ -9,6 +9,12 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch):
+    """Benchmarks would take all cores, which other tests are using: small trainings then take many times as long."""
+    monkeypatch.setattr("askless.bench.runner.cores", lambda: 1)
+
+
 def blocks(page: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
 
