@@ -15,8 +15,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-# Pages of work that is under way: until they are there, links to them are plain words.
-COMING = {"models.md", "text.md", "labelstudio.md", "scikit-learn.md", "tracking.md", "infinite.md"}
 ORDER = {  # every page of docs/, by heading
     "Begin": ["start-labelling.md", "start-engineer.md", "start-researcher.md", "all.md", "faq.md"],
     "How to": [
@@ -45,8 +43,6 @@ def relinked(text: str, page: Path) -> str:
         path, _, anchor = target.partition("#")
         if "://" in target or target.startswith("mailto:") or not path:
             return found[0]
-        if path in COMING and not (page.parent / path).exists():
-            return label.strip("[]")
         place = (page.parent / path).resolve()
         if not place.exists():
             raise BrokenLink(f"{page}: nothing is at {target}")
@@ -103,7 +99,7 @@ def check_order() -> None:
     for page in DOCS.glob("*.md"):
         if page.name not in named and page.name != "index.md":
             raise BrokenLink(f"docs/{page.name} has no place in ORDER of tools/stage_site.py")
-    for page in named - COMING - set(OUTSIDE):
+    for page in named - set(OUTSIDE):
         if not (DOCS / page).exists():
             raise BrokenLink(f"ORDER of tools/stage_site.py names docs/{page}, which is not there")
 
