@@ -1,6 +1,6 @@
 """Which items to label first, before anything is trained: infinitely wide networks against what else works at zero labels.
 
-    python benchmarks/offline.py --out benchmarks/results/offline.json     # about ten core minutes
+    python benchmarks/offline.py --out benchmarks/results/offline.json     # about three core minutes
     python benchmarks/offline.py --quick                                   # small: that it works
     python benchmarks/offline.py --docs                                    # nothing run: the tables into docs/infinite.md
 
@@ -16,7 +16,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -182,7 +182,7 @@ def run(quick: bool, out: Path | None) -> None:
             print(f"{setting.title}, seed {seed}: {time.process_time() - start:.0f} s", file=sys.stderr, flush=True)
     record = {
         "benchmark": "offline",
-        "date": datetime.now(UTC).date().isoformat(),
+        "date": datetime.now(timezone.utc).date().isoformat(),
         "quick": quick,
         "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
         "threads": 1,
