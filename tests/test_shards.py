@@ -81,9 +81,11 @@ def test_every_strategy_chooses_from_shards_what_it_chooses_in_memory(tmp_path, 
     content = arrays(dtype)
     shards = written(tmp_path, content)
     known = {"labelled": np.array([1, 450, 900]), "labels": np.array([0, 1, 2]), "seed": 3, "max_memory": 2**20}
-    needs = [n for n in (*make(name).needs, *getattr(make(name), "wants", ())) if n in content]
-    memory = select(name, 20, pool=N, **{n: content[n] for n in needs}, **known)
-    lazy = select(name, 20, pool=N, **{n: shards[n] for n in needs}, **known)
+    quick = {"batchbald": {"configurations": 200}, "dal": {"epochs": 3, "width": 16}}
+    strategy = make(name, **quick.get(name, {}))
+    needs = [n for n in (*strategy.needs, *getattr(strategy, "wants", ())) if n in content]
+    memory = select(strategy, 20, pool=N, **{n: content[n] for n in needs}, **known)
+    lazy = select(strategy, 20, pool=N, **{n: shards[n] for n in needs}, **known)
     np.testing.assert_array_equal(lazy.indices, memory.indices)
     if memory.scores is not None:
         np.testing.assert_array_equal(lazy.scores, memory.scores)
