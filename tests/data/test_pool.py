@@ -157,7 +157,7 @@ def test_labels_are_a_copy():
         ({"ids": ["a", "b", "a"]}, "ids: expected each name once, got 'a' twice"),
         ({"ids": ["a", "b", 3]}, "ids: expected text, got 3"),
         ({"classes": ["a", "a"]}, "classes: expected each name once"),
-        ({"kind": "audio"}, "kind must be one of image, features, tokens, other, got 'audio'"),
+        ({"kind": "audio"}, "kind must be one of image, features, tokens, text, other, got 'audio'"),
         ({"test": (np.zeros((2, 5)), [0, 1])}, r"test items: expected shape \(2,\) as in the pool, got \(5,\)"),
         ({"test": (np.zeros((2, 2)), [0, -1])}, "test labels: expected a label for every item, got -1 at place 1"),
         ({"test": (np.zeros((2, 2)), [0])}, r"test labels: expected one per item, shape \(2,\), got \(1,\)"),

@@ -110,8 +110,8 @@ def test_an_unknown_name_is_answered_with_the_known_ones(name):
     [
         ("wrn-28-2", "slope, bn_momentum, bn_eps, wrn_variant"),
         ("resnet-18", "dropout, bn_momentum"),
-        ("mlp", "hidden"),
-        ("linear", "none"),
+        ("mlp", "hidden, dropout"),
+        ("linear", "dropout"),
     ],
 )
 def test_an_unknown_option_is_answered_with_the_known_ones(name, known):

@@ -17,7 +17,7 @@ from askless.project.settings import (
 
 
 def test_the_names_of_strategies_are_those_that_there_are():
-    assert set(STRATEGIES) == set(acquire.STRATEGIES)
+    assert set(STRATEGIES) == set(acquire.STRATEGIES) - {"bald", "batchbald"}  # a run has no network with dropout
 
 
 def test_every_learner_can_be_made():

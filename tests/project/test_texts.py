@@ -154,7 +154,9 @@ def test_known_labels_and_folders_of_texts(tmp_path):
 
 
 def test_networks_for_images_are_refused(table, tmp_path):
-    with pytest.raises(OptionError, match="texts need a backbone for texts, such as frozen:tfidf, got 'small-cnn'"):
+    with pytest.raises(
+        OptionError, match="texts need a backbone for texts, frozen:tfidf or frozen:hf/FOLDER, got 'small-cnn'"
+    ):
         Run.create(table, tmp_path / "run", text="review", net="small-cnn")
     assert not (tmp_path / "run").exists()
     np.savez(tmp_path / "x.npz", X=np.zeros((4, 8, 8, 3), np.uint8) + np.arange(4, dtype=np.uint8)[:, None, None, None])

@@ -11,7 +11,7 @@ class Rows:
     """Material in memory."""
 
     def __init__(self, x):
-        self.x = x
+        self.x, self.about = x, {"side": 0}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ else:
 # Names only, so that the page starts without torch; the tests hold them against what there is.
 STRATEGIES = (
     *("askless", "random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
-    *("albl", "typiclust"),
+    *("albl", "typiclust", "probcover", "dal"),
 )
 LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
 BACKBONES = ("efficientnet-lite0", "raw")
