@@ -1,6 +1,5 @@
 """A trained model -> a folder that can be taken anywhere."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from askless.backbones import Backbone, copy_hf
 from askless.errors import InputError, ModelError, OptionError
-from askless.files import replace_folder
+from askless.files import replace_folder, sha256_of
 from askless.models.card import card
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
@@ -174,7 +173,10 @@ def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -
     write_json(folder / "preprocess.json", preprocess)
     (folder / "classes.txt").write_text("".join(f"{name}\n" for name in config["classes"]), encoding="utf-8")
     weights = sorted(f for f in folder.rglob("*") if f.suffix in (".safetensors", ".onnx"))
-    hashes = {f.relative_to(folder).as_posix(): hashlib.sha256(f.read_bytes()).hexdigest() for f in weights}
+    hashes = {}
+    for path in weights:
+        with path.open("rb") as file:
+            hashes[path.relative_to(folder).as_posix()] = sha256_of(file).hex()
     (folder / "README.md").write_text(card(config, preprocess, hashes), encoding="utf-8")
 
 
