@@ -172,6 +172,7 @@ class Labeller(threading.Thread):
         self.ended = threading.Event()
         self.problem: BaseException | None = None
         self.client: Client | None = None
+        self.waits = False  # nothing in its hands, about to send: with the server away it stays so
         self.pending: tuple[str, dict[str, Any]] | None = None
         self.sent: list[tuple[str, dict[str, Any]]] = []  # acknowledged requests, in order
         self.repeated = 0  # requests that had been stored although no reply came
@@ -179,7 +180,7 @@ class Labeller(threading.Thread):
         self.done: list[Done] = []
         self.undone: list[Done] = []
         self.held: set[int] = set()  # leased to this tab
-        self.perhaps: set[int] = set()  # leased to this tab, or not: undone skips
+        self.perhaps: set[int] = set()  # leased to this tab, or not: undone skips, a release without its reply
 
     def run(self) -> None:
         try:
@@ -215,8 +216,10 @@ class Labeller(threading.Thread):
     def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         """The reply, whatever happens to the server meanwhile: the very same request is sent until there is one."""
         while True:
+            self.waits = True
             if not self.up.wait(120):
                 raise TimeoutError("no server for two minutes")
+            self.waits = False
             try:
                 if self.client is None:
                     self.client = Client(self.url, self.name, self.name, patience=0)
@@ -306,8 +309,9 @@ class Labeller(threading.Thread):
 
     def leave(self) -> None:
         self.given.back(self.name, self.held)
+        self.perhaps, self.held = self.perhaps | self.held, set()
         self.post("/api/release", {"tab": self.name})
-        self.lose(self.held | self.perhaps)
+        self.perhaps = set()
 
     def again(self) -> None:
         """Sends something once more that was acknowledged long ago: nothing happens."""
@@ -584,10 +588,13 @@ def gone(server: Server, seconds: float = 20.0) -> None:
         time.sleep(0.005)
 
 
-def quiet(people: list[Labeller]) -> None:
-    """Waits until no client has half a reply in its hands any more."""
-    time.sleep(0.05)
-    problems(people)
+def quiet(people: list[Labeller], seconds: float = 60.0) -> None:
+    """Waits, with the server away, until every client has put its last reply down and wants to send something else."""
+    end = time.monotonic() + seconds
+    while not all(person.waits for person in people):
+        problems(people)
+        assert time.monotonic() < end, f"{[p.name for p in people if not p.waits]} do not come to rest"
+        time.sleep(0.002)
 
 
 def problems(people: list[Labeller]) -> None:
