@@ -4,6 +4,7 @@ import base64
 import json
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +19,7 @@ from askless.label.labelstudio import Client, Images, LabelStudioError, read_exp
 from askless.label.labelstudio.batch import batch, made_smaller
 from askless.label.labelstudio.client import token_kind
 from askless.label.labelstudio.tasks import (
+    TEXT,
     Annotation,
     Asked,
     Control,
@@ -38,6 +40,8 @@ from askless.project.pictures import JPEG, PNG, Picture, encoded
 from askless.project.replay import replay, stored
 from askless.project.worker import catch_up
 from askless.reading import UnreadableError
+
+from ..texts import reviews, truth_of, write_csv
 
 RECORDED = Path(__file__).parent / "recorded"
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
@@ -435,6 +439,38 @@ def test_the_file_route_from_start_to_report(shapes, tmp_path, monkeypatch, caps
     assert json.loads(Path("run/report.json").read_text())["labels"]["spent"] == 24
     code, _, problem = call(capsys, "export", "run", "--to", "labelstudio", "--out", "tasks3.json")
     assert (code, "nothing is open" in problem) == (3, True)
+
+
+def test_texts_go_by_files_too(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    made = [*reviews(60), ('<b>lovely & great</b>\n\n"quoted" \u00fc', "pos")]
+    write_csv(Path("reviews.csv"), ["review", "secret"], [[text, "by Ann"] for text, _ in made])
+    options = (
+        "--text review --classes pos,neg --budget 16 --check 0 --batch 8 --steps 20 --learner supervised --no-page"
+    )
+    assert call(capsys, "start", "reviews.csv", "--out", "run", *options.split())[0] == 0
+    with Run.open("run") as run:
+        texts = dict(zip(run.paths, run.texts().values(), strict=True))
+    for number in (1, 2):
+        assert call(capsys, "export", "run", "--to", "labelstudio", "--out", f"tasks{number}.json")[0] == 0
+        tasks = json.loads(Path(f"tasks{number}.json").read_text())
+        assert [each["data"]["text"] for each in tasks] == [texts[each["data"]["askless_item"]] for each in tasks]
+        assert "by Ann" not in json.dumps(tasks)
+        guessed = [p["result"][0]["to_name"] for each in tasks for p in each.get("predictions", [])]
+        assert guessed == ["text"] * (8 * (number - 1))
+        config = Path(f"tasks{number}.xml").read_text()
+        assert read_config(config, "Text") == replace(TEXT, choices=("pos", "neg"))
+        with pytest.raises(InputError, match="expected <Image>"):
+            read_config(config)
+        truth = {path: truth_of(text) for path, text in texts.items()}
+        Path("export.json").write_text(json.dumps(labelled(tasks, truth, 100 * number)))
+        said_ = call(capsys, "import", "run", "--from", "labelstudio", "export.json")[1]
+        assert said_.splitlines()[0] == "8 answers taken, 0 changed, 0 skipped, 0 known before"
+        assert call(capsys, "start", "run", "--no-page")[0] == 0
+    with Run.open("run") as run:
+        assert run.is_finished()
+    words = ("export", "run", "--to", "labelstudio", "--out", "t.json", "--images", "local-files", "--root", tmp_path)
+    assert call(capsys, *words)[0] == 3
 
 
 def test_files_are_not_replaced_unless_told(run, tmp_path):

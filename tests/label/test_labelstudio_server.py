@@ -28,6 +28,8 @@ from askless.project.classes import add_class
 from askless.project.replay import replay, stored
 from askless.project.worker import catch_up
 
+from ..texts import reviews, truth_of, write_csv
+
 pytestmark = pytest.mark.labelstudio
 
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
@@ -58,9 +60,9 @@ class Server:
         """As the server lists them, with everything."""
         return self.ask("GET", f"/api/tasks?project={project}&page=1&page_size=1000&fields=all")["tasks"]
 
-    def annotate(self, task: int, name: str | None, **more: Any) -> int:
+    def annotate(self, task: int, name: str | None, about: str = "image", **more: Any) -> int:
         """One person's answer; None cancels."""
-        region = {"id": "r1", "from_name": "label", "to_name": "image", "type": "choices"}
+        region = {"id": "r1", "from_name": "label", "to_name": about, "type": "choices"}
         result = [] if name is None else [{**region, "value": {"choices": [name]}}]
         body = {"result": result, "was_cancelled": name is None, "lead_time": 2.5, **more}
         return self.ask("POST", f"/api/tasks/{task}/annotations/", body)["id"]
@@ -596,3 +598,31 @@ def test_a_server_that_is_gone_loses_nothing(studio, begin, monkeypatch):
     assert 0 < rest.new < len(asked)
     assert items(studio.tasks(rest.project)) == asked
     assert pull(run, studio.client()).new == 1
+
+
+# --- texts ---------------------------------------------------------------------------------------------------------------
+
+
+def test_texts_from_push_to_the_budgets_end(studio, tmp_path):
+    made = [*reviews(60), ('<b>lovely & great</b>\n\n"quoted" \u00fc', "pos")]
+    table = write_csv(tmp_path / "reviews.csv", ["review"], [[text] for text, _ in made])
+    options = {"classes": ("pos", "neg"), "budget": 16, "check": 0, "batch": 8, "steps": 20, "learner": "supervised"}
+    run = Run.create(table, tmp_path / f"texts-{uuid.uuid4().hex[:8]}", text="review", **options)
+    with run:
+        texts = dict(zip(run.paths, run.texts().values(), strict=True))
+        for _ in range(2):
+            catch_up(run)
+            states = {f.what: f.state for f in check(run, studio.client())}
+            assert states["texts"] == "ok"
+            done = push(run, studio.client())
+            tasks = studio.tasks(done.project)
+            assert [each["data"]["text"] for each in tasks] == [texts[path] for path in items(tasks)]
+            for each in tasks:
+                if not each["annotations"]:
+                    studio.annotate(each["id"], truth_of(each["data"]["text"]), about="text")
+            taken = pull(run, studio.client())
+            assert (taken.new, pull(run, studio.client()).new) == (8, 0)
+        catch_up(run)
+        assert run.is_finished()
+        assert len(tasks) == 16
+        assert {path: name for path, _, name in answers(run)} == {path: truth_of(texts[path]) for path in items(tasks)}

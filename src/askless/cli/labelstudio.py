@@ -49,7 +49,7 @@ def check(
     images: HowImages = "inline",
     root: Root = None,
 ) -> None:
-    """Check server, token, project, classes and images, and say what to do; nothing is changed."""
+    """Check server, token, project, classes, images or texts, and say what to do; nothing is changed."""
     from askless.label import labelstudio
     from askless.project import Run
 
@@ -88,7 +88,7 @@ def push(
         at.alive()  # before a training, not after it
         if close:
             withdrawn = run.train_now(f"labelstudio-close-{uuid.uuid4()}", "labelstudio")
-            notes.print(f"{withdrawn} images withdrawn; they may be chosen again", highlight=False)
+            notes.print(f"{withdrawn} {run.noun}s withdrawn; they may be chosen again", highlight=False)
         catch_up(run)
         with progress_bar("pushing", notes) as progress:
             done = labelstudio.push(run, at, project, how, progress)
@@ -105,7 +105,7 @@ def push(
             out.print(f"The budget is used. `askless report {folder}` has the account.", highlight=False)
         else:
             out.print(
-                f"{waiting} images wait for answers. Pull them when they are given, or push with --close to go on without.",
+                f"{waiting} {run.noun}s wait for answers. Pull them when given, or push with --close to go on without.",
                 highlight=False,
             )
 
@@ -199,7 +199,7 @@ def tell_notes(told: list[tuple[str, str]]) -> None:
 
 
 def tell_taken(taken: "Taken") -> None:
-    unasked = f" ({taken.unasked} of images that are not being asked, which cost no budget)" if taken.unasked else ""
+    unasked = f" ({taken.unasked} of items that are not being asked, which cost no budget)" if taken.unasked else ""
     out.print(
         f"{taken.new} answers taken{unasked}, {taken.changed} changed, {taken.skipped} skipped, {taken.known} known before",
         highlight=False,

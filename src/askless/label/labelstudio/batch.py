@@ -1,4 +1,4 @@
-"""A run -> what is to be asked in Label Studio now, in its order, and the images that go with it."""
+"""A run -> what is to be asked in Label Studio now, in its order, and the images or texts that go with it."""
 
 import base64
 import math
@@ -12,7 +12,7 @@ from urllib.parse import quote
 from PIL import Image
 
 from askless.errors import InputError, OptionError
-from askless.label.labelstudio.tasks import Asked, Control, Guess, task
+from askless.label.labelstudio.tasks import IMAGE, TEXT, Asked, Control, Guess, task
 from askless.project import facts
 from askless.project.classes import all_classes, final_class
 from askless.project.labels import last_predictions
@@ -93,12 +93,16 @@ def mixed(chosen: Sequence[Any], checks: Sequence[Any]) -> list[Any]:
     return [(chosen, checks)[which][i] for _, which, i in sorted(places)]
 
 
-# --- images ------------------------------------------------------------------------------------------------------------
+# --- images and texts --------------------------------------------------------------------------------------------------
 
 
-def require_pictures(run: "Run") -> None:
+def control_for(run: "Run") -> Control:
+    """What Label Studio shows of the run's items, without its classes."""
+    if run.kind == "texts":
+        return TEXT
     if not run.pictures.has_pictures:
         raise InputError(f"{run.folder}: the run is on rows of numbers, of which Label Studio can show nothing")
+    return IMAGE
 
 
 def tasks_of(
@@ -113,19 +117,23 @@ def tasks_of(
     name, tasks, notes = str(run.meta("run")), [], []
     for place, each in enumerate(asked):
         try:
-            address, note = image_address(run, each.item, images)
+            shown, note = what_is_shown(run, each.item, images)
         except UnreadableError as error:
             notes.append((each.path, f"left out: {error}"))
             continue
         if note:
             notes.append((each.path, note))
-        tasks.append(task(name, each, address, model, control))
+        tasks.append(task(name, each, shown, model, control))
         progress(place + 1, len(asked))
     return tasks, notes
 
 
-def image_address(run: "Run", item: int, images: Images) -> tuple[str, str]:
-    """What stands as the image in a task, and what had to be done to it."""
+def what_is_shown(run: "Run", item: int, images: Images) -> tuple[str, str]:
+    """The text, or the address of the image, that stands in a task, and what had to be done to it."""
+    if run.kind == "texts":
+        if images.root is not None:
+            raise InputError("--images local-files: the run is on texts, which stand in the tasks; leave it out")
+        return run.texts([item])[item], ""
     if images.root is not None:
         return local_file(run, item, images.root), ""
     picture = run.pictures.full(item)

@@ -1,10 +1,10 @@
-"""`askless labelstudio check`: server, token, project, classes, images; what is wrong, and what to do about it."""
+"""`askless labelstudio check`: server, token, project, classes, images or texts; what is wrong, and what to do about it."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from askless.errors import AsklessError, InputError
-from askless.label.labelstudio.batch import Images, image_address
+from askless.label.labelstudio.batch import Images, control_for, what_is_shown
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.exchange import SETTINGS, class_names, default_title, find_project, our_tasks
 from askless.label.labelstudio.tasks import read_config
@@ -70,7 +70,7 @@ def order(project: dict[str, Any]) -> Finding:
 
 def classes(run: "Run", project: dict[str, Any]) -> Finding:
     try:
-        control, names = read_config(project["label_config"]), class_names(run)
+        control, names = read_config(project["label_config"], control_for(run).tag), class_names(run)
     except InputError as error:
         return Finding("bad", "classes", "do not fit", str(error))
     missing = [name for name in names if name not in control.choices]
@@ -87,28 +87,31 @@ def classes(run: "Run", project: dict[str, Any]) -> Finding:
 
 
 def pictures(run: "Run", client: Client, project: dict[str, Any] | None, images: Images) -> Finding:
-    """Whether one image can be shown: one that is there, else one that would be."""
+    """Whether one image or text can be shown: one that is there, else one that would be."""
+    control = control_for(run)
     tasks = [] if project is None else our_tasks(client, run, int(project["id"]))
     if tasks:
         assert project is not None
-        key = read_config(project["label_config"]).key
-        address = str(client.get(f"/api/tasks/{tasks[0][0]['id']}", resolve_uri="false")["data"].get(key, ""))
+        key = read_config(project["label_config"], control.tag).key
+        shown = str(client.get(f"/api/tasks/{tasks[0][0]['id']}", resolve_uri="false")["data"].get(key, ""))
     else:
         waiting = run.waiting()
-        address, _ = image_address(run, run.paths.index(waiting[0]) if waiting else 0, images)
-    if address.startswith("data:"):
-        return Finding("ok", "images", f"in the tasks; the first: {len(address):,} bytes")
+        shown, _ = what_is_shown(run, run.paths.index(waiting[0]) if waiting else 0, images)
+    if run.kind == "texts":
+        return Finding("ok", "texts", f"in the tasks; the first: {len(shown):,} characters")
+    if shown.startswith("data:"):
+        return Finding("ok", "images", f"in the tasks; the first: {len(shown):,} bytes")
     if not tasks:
-        return Finding("ok", "images", f"would be read at {address}", "push, then check again")
+        return Finding("ok", "images", f"would be read at {shown}", "push, then check again")
     try:
-        content, kind = client.fetch(address)
+        content, kind = client.fetch(shown)
     except LabelStudioError as error:
         do = (
             "start the server with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT above {run.pictures.root}; the project needs a local storage with "
             "that folder (Settings, Cloud Storage), which push makes"
         )
-        return Finding("bad", "images", f"the server does not show {address} ({error.status})", do)
+        return Finding("bad", "images", f"the server does not show {shown} ({error.status})", do)
     if not kind.startswith("image/"):
-        return Finding("bad", "images", f"{address} is {kind or 'of no type'}", "check the document root of the server")
-    return Finding("ok", "images", f"{address}: {len(content):,} bytes of {kind}")
+        return Finding("bad", "images", f"{shown} is {kind or 'of no type'}", "check the document root of the server")
+    return Finding("ok", "images", f"{shown}: {len(content):,} bytes of {kind}")

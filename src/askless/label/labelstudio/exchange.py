@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from askless.errors import InputError
 from askless.files import write_whole
-from askless.label.labelstudio.batch import Images, batch, require_pictures, tasks_of
+from askless.label.labelstudio.batch import Images, batch, control_for, tasks_of
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.taking import Taken, take_annotations
 from askless.label.labelstudio.tasks import (
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 META = "labelstudio"  # where a run keeps its project: {"url": ..., "project": ...}
-BODY = 8 * 2**20  # bytes of images in one request
+BODY = 8 * 2**20  # bytes of images or texts in one request
 SHORTEST = 3  # characters of a project's title
 SETTINGS = {"sampling": "Sequential sampling", "skip_queue": "REQUEUE_FOR_ME", "show_skip_button": True}
 
@@ -61,12 +61,12 @@ def push(
 ) -> Pushed:
     """Puts the current batch into a project, made where it is missing, best first; what is there is not put there again."""
     images = Images() if images is None else images
-    require_pictures(run)
+    plain = control_for(run)
     with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait until it has ended"):
         names = class_names(run)
-        found = find_project(client, run, project) or make_project(client, run, project, names)
+        found = find_project(client, run, project) or make_project(client, run, project, config_xml(names, plain))
         number = int(found["id"])
-        control, added = fit_config(client, found, names)
+        control, added = fit_config(client, found, names, plain.tag)
         there = frozenset(known[ITEM] for _, known in our_tasks(client, run, number))
         asked = batch(run, there)
         model = model_version(run)
@@ -102,7 +102,7 @@ def class_names(run: "Run") -> list[str]:
 def our_tasks(client: Client, run: "Run", project: int) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """The tasks of this run in a project, in its order, each with what it says of its item."""
     name = str(run.meta("run"))
-    # Without the images, which may be in the data; a server that does not know `omit` sends them, and all is well, too.
+    # Without the data, which may be large; a server that does not know `omit` sends them, and all is well, too.
     listed = client.pages("/api/tasks", "tasks", project=project, fields="all", omit="data")
     told = ((each, fields_of(each)) for each in listed)
     return [(each, known) for each, known in told if known is not None and known.get(RUN) == name]
@@ -139,7 +139,7 @@ def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any
     return named[0] if named else None
 
 
-def make_project(client: Client, run: "Run", title: str | None, names: list[str]) -> dict[str, Any]:
+def make_project(client: Client, run: "Run", title: str | None, config: str) -> dict[str, Any]:
     """A project that asks in the order of its tasks, lets skipped ones come back, and shows the model's guess only where the
     run does."""
     title = default_title(run) if title is None else title
@@ -149,18 +149,18 @@ def make_project(client: Client, run: "Run", title: str | None, names: list[str]
     options = {"maximum_annotations": run.settings.annotators, "show_collab_predictions": shown, **SETTINGS}
     about = f"Chosen by askless from {run.settings.source}"
     made: dict[str, Any] = client.post(
-        "/api/projects", {"title": title, "description": about, "label_config": config_xml(names), **options}
+        "/api/projects", {"title": title, "description": about, "label_config": config, **options}
     )
     return made
 
 
-def fit_config(client: Client, project: dict[str, Any], names: list[str]) -> tuple[Control, list[str]]:
+def fit_config(client: Client, project: dict[str, Any], names: list[str], tag: str) -> tuple[Control, list[str]]:
     """What the project's configuration has for us, once it has all classes."""
     xml = project["label_config"]
-    control = read_config(xml)
+    control = read_config(xml, tag)
     missing = [name for name in names if name not in control.choices]
     if missing:
-        client.patch(f"/api/projects/{project['id']}", {"label_config": with_choices(xml, names)})
+        client.patch(f"/api/projects/{project['id']}", {"label_config": with_choices(xml, names, tag)})
     return control, missing
 
 
@@ -197,7 +197,7 @@ def pull(run: "Run", client: Client, project: str | None = None, *, add_classes:
         title = default_title(run) if project is None else project
         raise LabelStudioError(f"{client.url} has no project {title!r}; push to it first, or name another by --project")
     tasks = [each for each, _ in our_tasks(client, run, int(found["id"]))]
-    annotations, _ = annotations_in(tasks, read_config(found["label_config"]), user_names(client))
+    annotations, _ = annotations_in(tasks, read_config(found["label_config"], control_for(run).tag), user_names(client))
     return take_annotations(run, annotations, add_classes=add_classes)
 
 
@@ -219,7 +219,7 @@ def write_tasks(
 ) -> tuple[int, list[tuple[str, str]], Path]:
     """The current batch as a file that Label Studio imports, and beside it the labelling configuration (.xml): how many
     tasks, notes (path, text), and where the configuration is."""
-    require_pictures(run)
+    control = control_for(run)
     out = out / "tasks.json" if out.is_dir() else out
     config = out.with_suffix(".xml")
     if out.suffix != ".json":
@@ -235,9 +235,9 @@ def write_tasks(
         raise InputError(
             f"{run.folder}: nothing is open; `askless start {run.folder} --no-page` chooses the next batch"
         )
-    tasks, notes = tasks_of(run, asked, images or Images(), Control(), model_version(run), progress)
+    tasks, notes = tasks_of(run, asked, images or Images(), control, model_version(run), progress)
     write_whole(out, lambda file: file.write(json.dumps(tasks, ensure_ascii=False, indent=1).encode()))
-    write_whole(config, lambda file: file.write((config_xml(names) + "\n").encode()))
+    write_whole(config, lambda file: file.write((config_xml(names, control) + "\n").encode()))
     return len(tasks), notes, config
 
 

@@ -1,7 +1,7 @@
 """Items -> Label Studio's tasks, and its annotations -> answers. Nothing here knows a server or a run.
 
-A task of ours has, beside the image, the fields of `FIELDS` in its data: by them its answers are known again, whatever
-numbers the server gives, and nothing is pushed twice. They stand in its `meta` too, which can be listed without the images.
+A task of ours has, beside the image or the text, the fields of `FIELDS` in its data: by them its answers are known again,
+whatever numbers the server gives, and nothing is pushed twice. They stand in its `meta` too, which is listed without them.
 """
 
 import math
@@ -36,20 +36,25 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class Control:
-    """The part of a labelling configuration that askless uses: one `Choices` for an `Image`."""
+    """The part of a labelling configuration that askless uses: one `Choices` about an `Image` or a `Text`, the `tag`."""
 
     name: str = "label"
     to_name: str = "image"
     key: str = "image"  # of the task's data
     choices: tuple[str, ...] = ()
     single: bool = True
+    tag: str = "Image"
+
+
+IMAGE = Control()
+TEXT = Control(to_name="text", key="text", tag="Text")
 
 
 # --- the labelling configuration ---------------------------------------------------------------------------------------
 
 
-def config_xml(classes: Sequence[str]) -> str:
-    """The configuration of a project for these classes: one of them for each image.
+def config_xml(classes: Sequence[str], control: Control = IMAGE) -> str:
+    """The configuration of a project for these classes: one of them for each image or text.
 
     >>> print(config_xml(["cat", "dog & <owl>"]))
     <View>
@@ -61,46 +66,47 @@ def config_xml(classes: Sequence[str]) -> str:
     </View>
     """
     view = ElementTree.Element("View")
-    ElementTree.SubElement(view, "Image", name="image", value="$image")
-    options = {"name": "label", "toName": "image", "choice": "single", "required": "true", "showInline": "true"}
-    choices = ElementTree.SubElement(view, "Choices", options)
+    ElementTree.SubElement(view, control.tag, name=control.to_name, value=f"${control.key}")
+    options = {"name": control.name, "toName": control.to_name, "choice": "single"}
+    choices = ElementTree.SubElement(view, "Choices", {**options, "required": "true", "showInline": "true"})
     for name in classes:
         ElementTree.SubElement(choices, "Choice", value=name)
     ElementTree.indent(view)
     return ElementTree.tostring(view, encoding="unicode")
 
 
-def read_config(xml: str) -> Control:
-    """The first `Choices` of a configuration that is about an `Image`."""
+def read_config(xml: str, tag: str = "Image") -> Control:
+    """The first `Choices` of a configuration that is about an `Image`, or another `tag`."""
     try:
         root = ElementTree.fromstring(xml)
     except ElementTree.ParseError as error:
         raise InputError(f"the project's labelling configuration: expected XML, got something else ({error})") from None
-    images = {tag.get("name"): tag.get("value", "") for tag in root.iter("Image")}
-    for tag in root.iter("Choices"):
-        value = images.get(tag.get("toName"), "")
+    shown = {each.get("name"): each.get("value", "") for each in root.iter(tag)}
+    for each in root.iter("Choices"):
+        value = shown.get(each.get("toName"), "")
         if value.startswith("$"):
             return Control(
-                name=tag.get("name", ""),
-                to_name=tag.get("toName", ""),
+                name=each.get("name", ""),
+                to_name=each.get("toName", ""),
                 key=value.removeprefix("$"),
-                choices=tuple(c.get("alias") or c.get("value") or "" for c in tag.iter("Choice")),
-                single=tag.get("choice", "single").startswith("single"),
+                choices=tuple(c.get("alias") or c.get("value") or "" for c in each.iter("Choice")),
+                single=each.get("choice", "single").startswith("single"),
+                tag=tag,
             )
     raise InputError(
-        "the project's labelling configuration: expected an <Image> and <Choices> about it, found none; "
+        f"the project's labelling configuration: expected <{tag}> and <Choices> about it, found none; "
         "take `askless export RUN --to labelstudio`, which writes one, or push to a new project"
     )
 
 
-def with_choices(xml: str, classes: Sequence[str]) -> str:
+def with_choices(xml: str, classes: Sequence[str], tag: str = "Image") -> str:
     """The configuration with those of the classes that it lacks, after the choices that it has."""
-    control = read_config(xml)
+    control = read_config(xml, tag)
     root = ElementTree.fromstring(xml)
-    tag = next(tag for tag in root.iter("Choices") if tag.get("name") == control.name)
+    choices = next(each for each in root.iter("Choices") if each.get("name") == control.name)
     for name in classes:
         if name not in control.choices:
-            ElementTree.SubElement(tag, "Choice", value=name)
+            ElementTree.SubElement(choices, "Choice", value=name)
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode")
 
@@ -108,10 +114,10 @@ def with_choices(xml: str, classes: Sequence[str]) -> str:
 # --- items -> tasks ----------------------------------------------------------------------------------------------------
 
 
-def task(run: str, asked: Asked, image: str, model: str, control: Control) -> dict[str, Any]:
+def task(run: str, asked: Asked, shown: str, model: str, control: Control) -> dict[str, Any]:
     """A task as Label Studio imports it; `model` names the version of the model whose guess goes with it."""
     known = dict(zip(FIELDS, (run, asked.path, asked.round, asked.rank), strict=True))
-    made = {"data": {control.key: image, **known}, "meta": known}
+    made = {"data": {control.key: shown, **known}, "meta": known}
     if asked.guess is None:
         return made
     result = {"from_name": control.name, "to_name": control.to_name, "type": "choices"}
@@ -133,7 +139,7 @@ def fields_of(one: Mapping[str, Any]) -> dict[str, Any] | None:
 def chunks(
     tasks: Sequence[dict[str, Any]], key: str, most_bytes: int, most: int = 500
 ) -> Iterator[list[dict[str, Any]]]:
-    """The tasks in their order, in parts whose images come to about so many bytes at most."""
+    """The tasks in their order, in parts whose data come to about so many bytes at most."""
     part: list[dict[str, Any]] = []
     size = 0
     for each in tasks:
