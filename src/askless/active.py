@@ -227,7 +227,6 @@ class ActiveLearner:
         *,
         checkpoint: str | Path | None = None,
         log: str | Path | None = None,
-        tensorboard: str | Path | None = None,
         validation: tuple[Any, Any] | None = None,
         watch: Watch | None = None,
         look: Look | None = None,
@@ -252,7 +251,7 @@ class ActiveLearner:
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
         try:
-            fitted = self._fit(net, held_out, checkpoint, log, tensorboard, self._tracking(watch), look, bar, blocks)
+            fitted = self._fit(net, held_out, checkpoint, log, self._tracking(watch), look, bar, blocks)
         except TrainingError as stopped:
             self.model = stopped.model  # the last good weights
             raise
@@ -267,7 +266,6 @@ class ActiveLearner:
         held_out: tuple[Tensor, Tensor] | None,
         checkpoint: str | Path | None,
         log: str | Path | None,
-        tensorboard: str | Path | None,
         watch: Watch | None,
         look: Look | None,
         bar: bool,
@@ -287,7 +285,6 @@ class ActiveLearner:
             device=self.device,
             checkpoint=checkpoint,
             log=log,
-            tensorboard=tensorboard,
             watch=watch,
             look=look,
             bar=bar,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from askless.errors import AsklessError, InputError
+from askless.errors import InputError
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, fit
 from askless.learn.checkpoint import CheckpointError
 from askless.learn.training import TrainingError, accuracy_of, make_optimiser
@@ -273,18 +273,6 @@ def test_metrics_are_logged_as_json_lines(views, labelled, make_net, tmp_path):
     assert lines == fitted.metrics
     assert [line["step"] for line in lines] == [10, 20, 25]
     assert {"loss", "lr", "labelled", "unlabelled", "kept"} <= lines[0].keys()
-
-
-def test_tensorboard_gets_the_same_numbers_or_the_error_names_the_extra(views, labelled, make_net, tmp_path):
-    learner = Supervised(steps=20, batch=8, evaluate_every=10)
-    try:
-        import tensorboard  # noqa: F401
-    except ImportError:
-        with pytest.raises(AsklessError, match=r"pip install askless\[tensorboard\]"):
-            train(learner, views, labelled, make_net(), tensorboard=tmp_path)
-    else:
-        train(learner, views, labelled, make_net(), tensorboard=tmp_path)
-        assert list(tmp_path.glob("events.out.tfevents.*"))
 
 
 def test_half_precision_trains_too(views, labelled, make_net):

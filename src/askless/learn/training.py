@@ -135,7 +135,6 @@ def fit(
     device: str | torch.device = "cpu",
     checkpoint: str | Path | None = None,
     log: str | Path | None = None,
-    tensorboard: str | Path | None = None,
     watch: Watch | None = None,
     look: Look | None = None,
     bar: bool = False,
@@ -145,9 +144,9 @@ def fit(
 
     `views` shows the items; `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is
     saved every `checkpoint_every` steps, and a training that finds its own checkpoint goes on exactly where it was. `log`
-    appends JSON lines, `tensorboard` names a folder for TensorBoard (the extra `tensorboard`); `watch(done, total, numbers)`
-    is called as training goes, and `look(step, network)` before the first step, every `evaluate_every` steps and after the
-    last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
+    appends JSON lines; `watch(done, total, numbers)` is called as training goes, and `look(step, network)` before the first
+    step, every `evaluate_every` steps and after the last one, with the network that would be used; `bar` shows a progress
+    bar with the latest numbers.
 
     Where torch.distributed is initialised its processes share the training: all call `fit` with the same arguments, but for
     `device`, and get the same network and numbers. Rank 0 reads and writes the files; `watch` and `look` are called on all.
@@ -176,7 +175,7 @@ def fit(
     if path is not None and saved is not None and not ended:
         checkpoints.check_settings(path, saved["settings"], settings)
         run.load_state_dict(saved)
-    written = Log(log, tensorboard, after=run.step) if ranks.is_first else Log(None)
+    written = Log(log, after=run.step) if ranks.is_first else Log(None)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
     shown = training_bar("training") if bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
     with torch.random.fork_rng(devices=[]), shown as show:
