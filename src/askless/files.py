@@ -4,7 +4,8 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -31,9 +32,13 @@ def replace_folder(new: Path, final: Path) -> None:
     for an instant, under that name with `.old`, from where `restore_folder` brings it back."""
     old = final.with_name(f".{final.name}.old")
     shutil.rmtree(old, ignore_errors=True)
-    if final.exists():
-        final.rename(old)
-    new.rename(final)
+    try:
+        if final.exists():
+            os.replace(final, old)
+        os.replace(new, final)
+    except BaseException:
+        restore_folder(final)
+        raise
     shutil.rmtree(old, ignore_errors=True)
 
 
@@ -42,6 +47,22 @@ def restore_folder(final: Path) -> None:
     old = final.with_name(f".{final.name}.old")
     if old.exists() and not final.exists():
         old.rename(final)
+
+
+@contextmanager
+def whole_folder(out: Path) -> Iterator[Path]:
+    """A folder beside `out` to fill, which then takes its place; on any failure it is gone and `out` is as it was.
+
+    Whether what is at `out` may be replaced is for the caller to know.
+    """
+    out = out.resolve()
+    beside = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    beside.mkdir(parents=True)
+    try:
+        yield beside
+        replace_folder(beside, out)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
 
 
 def sha256_of(file: BinaryIO) -> bytes:

@@ -13,6 +13,8 @@ import askless as al
 from askless.data import as_pool, imagefolder, load, save_hf, save_imagefolder, webdataset
 from askless.errors import InputError
 
+from ..texts import reviews, write_csv
+
 
 def small_pool(n: int = 6):
     x = np.random.default_rng(0).integers(0, 256, (n, 8, 8, 3), dtype=np.uint8)
@@ -167,6 +169,11 @@ def test_the_package_datasets_reads_what_a_run_exports(tmp_path):
             run.tell(new)
             given |= new
         export_run(run, "datasets", tmp_path / "saved")
+        with pytest.raises(InputError, match="pass overwrite"):
+            export_run(run, "datasets", tmp_path / "saved")
+        export_run(run, "datasets", tmp_path / "saved", overwrite=True)
+        with pytest.raises(InputError, match="an earlier export"):
+            export_run(run, "datasets", folder, overwrite=True)
         export_run(run, "hf", tmp_path / "hf")
         export_run(run, "imagefolder", tmp_path / "imagefolder")
     back = datasets.load_from_disk(str(tmp_path / "saved"))
@@ -186,3 +193,32 @@ def test_the_package_datasets_reads_what_a_run_exports(tmp_path):
     assert counts == [list(given.values()).count(name) for name in ("cat", "dog")]
     ours = load(tmp_path / "hf")
     assert len(ours) + len(ours.test[1]) == len(given)
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("ignore")
+def test_the_package_datasets_reads_runs_on_texts_and_arrays(tmp_path):
+    import datasets
+
+    from askless.project import Run
+    from askless.project.taking import export_run
+
+    options = {"classes": ("neg", "pos"), "budget": 6, "batch": 6, "steps": 2, "check": 0, "learner": "supervised"}
+    write_csv(tmp_path / "reviews.csv", ["review"], [[text] for text, _ in reviews(12)])
+    pixels = np.random.default_rng(0).integers(0, 256, (12, 3, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "images.npz", X=pixels)
+    for name, more in (("reviews.csv", {"text": "review"}), ("images.npz", {"net": "frozen:raw"})):
+        with Run.create(tmp_path / name, tmp_path / f"run-{name}", **options, **more) as run:
+            while run.advance():
+                pass
+            given = {path: ("neg", "pos")[place % 2] for place, path in enumerate(run.waiting())}
+            run.tell(given)
+            export_run(run, "datasets", tmp_path / f"saved-{name}")
+            texts = dict(zip(run.paths, run.texts().values(), strict=True)) if name == "reviews.csv" else {}
+        back = datasets.load_from_disk(str(tmp_path / f"saved-{name}"))["train"]
+        assert {row["id"]: ("neg", "pos")[row["label"]] for row in back} == given
+        for row in back:
+            if texts:
+                assert row["text"] == texts[row["id"]]
+            else:
+                assert (np.asarray(row["image"]).transpose(2, 0, 1) == pixels[int(row["id"])]).all()

@@ -1,10 +1,7 @@
 """Labels to Hugging Face: a data set on disk that `datasets.load_from_disk` reads, and folders for "imagefolder"."""
 
 import io
-import os
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from PIL import Image
 
 from askless.data.pool import Pool
 from askless.errors import InputError
+from askless.files import whole_folder
 
 Kind = str  # of the items: image, text or features
 
@@ -30,7 +28,7 @@ def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path
     if pool.test is not None:
         x, y = pool.test
         splits["test"] = [(str(i), content(pool.kind, x[i]), classes[y[i]]) for i in range(len(y))]
-    with whole_folder(Path(folder)) as place:
+    with whole_folder(free(Path(folder))) as place:
         write_datasets(place, splits, classes, pool.kind)
     return Path(folder)
 
@@ -47,7 +45,7 @@ def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None
                 f"imagefolder: the class {name!r} cannot be the name of a folder; rename it, or use save_hf"
             )
     known = labels_by_position(pool, labels)
-    with whole_folder(Path(folder)) as place:
+    with whole_folder(free(Path(folder))) as place:
         parts = [("train", rows_at(pool, list(known), [classes[y] for y in known.values()]))]
         if pool.test is not None:
             x, y = pool.test
@@ -135,19 +133,8 @@ def png_bytes(pixels: np.ndarray) -> bytes:
     return out.getvalue()
 
 
-@contextmanager
-def whole_folder(out: Path) -> Iterator[Path]:
-    """A folder beside `out` to fill, which then takes its name; nothing that is there is ever replaced."""
+def free(out: Path) -> Path:
+    """The place, once nothing is there that could be lost."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(f"{out}: expected a new name or an empty folder, got something there; choose another name")
-    out.parent.mkdir(parents=True, exist_ok=True)
-    beside = out.resolve().with_name(f".{out.name}.{os.getpid()}.part")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    try:
-        yield beside
-        if out.exists():
-            out.rmdir()
-        os.replace(beside, out)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    return out

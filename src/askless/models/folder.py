@@ -1,7 +1,6 @@
 """A trained model -> a folder that can be taken anywhere."""
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -15,7 +14,7 @@ from torch import Tensor, nn
 
 from askless.backbones import Backbone, copy_hf
 from askless.errors import InputError, ModelError, OptionError
-from askless.files import replace_folder, sha256_of
+from askless.files import sha256_of, whole_folder
 from askless.models.card import card
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
@@ -93,25 +92,20 @@ def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite:
     `model.onnx`, compared with the network in onnxruntime before it is handed out."""
     check_choice("export", "to", to, KINDS)
     place = free_place(Path(out), overwrite)
-    beside = place.with_name(f".{place.name}.{os.getpid()}.part")
-    shutil.rmtree(beside, ignore_errors=True)
     try:
-        beside.mkdir(parents=True)
-        config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
-        if to == "onnx":
-            config = write_onnx(beside, trained, config)
-        else:
-            config["backbone_files"] = write_safetensors(beside, trained)
-        for folder in trained.beside:
-            shutil.copytree(folder, beside / folder.name)
-        describe(beside, config, trained.preprocess)
-        replace_folder(beside, place)
+        with whole_folder(place) as beside:
+            config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
+            if to == "onnx":
+                config = write_onnx(beside, trained, config)
+            else:
+                config["backbone_files"] = write_safetensors(beside, trained)
+            for folder in trained.beside:
+                shutil.copytree(folder, beside / folder.name)
+            describe(beside, config, trained.preprocess)
     except OSError as error:
         raise InputError(
             f"{place}: the model could not be written ({error}); make room, or choose another place"
-        ) from (None)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+        ) from None
     return place
 
 

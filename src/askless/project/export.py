@@ -22,11 +22,11 @@ import numpy as np
 from PIL import Image
 
 from askless.errors import InputError, OptionError
-from askless.files import write_whole
+from askless.files import whole_folder, write_whole
 from askless.reading import LABEL_NAMES, PATH_NAMES, UnreadableError, find_images, image_size, pick_column, read_image
 
 FORMATS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "coco")
-FOLDERS = ("imagefolder", "hf")
+FOLDERS = ("imagefolder", "hf", "datasets")
 WHAT = ("human", "human+model")
 LINKS = ("copy", "hard", "sym")
 STATUSES = ("labelled", "unsure")
@@ -178,7 +178,7 @@ def export(
     unknown = ({r.label for r in rows if r.status == "labelled"} | {p.label for p in model}) - set(classes)
     if unknown:
         raise InputError(f"classes: expected every class that has labels, got none called {min(unknown)!r}")
-    out = _place(Path(out), to, overwrite)
+    out = place_for(Path(out), to, overwrite)
     table = _table(rows, model, columns or {}, both)
     if to in ("csv", "jsonl", "parquet"):
         data = _csv_bytes(table, safe_cells) if to == "csv" else _BYTES[to](table)
@@ -196,7 +196,7 @@ def export(
     return Exported(out, done.labels, done.pseudo, left_out, done.notes)
 
 
-def _place(out: Path, to: str, overwrite: bool) -> Path:
+def place_for(out: Path, to: str, overwrite: bool) -> Path:
     """Where to write, once nothing can be lost there."""
     if to not in FOLDERS:
         out = out / f"labels.{'json' if to == 'coco' else to}" if out.is_dir() else out
@@ -219,27 +219,11 @@ def _place(out: Path, to: str, overwrite: bool) -> Path:
 
 
 @contextmanager
-def _whole_folder(out: Path, to: str) -> Iterator[Path]:
-    """A folder beside `out` to fill, which then takes its place; on any failure it is gone and `out` is as it was."""
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out = out.resolve()
-    beside, old = (out.with_name(f".{out.name}.{os.getpid()}.{end}") for end in ("part", "old"))
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    try:
-        yield beside
-        (beside / MARK).write_text(json.dumps({"written_by": "askless export", "to": to}) + "\n", encoding="utf-8")
-        if out.exists():
-            os.replace(out, old)
-        try:
-            os.replace(beside, out)
-        except OSError:
-            if old.exists():
-                os.replace(old, out)
-            raise
-        shutil.rmtree(old, ignore_errors=True)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+def export_folder(out: Path, to: str) -> Iterator[Path]:
+    """A folder to fill, which takes its place at the end, marked as an export."""
+    with whole_folder(out) as root:
+        yield root
+        (root / MARK).write_text(json.dumps({"written_by": "askless export", "to": to}) + "\n", encoding="utf-8")
 
 
 class _Settled(NamedTuple):
@@ -346,7 +330,7 @@ def _imagefolder(job: _Job, left_out: LeftOut) -> _Done:
     folder = folder_names(job.classes)
     taken: set[str] = set()
     names: dict[str, str] = {}
-    with _whole_folder(job.out, "imagefolder") as root:
+    with export_folder(job.out, "imagefolder") as root:
 
         def put(item: int, path: str, parts: list[str]) -> bool:
             is_png = job.images.file(item) is None
@@ -373,7 +357,7 @@ def _hf(job: _Job, left_out: LeftOut) -> _Done:
     names: dict[str, str] = {}
     place = {name: i for i, name in enumerate(job.classes)}
     lines: dict[str, list[dict[str, Any]]] = {}
-    with _whole_folder(job.out, "hf") as root:
+    with export_folder(job.out, "hf") as root:
         asked = [(s.item, s.path, s.label, "train" if s.split in ("train", "") else "test") for s in job.settled]
         asked += [(p.item, p.path, p.label, PSEUDO) for p in job.model]
         for number, (item, path, label, folder) in enumerate(asked):

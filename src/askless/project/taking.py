@@ -9,7 +9,16 @@ import numpy as np
 
 from askless.errors import InputError, OptionError
 from askless.project.classes import all_classes, is_shown
-from askless.project.export import Exported, Incoming, LabelRow, Predicted, export, settle
+from askless.project.export import (
+    Exported,
+    Incoming,
+    LabelRow,
+    Predicted,
+    export,
+    export_folder,
+    place_for,
+    settle,
+)
 from askless.project.importing import Imported, Policy, import_answers
 from askless.project.labels import columns_by_path, label_rows, last_predictions, predicted_rows
 from askless.reading import UnreadableError, real_file
@@ -40,7 +49,7 @@ def export_run(
         names = [c.name for c in all_classes(db) if is_shown(c)]
     pictures = run.pictures
     if to == DATASETS:
-        return export_datasets(run, rows, names, predicted if what == "human+model" else [], out, min_prob)
+        return export_datasets(run, rows, names, predicted if what == "human+model" else [], out, min_prob, overwrite)
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
         raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or {DATASETS}")
 
@@ -114,11 +123,18 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
 
 
 def export_datasets(
-    run: "Run", rows: list[LabelRow], names: list[str], predicted: list[Predicted], out: Path, min_prob: float
+    run: "Run",
+    rows: list[LabelRow],
+    names: list[str],
+    predicted: list[Predicted],
+    out: Path,
+    min_prob: float,
+    overwrite: bool = False,
 ) -> Exported:
     """A DatasetDict that `datasets.load_from_disk` reads: train, test (the check items), and pseudo, the model's labels."""
-    from askless.data.hf_out import png_bytes, whole_folder, write_datasets
+    from askless.data.hf_out import png_bytes, write_datasets
 
+    place_for(out, DATASETS, overwrite)
     settled, left_out = settle(rows)
     if not settled:
         raise InputError(f"{DATASETS}: expected at least one labelled item, got none; label some first")
@@ -131,7 +147,7 @@ def export_datasets(
             return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links)).read_bytes()
         if run.kind == "images":
             return png_bytes(pictures.row(item))
-        raise OptionError(f"{DATASETS}: expected a run on images or texts, got one on features; export to npz or csv")
+        raise OptionError(f"{DATASETS}: expected a run on images or texts, got one on features; export to csv or jsonl")
 
     splits: dict[str, list[tuple[str, Any, str]]] = {}
     asked = [(s.item, s.path, s.label, "train" if s.split in ("train", "") else "test") for s in settled]
@@ -141,7 +157,7 @@ def export_datasets(
             splits.setdefault(split, []).append((path, content(item), label))
         except (OSError, UnreadableError) as error:
             left_out.append((path, str(error)))
-    with whole_folder(out) as place:
+    with export_folder(out, DATASETS) as place:
         write_datasets(place, splits, names, "text" if run.kind == "texts" else "image")
     pseudo = len(splits.get("pseudo", []))
     return Exported(out, sum(map(len, splits.values())) - pseudo, pseudo, left_out, [])
