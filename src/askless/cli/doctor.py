@@ -174,6 +174,7 @@ def source_of(folder: Path) -> Finding:
         kept = len(run.paths)
         run.close()
         return Finding("ok", "texts of the run", f"all {kept} are in its database")
+    what = f"{run.noun}s of the run"
     root = Path(run.meta("root"))
     missing = 0
     if run.kind == "files":
@@ -183,8 +184,8 @@ def source_of(folder: Path) -> Finding:
     run.close()
     if missing:
         do = f"put them back at {root}; labels are safe"
-        return Finding("bad", "images of the run", f"{missing} of {len(run.paths)} are gone", do)
-    return Finding("ok", "images of the run", f"all {len(run.paths)} are at {root}")
+        return Finding("bad", what, f"{missing} of {len(run.paths)} are gone", do)
+    return Finding("ok", what, f"all {len(run.paths)} are at {root}")
 
 
 def writable(folder: Path) -> bool:

@@ -126,7 +126,12 @@ def label(
         if no_page:
             labelstudio.catch_up(run)
             waiting = len(run.waiting())
-            say("waiting", f"{waiting} images wait for labels in {run.folder}", run=str(run.folder), waiting=waiting)
+            say(
+                "waiting",
+                f"{waiting} {run.noun}s wait for labels in {run.folder}",
+                run=str(run.folder),
+                waiting=waiting,
+            )
             return
         serve_run(run, say, host, port, no_browser, until_done)
 
@@ -406,9 +411,10 @@ def import_(
             again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
             kept = [c for c in kept if c[0] not in chosen]
             result = result._replace(taken=result.taken + again.taken)
+        noun = run.noun
     out.print(
         f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
-        f"{len(result.unknown)} of images that the run does not have",
+        f"{len(result.unknown)} of {noun}s that the run does not have",
         highlight=False,
     )
     for path, ours, theirs in kept[:10]:

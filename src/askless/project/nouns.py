@@ -4,5 +4,5 @@ from askless.project.index import Kind
 
 
 def noun(kind: Kind) -> str:
-    """One item: an image or a text. Rows of features are mostly of images, and are called so."""
-    return "text" if kind == "texts" else "image"
+    """One item."""
+    return {"texts": "text", "features": "row"}.get(kind, "image")

@@ -278,7 +278,7 @@ class Run:
         self._base = None
         n_items = len(self.paths)
         step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
-        text = f"{verb} {n_items:,} images"
+        text = f"{verb} {n_items:,} {self.noun}s"
         report(step, text, 0, n_items)
         backbone = material.backbone_of(self.settings)
         material.prepare(
@@ -507,7 +507,7 @@ class Run:
         all images are away, as on a disk that is not mounted, nothing is marked, and an error says so."""
         root = Path(self.meta("root"))
         if not root.exists() or (root.is_dir() and not any(root.iterdir())):
-            raise RunError(f"the images were at {root}, and nothing is there now; put them back, and start again")
+            raise RunError(f"the {self.noun}s were at {root}, and nothing is there now; put them back, and start again")
         with self.store.change() as db:
             if db.execute("SELECT problem FROM item WHERE id = ?", (item,)).fetchone()["problem"] is not None:
                 return

@@ -6,7 +6,7 @@ export const language = "en";
 const numbers = new Intl.NumberFormat(language);
 const n = (value) => numbers.format(value);
 
-/** Every text of a page whose items are called `image`: images or texts. */
+/** Every text of a page whose items are called `image`: images, texts or rows. */
 function wordsFor(image) {
   const Image = image[0].toUpperCase() + image.slice(1);
   const images = (value) => `${n(value)} ${image}${value === 1 ? "" : "s"}`;
