@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 
-def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Lets `write` fill a file beside `path`, syncs it, and renames it into place.
+@contextmanager
+def whole_file(path: Path) -> Iterator[BinaryIO]:
+    """A file beside `path` to fill, which is synced and then renamed into place.
 
     Whatever happens, `path` holds either what it held before or all that was written. Folders on the way are made.
     """
@@ -19,12 +20,18 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
     beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         with beside.open("wb") as file:
-            write(file)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Lets `write` fill a `whole_file`."""
+    with whole_file(path) as file:
+        write(file)
 
 
 def replace_folder(new: Path, final: Path) -> None:

@@ -288,6 +288,18 @@ def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, 
     assert call(capsys, "predict", finished, tmp_path / "broken.png")[0] == 3
 
 
+def test_predictions_are_written_whole_or_not_at_all(finished, tmp_path, capsys):
+    write_photos(tmp_path / "new", 3, seed=1)
+    place = tmp_path / "out.csv"
+    assert call(capsys, "predict", finished, tmp_path / "new", "--out", place)[0] == 0
+    before = place.read_bytes()
+    assert before.count(b"\n") == 4
+    (tmp_path / "broken.png").write_bytes(b"no image")
+    assert call(capsys, "predict", finished, tmp_path / "broken.png", "--out", place)[0] == 3
+    assert place.read_bytes() == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.png", "new", "out.csv"]
+
+
 def test_an_exported_model_says_what_the_run_says(finished, tmp_path, capsys):
     code, out, err = call(capsys, "export", finished, "--to", "model", "--out", tmp_path / "model")
     assert code == 0, err

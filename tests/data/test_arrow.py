@@ -169,3 +169,32 @@ def test_data_sets_of_the_package_datasets(tmp_path):
     )
     vectors.save_to_disk(tmp_path / "vectors")
     assert np.asarray(load(tmp_path / "vectors").x).tolist() == [[1, 2], [3, 4]]
+
+
+def test_every_table_has_the_names_of_its_own_classes(tmp_path):
+    """Shards and splits may number their classes in another order."""
+    vectors = pa.array([[1.0], [2.0]], pa.list_(pa.float32()))
+    for file, names in (("train-0", ["cat", "dog"]), ("train-1", ["dog", "cat"]), ("test-0", ["owl", "dog", "cat"])):
+        pq.write_table(with_classes(pa.table({"v": vectors, "label": [0, 1]}), names), tmp_path / f"{file}.parquet")
+    pool = load(tmp_path)
+    assert pool.classes == ("cat", "dog", "owl")
+    assert [pool.classes[y] for y in pool.labels] == ["cat", "dog", "dog", "cat"]
+    assert [pool.classes[y] for y in pool.test[1]] == ["owl", "dog"]
+    pq.write_table(pa.table({"v": vectors}), tmp_path / "test-0.parquet")
+    assert load(tmp_path).test is None
+    pq.write_table(pa.table({"w": vectors}), tmp_path / "test-0.parquet")
+    with pytest.raises(InputError, match="'v' in every split"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("labels", [[0, -1, 1], [0.0, float("nan"), 1.0], [0, None, 1], ["0", "", "1"]])
+def test_labels_that_are_unknown_are_no_class(tmp_path, labels):
+    pq.write_table(pa.table({"v": [[1.0], [2.0], [3.0]], "label": labels}), tmp_path / "e.parquet")
+    pool = load(tmp_path / "e.parquet")
+    assert (pool.classes, pool.labels.tolist()) == (("0", "1"), [0, -1, 1])
+
+
+def test_lists_of_lists_are_no_features(tmp_path):
+    pq.write_table(pa.table({"v": [[[1.0, 2.0]], [[3.0, 4.0]]]}), tmp_path / "e.parquet")
+    with pytest.raises(InputError, match="expected a column of images, lists of floats or texts"):
+        load(tmp_path / "e.parquet")

@@ -94,6 +94,13 @@ def test_a_tar_of_images_and_labels(tmp_path, name):
         webdataset(tmp_path / name)
 
 
+def test_pixels_out_of_range_are_refused_before_they_wrap(tmp_path):
+    x = np.linspace(-0.5, 1.5, 2 * 8 * 8 * 3, dtype=np.float32).reshape(2, 8, 8, 3)
+    with pytest.raises(InputError, match=r"numbers from 0 to 1, got -0\.5"):
+        save_imagefolder(as_pool((x, [0, 1])), tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.ecosystem
 @pytest.mark.filterwarnings("ignore")
 def test_the_package_webdataset_writes_and_reads_the_same(tmp_path):

@@ -135,3 +135,16 @@ def test_texts_that_are_the_same_to_a_reader():
     assert same_text(" Good\n  day ") == same_text("good DAY")
     assert same_text("good day") != same_text("goodday")
     assert len(excerpt("word " * 1000)) <= 280
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+def test_a_label_of_minus_one_or_nan_is_unknown(tmp_path, kind):
+    labels = [0, 1, -1, None]
+    if kind == "jsonl":
+        lines = [json.dumps({"text": f"text {i}", "label": y}) for i, y in enumerate(labels)]
+        (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    else:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        numbers = [float("nan") if y is None else float(y) for y in labels]
+        pq.write_table(pa.table({"text": [f"text {i}" for i in range(4)], "label": numbers}), tmp_path / "t.parquet")
+    assert [row.label for row in read_texts(tmp_path / f"t.{kind}").rows] == ["0", "1", "", ""]

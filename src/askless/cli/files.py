@@ -9,14 +9,15 @@ import re
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
 
 from askless.errors import InputError, OptionError
-from askless.files import write_whole
+from askless.files import whole_file
 
 if TYPE_CHECKING:
     from askless.acquire import Selection
@@ -234,13 +235,25 @@ def is_ordinary(path: Path) -> bool:
     return not os.path.lexists(path) or stat.S_ISREG(os.lstat(path).st_mode)
 
 
+@contextmanager
+def text_file(path: Path) -> Iterator[TextIO]:
+    """A file to write text to, beside the path until it is whole. Links and pipes are written through."""
+    if not is_ordinary(path):
+        with path.open("w", encoding="utf-8", newline="") as through:
+            yield through
+        return
+    with whole_file(path) as raw:
+        text = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+        try:
+            yield text
+        finally:
+            text.detach()  # and flush
+
+
 def write_text(path: Path, text: str) -> None:
-    """Writes beside, then renames: a half-written file never replaces a whole one. Links and pipes are written through."""
     try:
-        if not is_ordinary(path):
-            path.write_text(text, encoding="utf-8")
-            return
-        write_whole(path, lambda file: file.write(text.encode()))
+        with text_file(path) as file:
+            file.write(text)
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 

@@ -357,7 +357,7 @@ def export(
             notes.status("writing the model, and comparing it" if to == "onnx" else "writing"),
         ):
             written = run.export_model(place, to=to, overwrite=overwrite)
-        out.print(f"Model: {written}; use it by `askless predict {place} IMAGES`", highlight=False)
+        out.print(f"Model: {written}; use it by `askless predict {place} FILES`", highlight=False)
         return
     with Run.open(folder) as run:
         result = export_run(
@@ -446,10 +446,11 @@ def predict(
     model = load(folder)
     images: list[tuple[Any, Any]] = []  # what it is called, and what the model takes
     left_out: list[Any] = []  # texts that cannot be read
-    noun = "text" if model.kind == "text" else "image"
+    noun = "text" if model.kind == "text" else "row" if model.size is None else "image"
     for path in paths:
         if not path.exists():
-            raise InputError(f"{path}: expected an image or a folder of images, nothing is there")
+            kinds = {"text": "a table of texts", "row": "an .npz or .npy file"}
+            raise InputError(f"{path}: expected {kinds.get(noun, 'an image or a folder of images')}, nothing is there")
         if model.kind == "text":
             found = model.texts_in(path, text, encoding)
             images += [(row.id, row.text) for row in found.rows]
@@ -458,8 +459,8 @@ def predict(
             images += model.rows_in(path)
         else:
             images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]
-    with contextlib.ExitStack() as stack:
-        target = sys.stdout if to is None else stack.enter_context(to.open("w", newline="", encoding="utf-8"))
+    total = len(images) + len(left_out)
+    with contextlib.nullcontext(sys.stdout) if to is None else files.text_file(to) as target:
         writer = csv.writer(target, lineterminator="\n")
         writer.writerow(["path", "label", "prob", *(model.classes_.tolist() if probabilities else ())])
         bad = len(left_out)
@@ -480,9 +481,8 @@ def predict(
                     more = [f"{p:.4f}" for p in probs] if probabilities else []
                     writer.writerow([name, model.classes_[best], f"{probs[best]:.4f}", *more])
                 progress(min(i + 32, len(images)), len(images))
-    total = len(images) + len(left_out)
-    if bad == total:
-        raise InputError(f"none of {total} {noun}s could be read" if total else f"no {noun}s were found")
+        if bad == total:
+            raise InputError(f"none of {total} {noun}s could be read" if total else f"no {noun}s were found")
     if bad:
         notes.print(f"{bad} of {total} {noun}s could not be read", highlight=False)
 

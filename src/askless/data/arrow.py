@@ -20,7 +20,7 @@ from askless.errors import InputError
 from askless.reading import LABEL_NAMES, UnreadableError, as_size
 from askless.reading.image_file import decode_image
 from askless.reading.parquet import class_names, named, open_parquet
-from askless.reading.table import TEXT_NAMES
+from askless.reading.table import TEXT_NAMES, label_text
 
 Progress = Callable[[int, int], None]
 TEST_SPLITS = ("test", "validation", "valid", "val")
@@ -62,17 +62,14 @@ def hf(
         train = tables.pop(next((s for s in tables if s not in TEST_SPLITS), next(iter(tables))))
     test = next((tables[split] for split in TEST_SPLITS if split in tables), None)
     columns = find_columns(name, train.schema, dict(zip(KINDS, (image, features, text), strict=True)), label, id)
-    names = class_names(train.schema).get(columns.label)
-    rows = read_rows(name, train, columns, names, size, progress)
-    held = None if test is None else read_rows(name, test, columns, names, size, progress)
+    rows = read_rows(name, train, columns, size, progress)
+    held = None if test is None else read_rows(name, test, columns, size, progress)
     if held is not None and columns.kind != "text" and held.x.shape[1:] != rows.x.shape[1:]:
         raise InputError(
             f"{name}: expected test items of shape {tuple(rows.x.shape[1:])} as in the pool, got {tuple(held.x.shape[1:])}"
             + ("; pass size=" if columns.kind == "image" else "")
         )
-    known = tuple(classes) if classes is not None else None if names is None else tuple(names)
-    if known is None:
-        known = encode_labels([*rows.labels, *([] if held is None else held.labels)])[1]
+    known = tuple(classes) if classes is not None else all_names(train, columns, rows, held)
     return Pool(
         rows.x,
         encode_labels(rows.labels, known)[0],
@@ -114,13 +111,31 @@ def tables_of(what: Any) -> tuple[dict[str, Any], str]:
     return {"train": of_dataset(what)}, "dataset"
 
 
+def all_names(table: Any, columns: Columns, rows: "Rows", held: "Rows | None") -> tuple[str, ...]:
+    """The classes in the order of their ClassLabel, and after them those that only occur."""
+    said = class_names(table.schema).get(columns.label, [])
+    seen = encode_labels([*rows.labels, *([] if held is None else held.labels)])[1]
+    return (*said, *(name for name in seen if name not in said))
+
+
+def with_names(table: Any) -> Any:
+    """The table with names in the place of the numbers of each ClassLabel: tables may number their classes otherwise."""
+    arrow = pyarrow()
+    for column, names in class_names(table.schema).items():
+        place = table.schema.get_field_index(column)
+        if place >= 0:
+            values = [named(value, names) for value in table.column(place).to_pylist()]
+            table = table.set_column(place, column, arrow.array(values, arrow.string()))
+    return table
+
+
 def of_dataset(dataset: Any) -> Any:
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
         raise InputError(f"expected a Dataset, a DatasetDict or a path, got {type(dataset).__name__}")
     if not hasattr(dataset, "__len__"):
         raise InputError("expected a Dataset with a length, got a stream; take some of it, and save_to_disk")
     table = dataset.with_format("arrow")[:]
-    return table.replace_schema_metadata(dataset.features.arrow_schema.metadata)
+    return with_names(table.replace_schema_metadata(dataset.features.arrow_schema.metadata))
 
 
 def tables_at(path: Path) -> dict[str, Any]:
@@ -153,7 +168,7 @@ def parquet_table(arrow: Any, files: list[Path]) -> Any:
     tables = []
     for file in files:
         with open_parquet(file) as opened:
-            tables.append(opened.read())
+            tables.append(with_names(opened.read()))
     try:
         return arrow.concat_tables(tables)
     except arrow.ArrowInvalid as error:
@@ -168,7 +183,7 @@ def saved_table(arrow: Any, folder: Path) -> Any:
     if not names or any(Path(name).name != name for name in names):
         raise InputError(f"{folder}: expected the files of a Hugging Face data set beside state.json, got {names}")
     try:
-        tables = [arrow.ipc.open_stream(arrow.memory_map(str(folder / name))).read_all() for name in names]
+        tables = [with_names(arrow.ipc.open_stream(arrow.memory_map(str(folder / name))).read_all()) for name in names]
     except (OSError, arrow.ArrowInvalid) as error:
         raise InputError(f"{folder}: expected a whole Hugging Face data set, got a damaged one ({error})") from None
     return arrow.concat_tables(tables)
@@ -205,7 +220,7 @@ def find_columns(name: str, schema: Any, given: Mapping[str, str], label: str, i
         raise InputError(f"{name}: {' and '.join(labels)} could be the labels; pass label='{labels[0]}', say")
     ids = [id] if id else [c for c in schema.names if c.lower() == "id"]
     taken = {*labels, *ids}
-    fields = [field for field in schema if field.name not in taken]
+    fields = [field for field in schema if field.name not in taken and field.name not in classes]
     found = {
         "image": [f.name for f in fields if is_image(f.type)],
         "features": [f.name for f in fields if is_vector(f.type)],
@@ -234,10 +249,10 @@ def is_image(kind: Any) -> bool:
 
 
 def is_vector(kind: Any) -> bool:
+    """A list of numbers; not one of lists."""
     text = str(kind)
-    return text.startswith(("list<", "large_list<", "fixed_size_list<")) and any(
-        f": {number}" in text for number in ("float", "double", "halffloat")
-    )
+    is_list = text.startswith(("list<", "large_list<", "fixed_size_list<")) and text.count("list<") == 1
+    return is_list and any(f": {number}" in text for number in ("float", "double", "halffloat"))
 
 
 # --- rows
@@ -254,12 +269,14 @@ def read_rows(
     name: str,
     table: Any,
     columns: Columns,
-    names: list[str] | None,
     size: int | tuple[int, int] | None,
     progress: Progress | None,
 ) -> Rows:
-    labels = [named(v, names) for v in table[columns.label].to_pylist()] if columns.label else [""] * len(table)
-    ids = [str(v) for v in table[columns.id].to_pylist()] if columns.id else [str(i) for i in range(len(table))]
+    if columns.x not in table.column_names:
+        raise InputError(f"{name}: expected a column {columns.x!r} in every split, got {', '.join(table.column_names)}")
+    has_labels, has_ids = columns.label in table.column_names, columns.id in table.column_names
+    labels = [label_text(v) for v in table[columns.label].to_pylist()] if has_labels else [""] * len(table)
+    ids = [str(v) for v in table[columns.id].to_pylist()] if has_ids else [str(i) for i in range(len(table))]
     values, bad = {"image": images, "features": vectors, "text": texts}[columns.kind](
         name, table, columns.x, size, progress
     )

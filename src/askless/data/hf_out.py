@@ -123,6 +123,11 @@ def content(kind: Kind, x: Any) -> Any:
     if kind != "image":
         return array.astype(np.float32).ravel().tolist()
     if array.dtype != np.uint8:
+        if not (array.min() >= 0 and array.max() <= 1):
+            raise InputError(
+                f"expected pixels as uint8, or as numbers from 0 to 1, got {array.min():.3g} to {array.max():.3g}; "
+                "bring them there before they are saved as PNG"
+            )
         array = np.rint(array * 255).astype(np.uint8)
     return png_bytes(array[0] if len(array) == 1 else array.transpose(1, 2, 0))
 

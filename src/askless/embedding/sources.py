@@ -23,6 +23,7 @@ from askless.data import Pool, load
 from askless.data.load import SOURCES
 from askless.errors import InputError, OptionError
 from askless.reading.image_file import UnreadableError, decode_image, has_image_suffix
+from askless.reading.parquet import class_names, named
 from askless.reading.tars import LABELS, TARS, by_key, label_in, unzipped
 from askless.shards import pyarrow
 
@@ -158,14 +159,14 @@ class Parquet:
             if image is None:
                 raise InputError(f"{self.url}: expected a column image, img or bytes, got {', '.join(names)}")
             useful = [name for name in (image, "id", "label") if name in names]
+            classes = class_names(table.schema_arrow).get("label")
             place = 0
             for batch in table.iter_batches(batch_size=64, columns=useful):
                 for row in batch.to_pylist():
                     content = row[image].get("bytes") if isinstance(row[image], dict) else row[image]
                     key = self.prefix + str(place if row.get("id") is None else row["id"])
-                    label = row.get("label")
+                    known = named(row.get("label"), classes)
                     place += 1
-                    known = "" if label is None else str(label)
                     if isinstance(content, bytes):
                         yield decoded(key, content, size, known)
                     else:

@@ -343,6 +343,7 @@ def _imagefolder(job: _Job, left_out: LeftOut) -> _Done:
             for s in job.settled
         ]
         pseudo = [put(p.item, p.path, [PSEUDO, folder[p.label]]) for p in job.model]
+        require_some("imagefolder", sum(human), left_out)
         _describe(root, job, names)
     notes = [f"the folder of the class {name} is called {folder[name]}" for name in job.classes if folder[name] != name]
     return _Done(sum(human), sum(pseudo), notes)
@@ -366,6 +367,7 @@ def _hf(job: _Job, left_out: LeftOut) -> _Done:
             if _put(job.images, item, path, root, f"{folder}/{name}", names, left_out):
                 line = {"file_name": name, "label": label, "label_id": place[label], "path": path}
                 lines.setdefault(folder, []).append(line)
+        require_some("hf", sum(map(len, lines.values())), left_out)
         plain = all(
             _survives_pandas(line[key]) for some in lines.values() for line in some for key in ("label", "path")
         )
@@ -439,6 +441,7 @@ def _coco(job: _Job, left_out: LeftOut) -> _Done:
             continue
         images[kind].append({"id": number, "file_name": path, "width": width, "height": height})
         annotations[kind].append({"id": number, "image_id": number, "category_id": category[label], **more})
+    require_some("coco", len(images[""]), left_out)
     content: dict[str, Any] = {
         "info": {"description": "image-level categories, written by askless"},
         "images": images[""],
@@ -450,6 +453,16 @@ def _coco(job: _Job, left_out: LeftOut) -> _Done:
     data = json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False).encode()
     write_whole(job.out, lambda file: file.write(data))
     return _Done(len(images[""]), len(images[PSEUDO]), [])
+
+
+def require_some(to: str, count: int, left_out: LeftOut) -> None:
+    """An error where no image could be read, so that an earlier export is not replaced by an empty one."""
+    if count == 0:
+        path, reason = left_out[-1]
+        raise InputError(
+            f"{to}: expected images that can be read, got none; {path}: {reason}. Nothing was written; put the images back, "
+            "or export to csv"
+        )
 
 
 def _put(

@@ -17,6 +17,7 @@ from askless.project.export import (
     export,
     export_folder,
     place_for,
+    require_some,
     settle,
 )
 from askless.project.importing import Imported, Policy, import_answers
@@ -50,6 +51,8 @@ def export_run(
     pictures = run.pictures
     if to == DATASETS:
         return export_datasets(run, rows, names, predicted if what == "human+model" else [], out, min_prob, overwrite)
+    if run.kind == "features" and to in ("imagefolder", "coco", "hf"):
+        raise OptionError(f"{to} is for images; rows of features go to csv, jsonl, npz or parquet")
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
         raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or {DATASETS}")
 
@@ -134,6 +137,8 @@ def export_datasets(
     """A DatasetDict that `datasets.load_from_disk` reads: train, test (the check items), and pseudo, the model's labels."""
     from askless.data.hf_out import png_bytes, write_datasets
 
+    if run.kind == "features":
+        raise OptionError(f"{DATASETS} is for images and texts; rows of features go to csv, jsonl, npz or parquet")
     place_for(out, DATASETS, overwrite)
     settled, left_out = settle(rows)
     if not settled:
@@ -145,9 +150,7 @@ def export_datasets(
             return run.texts([item])[item]
         if run.kind == "files":
             return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links)).read_bytes()
-        if run.kind == "images":
-            return png_bytes(pictures.row(item))
-        raise OptionError(f"{DATASETS}: expected a run on images or texts, got one on features; export to csv or jsonl")
+        return png_bytes(pictures.row(item))
 
     splits: dict[str, list[tuple[str, Any, str]]] = {}
     asked = [(s.item, s.path, s.label, "train" if s.split in ("train", "") else "test") for s in settled]
@@ -157,6 +160,7 @@ def export_datasets(
             splits.setdefault(split, []).append((path, content(item), label))
         except (OSError, UnreadableError) as error:
             left_out.append((path, str(error)))
+    require_some(DATASETS, sum(map(len, splits.values())), left_out)
     with export_folder(out, DATASETS) as place:
         write_datasets(place, splits, names, "text" if run.kind == "texts" else "image")
     pseudo = len(splits.get("pseudo", []))

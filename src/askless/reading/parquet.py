@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.errors import InputError
+from askless.reading.table import label_text
 
 ROWS = 1024  # that are read at a time
 
@@ -40,16 +41,14 @@ def class_names(schema: Any) -> dict[str, list[str]]:
 
 
 def named(value: Any, names: list[str] | None) -> str:
-    """A label as text: "" where it is unknown (None, "", or -1 of a class list), a class's name by its number.
+    """A label as text: "" where it is unknown (None, NaN, "", or -1), a class's name by its number.
 
     >>> named(1, ["neg", "pos"]), named(-1, ["neg", "pos"]), named(7, None), named(None, None)
     ('pos', '', '7', '')
     """
-    if value is None or value == "":
-        return ""
     if names is not None and isinstance(value, int) and not isinstance(value, bool):
         return names[value] if 0 <= value < len(names) else ""
-    return str(value)
+    return label_text(value)
 
 
 def records(table: Any, columns: list[str]) -> Iterator[dict[str, Any]]:

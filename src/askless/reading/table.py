@@ -4,12 +4,26 @@ import csv as csv_file
 from collections.abc import Iterable
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from askless.errors import InputError
 
 PATH_NAMES = ("path", "file_name", "filename", "image", "file")
 LABEL_NAMES = ("label", "class", "category", "target")
 TEXT_NAMES = ("text",)
+
+
+def label_text(value: Any) -> str:
+    """A label of a table as text: "" where it is unknown (None, NaN, "", or the number -1).
+
+    >>> [label_text(v) for v in (None, float("nan"), -1, " dog ", 3, 3.0, 2.5, True, "-1")]
+    ['', '', '', 'dog', '3', '3', '2.5', 'True', '-1']
+    """
+    if value is None or value != value:
+        return ""
+    if isinstance(value, float) and value.is_integer():  # a column of whole numbers of which some are missing
+        value = int(value)
+    return "" if value == -1 and not isinstance(value, str) else str(value).strip()
 
 
 def read_table(manifest: Path) -> list[dict[str, str]]:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import Any
 
+from askless.reading.table import label_text
+
 LABELS = (".cls", ".txt", ".json")  # beside an image in a tar
 TARS = (".tar", ".tar.gz", ".tgz")
 
@@ -44,12 +46,12 @@ def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, list[tuple[str, bytes]]]
 
 
 def label_in(content: bytes, end: str) -> str:
-    """The text of a label, or what a JSON object says of it; "" where that is none."""
+    """The text of a label, or what a JSON object says of it; "" where that is none, or -1 in .cls, which has numbers."""
     text = content.decode("utf-8", errors="replace").strip()
     if end != ".json":
-        return text
+        return "" if end == ".cls" and text == "-1" else text
     try:
         said = json.loads(text)
     except ValueError:
         return ""
-    return str(said["label"]) if isinstance(said, dict) and said.get("label") is not None else ""
+    return label_text(said.get("label")) if isinstance(said, dict) else ""

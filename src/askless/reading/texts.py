@@ -16,7 +16,7 @@ from askless.errors import InputError, OptionError
 from askless.reading.find import Skipped, is_text, real_file, walk_files
 from askless.reading.image_file import UnreadableError, has_image_suffix, open_file
 from askless.reading.parquet import class_names, named, open_parquet, records
-from askless.reading.table import LABEL_NAMES, PATH_NAMES, TEXT_NAMES
+from askless.reading.table import LABEL_NAMES, PATH_NAMES, TEXT_NAMES, label_text
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 LONGEST = 500_000  # characters: nobody labels a longer text, and no page shows it
@@ -272,7 +272,7 @@ def rows_of(source: Path, found: Iterator[Record], column: str, label: str, enco
             )
         first[key] = number
         more = {name: value for name, value in plain.items() if name not in (column, label)}
-        rows.append(TextRow(key, str(text), plain.get(label, "").strip() if label else "", more))
+        rows.append(TextRow(key, str(text), label_text(values.get(label)) if label else "", more))
     return TextFile(column, rows, skipped)
 
 

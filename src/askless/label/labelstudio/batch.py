@@ -47,9 +47,9 @@ class Images:
             raise OptionError(f"--largest: expected at least 1 KB, got {self.largest} bytes")
 
 
-def batch(run: "Run", there: frozenset[str] = frozenset()) -> list[Asked]:
+def batch(run: "Run", there: frozenset[str] = frozenset(), guesses: bool = True) -> list[Asked]:
     """What is open and not `there` yet: the chosen items in the order of their ranks, and between them as many check images
-    as keep their share of the budget. Check images come without the model's guess, always."""
+    as keep their share of the budget. Check images come without the model's guess, always; the others with `guesses`."""
     with run.store.look() as db:
         rows = db.execute(
             "SELECT t.item, i.path, t.kind FROM task t JOIN item i ON i.id = t.item WHERE t.state = 'open' "
@@ -58,7 +58,7 @@ def batch(run: "Run", there: frozenset[str] = frozenset()) -> list[Asked]:
         wanted = checks_by_now(db, run.left_to_choose(db) == 0)
         done = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND state = 'done'").fetchone()[0]
         number = run.current_round(db)
-        predictions = last_predictions(db, run.folder)
+        predictions = last_predictions(db, run.folder) if guesses else None
         names, final = {c.id: c.name for c in all_classes(db)}, final_class(db)
     chosen = [row for row in rows if row["kind"] == "train"]
     checks = sorted((row for row in rows if row["kind"] == "check"), key=lambda row: row["path"] not in there)

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from askless.errors import AsklessError, InputError
 from askless.label.labelstudio.batch import Images, control_for, what_is_shown
 from askless.label.labelstudio.client import Client, LabelStudioError
-from askless.label.labelstudio.exchange import SETTINGS, class_names, default_title, find_project, our_tasks
+from askless.label.labelstudio.exchange import (
+    SETTINGS,
+    class_names,
+    default_title,
+    find_project,
+    our_tasks,
+    shows_guesses,
+)
 from askless.label.labelstudio.tasks import read_config
 
 if TYPE_CHECKING:
@@ -39,6 +46,7 @@ def check(run: "Run", client: Client, project: str | None = None, images: Images
         yield Finding("ok", "project", f"no {title!r} yet", f"askless labelstudio push {run.folder} makes it")
     else:
         yield order(found)
+        yield guesses(run, found)
         yield classes(run, found)
     try:
         yield pictures(run, client, found, images)
@@ -66,6 +74,16 @@ def order(project: dict[str, Any]) -> Finding:
         do = "in the project's settings, Annotation, choose sequential order, so that the best come first"
         return Finding("warn", "project", f"{text}, asked in another order: {project.get('sampling')}", do)
     return Finding("ok", "project", text)
+
+
+def guesses(run: "Run", project: dict[str, Any]) -> Finding:
+    wanted, shown = shows_guesses(run), bool(project.get("show_collab_predictions"))
+    if wanted and not shown:
+        do = "in the project's settings, Annotation, switch predictions on, or go on without"
+        return Finding("warn", "guesses", "the run shows what the model says, the project does not", do)
+    if shown and not wanted:
+        return Finding("ok", "guesses", "the project shows them, the run does not: they stay here")
+    return Finding("ok", "guesses", "shown to whoever labels" if shown else "not shown")
 
 
 def classes(run: "Run", project: dict[str, Any]) -> Finding:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Progress = Callable[[int, int], None]
 META = "labelstudio"  # where a run keeps its project: {"url": ..., "project": ...}
-BODY = 8 * 2**20  # bytes of images or texts in one request
+BODY = 8 * 2**20  # bytes of tasks in one request
 SHORTEST = 3  # characters of a project's title
 SETTINGS = {"sampling": "Sequential sampling", "skip_queue": "REQUEUE_FOR_ME", "show_skip_button": True}
 
@@ -68,13 +68,13 @@ def push(
         number = int(found["id"])
         control, added = fit_config(client, found, names, plain.tag)
         there = frozenset(known[ITEM] for _, known in our_tasks(client, run, number))
-        asked = batch(run, there)
+        asked = batch(run, there, guesses=shows_guesses(run) or not found.get("show_collab_predictions"))
         model = model_version(run)
         tasks, notes = tasks_of(run, asked, images, control, model)
         if images.root is not None:
             ensure_storage(client, number, run)
         done = 0
-        for part in chunks(tasks, control.key, BODY):
+        for part in chunks(tasks, BODY):
             client.post(f"/api/projects/{number}/import", part)
             done += len(part)
             progress(done, len(tasks))
@@ -89,6 +89,11 @@ def model_version(run: "Run") -> str:
     """One name for the guesses of each round of each run: Label Studio keeps guesses apart by it."""
     with run.store.look() as db:
         return f"askless-{str(get_meta(db, 'run'))[:8]}-round-{run.current_round(db):03d}"
+
+
+def shows_guesses(run: "Run") -> bool:
+    """Whether people are to see what the model says."""
+    return bool(run.meta("suggestions") == "prefill")
 
 
 def class_names(run: "Run") -> list[str]:
@@ -117,7 +122,8 @@ def default_title(run: "Run") -> str:
 
 
 def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any] | None:
-    """The project that is meant: by number or title, else the one of the last push, else one called as the run."""
+    """The project that is meant: by number or title, else the one of the last push, else one that is called as the run
+    and has tasks of it: one that only has the name may be somebody else's."""
     last = run.meta(META, {})
     if given is None and last.get("url") == client.url:
         given = str(last["project"])
@@ -136,6 +142,11 @@ def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any
     if len(named) > 1:
         numbers = ", ".join(str(p["id"]) for p in named)
         raise LabelStudioError(f"{client.url} has {len(named)} projects called {title!r}; choose by number: {numbers}")
+    if named and given is None and not our_tasks(client, run, int(named[0]["id"])):
+        raise LabelStudioError(
+            f"{client.url} has a project {title!r} without tasks of this run; give its number, --project {named[0]['id']}, "
+            "to use it all the same, or name another by --project"
+        )
     return named[0] if named else None
 
 
@@ -145,8 +156,8 @@ def make_project(client: Client, run: "Run", title: str | None, config: str) -> 
     title = default_title(run) if title is None else title
     if len(title) < SHORTEST:
         raise InputError(f"--project: expected a title of at least {SHORTEST} characters, got {title!r}")
-    shown = run.meta("suggestions") == "prefill"
-    options = {"maximum_annotations": run.settings.annotators, "show_collab_predictions": shown, **SETTINGS}
+    shown = {"show_collab_predictions": shows_guesses(run)}
+    options = {"maximum_annotations": run.settings.annotators, **shown, **SETTINGS}
     about = f"Chosen by askless from {run.settings.source}"
     made: dict[str, Any] = client.post(
         "/api/projects", {"title": title, "description": about, "label_config": config, **options}
@@ -230,7 +241,7 @@ def write_tasks(
                 f"{path}: expected a name that is free, got an existing file; pass --overwrite to replace it"
             )
     names = class_names(run)
-    asked = batch(run)
+    asked = batch(run, guesses=shows_guesses(run))  # nobody knows whether the project will show them: most do
     if not asked:
         raise InputError(
             f"{run.folder}: nothing is open; `askless start {run.folder} --no-page` chooses the next batch"

@@ -42,9 +42,14 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
 
     Cancelled ones are skips. Where people disagree, also where the run wanted one answer only, all answers are kept: the
     item is shown in Review, and not trained on until one class has more than half of them. A class that the run does not
-    have is an error that names it; with `add_classes` it is added.
+    have is an error that names it; with `add_classes` it is added. Answers to what another run asked are left out: its items
+    may have the same names.
     """
     taken = Taken()
+    this = str(run.meta("run"))
+    foreign = [one for one in annotations if one.run not in ("", this)]
+    annotations = [one for one in annotations if one.run in ("", this)]
+    taken.left_out += [(one.path, "asked by another run") for one in foreign]
     with run.store.change() as db:
         ids = {row["path"]: row["id"] for row in db.execute("SELECT id, path FROM item")}
         numbers = class_numbers(db)

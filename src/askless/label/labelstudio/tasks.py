@@ -4,6 +4,7 @@ A task of ours has, beside the image or the text, the fields of `FIELDS` in its 
 whatever numbers the server gives, and nothing is pushed twice. They stand in its `meta` too, which is listed without them.
 """
 
+import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -136,14 +137,12 @@ def fields_of(one: Mapping[str, Any]) -> dict[str, Any] | None:
     return known if isinstance(known.get(ITEM), str) else None
 
 
-def chunks(
-    tasks: Sequence[dict[str, Any]], key: str, most_bytes: int, most: int = 500
-) -> Iterator[list[dict[str, Any]]]:
-    """The tasks in their order, in parts whose data come to about so many bytes at most."""
+def chunks(tasks: Sequence[dict[str, Any]], most_bytes: int, most: int = 500) -> Iterator[list[dict[str, Any]]]:
+    """The tasks in their order, in parts that come to so many bytes at most, as they are sent."""
     part: list[dict[str, Any]] = []
     size = 0
     for each in tasks:
-        more = len(each["data"][key]) + 1000
+        more = len(json.dumps(each)) + 2
         if part and (size + more > most_bytes or len(part) == most):
             yield part
             part, size = [], 0
