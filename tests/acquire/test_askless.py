@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 import askless as al
+from askless.acquire import covering
 from askless.acquire.covering import Cover, Space, greedy, main_directions, reach_sq
 from askless.errors import InputError, OptionError
 from askless.testing import check_strategy
@@ -277,3 +278,19 @@ def test_an_arm_of_albl_gets_what_it_wants():
     assert set(albl.needs) | set(albl.wants) == {"features", "logits", "probs"}
     assert albl.wants == ()
     check_strategy(albl)
+
+
+@pytest.mark.parametrize("near", [20, 100, 10**6])
+def test_the_highest_of_falling_numbers_are_found_without_looking_at_all(monkeypatch, near):
+    monkeypatch.setattr(covering, "NEAR", near)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 400, 500) / 400  # with equals
+    high = covering.Highest(numbers, 8)
+    for _ in range(300):
+        order = np.sort(numbers)
+        assert (np.sort(numbers[high.positions()]) == order[-8:]).all()
+        assert {*np.flatnonzero(numbers == order[-1])} <= {*high.near()}
+        some = high.positions()[:3]
+        numbers[some] = np.minimum(numbers[some], rng.random(3) * numbers[some])
+    numbers[:] = -np.inf
+    assert len(high.positions()) == 8

@@ -312,7 +312,7 @@ def test_images_are_read_from_the_servers_disk(studio, shapes):
         assert [f.state for f in check(run, studio.client(), images=here)] == ["ok"] * 4
         done = push(run, studio.client(), images=here)
         findings = list(check(run, studio.client(studio.refresh), images=here))
-        assert [f.state for f in findings] == ["ok"] * 5
+        assert [f.state for f in findings] == ["ok"] * 6
         assert re.search(r"\d+ bytes of image/png", findings[-1].found)
         first = studio.tasks(done.project)[0]["data"]["image"]
         assert first.startswith(f"/data/local-files/?d={folder.name}/")
@@ -598,6 +598,21 @@ def test_a_server_that_is_gone_loses_nothing(studio, begin, monkeypatch):
     assert 0 < rest.new < len(asked)
     assert items(studio.tasks(rest.project)) == asked
     assert pull(run, studio.client()).new == 1
+
+
+def test_a_project_that_only_has_the_name_of_the_run_is_left_alone(studio, begin):
+    run = begin()
+    config = '<View><Image name="i" value="$i"/><Choices name="c" toName="i"><Choice value="x"/></Choices></View>'
+    theirs = studio.ask("POST", "/api/projects", {"title": run.folder.name, "label_config": config})
+    with pytest.raises(LabelStudioError, match="without tasks of this run"):
+        push(run, studio.client())
+    assert studio.tasks(theirs["id"]) == []
+    done = push(run, studio.client(), str(theirs["id"]))
+    assert (done.project, len(done.added_choices)) == (theirs["id"], 4)
+    # Label Studio shows predictions in a project that was not told otherwise; the run does not.
+    found = {f.what: f.found for f in check(run, studio.client())}
+    assert found["guesses"] == "the project shows them, the run does not: they stay here"
+    pull(run, studio.client())
 
 
 # --- texts ---------------------------------------------------------------------------------------------------------------

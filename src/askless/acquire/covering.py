@@ -15,6 +15,7 @@ from torch import Tensor
 SAMPLE = 2**22  # numbers in the rows, 64 to 4,096 of them, that the mean and the main directions are taken from
 PROBES = 512  # items that say how far a label must reach
 AGAIN = 64  # items that are looked at again in one product
+NEAR = 2**16  # numbers among which the highest are looked for, before all are
 TILE = 2**21  # bytes of likenesses at a time: what stays in the processor's cache
 SAME = 1e-6  # squared distance of unit rows below which they count as equal: float32 knows no better
 LEAST = 1e-4  # least h^2, so that SAME is small beside it
@@ -184,13 +185,13 @@ def greedy(
     known = np.zeros(len(allowed), dtype=np.int64)  # how many of the picks the bound knows
     items, gains = np.empty(n, dtype=np.int64), np.empty(n)
     nearest = np.full(len(cover.best), n)  # which pick is nearest to each target; n: something from before
-    again = min(AGAIN, len(allowed))
+    high = Highest(bound, min(AGAIN, len(allowed)))
     for i in range(n):
-        while known[top := one_of_the_largest(bound, rng)] < i:
-            some = np.argpartition(bound, len(allowed) - again)[len(allowed) - again :]
+        while known[top := one_of_the_largest(high, rng)] < i:
+            some = high.positions()
             some = np.union1d(some[(known[some] < i) & (bound[some] > -np.inf)], top)
             bound[some], known[some] = np.minimum(bound[some], cover.gains_again(allowed[some])), i
-            if bound[top] == bound.max():
+            if bound[top] == bound[high.near()].max():
                 break
         items[i], gains[i] = allowed[top], bound[top]
         nearest[cover.add(allowed[top : top + 1])] = i
@@ -199,6 +200,41 @@ def greedy(
     return Picks(items, gains, np.bincount(nearest, minlength=n + 1)[:n])
 
 
-def one_of_the_largest(values: np.ndarray, rng: np.random.Generator) -> int:
-    largest = np.flatnonzero(values == values.max())
+class Highest:
+    """The highest `many` of numbers that only ever fall, without looking at all of them each time.
+
+    `near` has the positions of the highest NEAR of them when it was made. As long as `many` of these are above all others,
+    the highest are among them.
+    """
+
+    def __init__(self, numbers: np.ndarray, many: int) -> None:
+        self.numbers, self.many = numbers, many
+        self._near, self._others = np.arange(len(numbers)), -np.inf  # the highest of the others
+        self._renew()
+
+    def near(self) -> np.ndarray:
+        """Positions, ascending, with all of the highest `many` among them, and all that are equal to the highest."""
+        if self._others > -np.inf and np.count_nonzero(self.numbers[self._near] > self._others) < self.many:
+            self._renew()
+        return self._near
+
+    def positions(self) -> np.ndarray:
+        """Of the highest `many`."""
+        near = self.near()
+        return near[np.argpartition(self.numbers[near], len(near) - self.many)[len(near) - self.many :]]
+
+    def _renew(self) -> None:
+        N = len(self.numbers)
+        self._near, self._others = np.arange(N), -np.inf
+        if N > NEAR:
+            parted = np.argpartition(self.numbers, N - NEAR)
+            near, others = np.sort(parted[N - NEAR :]), self.numbers[parted[: N - NEAR]].max()
+            if np.count_nonzero(self.numbers[near] > others) >= self.many:
+                self._near, self._others = near, float(others)
+
+
+def one_of_the_largest(high: Highest, rng: np.random.Generator) -> int:
+    near = high.near()
+    values = high.numbers[near]
+    largest = near[values == values.max()]
     return int(largest[0] if len(largest) == 1 else rng.choice(largest))
