@@ -112,8 +112,35 @@ def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
     assert "not used" not in call(capsys, "start", "photos-run", "--no-browser", "--port", 0)[1]
     code, out, _ = call(capsys, "start", "photos", "--seed", 0, "--batch=5", "--labels-from-folders", "--keys", "cat=c")
     assert code == 0
-    names = "--batch, --seed, --keys, --labels-from-folders"
+    names = "--batch, --keys, --labels-from-folders"  # the seed is the run's
     assert f"photos-run goes on as it was started; {names} not used; pass --out for a new run" in out
+
+
+def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsys):
+    begin = ("start", "photos", "--classes", "red", "--net", "frozen:raw", "--size", 32, "--no-page", "--budget")
+    code, out, _ = call(capsys, *begin, 5)
+    assert (code, "red is the only class so far" in out) == (0, True)
+    code, out, err = call(capsys, *begin, 6)
+    assert (code, "with another --budget, and nothing is labelled in it yet; delete that folder" in err) == (2, True)
+    assert call(capsys, *begin, 5)[0] == 0  # the same again
+    path = next(Path("photos").rglob("*.png")).relative_to("photos")
+    Path("one.csv").write_text(f"path,label\n{path},red\n")
+    assert call(capsys, "import", "photos-run", "one.csv")[0] == 0
+    code, out, _ = call(capsys, *begin, 6)
+    assert (code, "goes on as it was started; --budget not used" in out) == (0, True)
+
+
+def test_a_misspelt_class_is_not_added_unless_told(finished, tmp_path, capsys):
+    path, label = next((row["path"], row["label"]) for row in labels_in(finished))
+    (tmp_path / "typo.csv").write_text(f"path,label\n{path},{label}x\n")
+    before = (finished / "labels.csv").read_bytes()
+    code, _, err = call(capsys, "import", finished, tmp_path / "typo.csv", "--on-conflict", "replace")
+    assert (code, f"got '{label}x' (1)" in err, "--add-classes" in err) == (3, True, True)
+    assert (finished / "labels.csv").read_bytes() == before
+    shutil.copytree(finished, tmp_path / "copy")
+    words = ("--on-conflict", "replace", "--add-classes")
+    assert call(capsys, "import", tmp_path / "copy", tmp_path / "typo.csv", *words)[0] == 0
+    assert {row["path"]: row["label"] for row in labels_in(tmp_path / "copy")}[path] == f"{label}x"
 
 
 def test_the_run_of_other_images_is_not_opened(photos, tmp_path, capsys):

@@ -195,7 +195,7 @@ def test_replacing_two_peoples_answers_replaces_each_ones_own(make_room):
         given = [Incoming("3", name, annotator=who) for who, name in zip(("ann", "bo"), names, strict=True)]
         import_into(room.run, given, "file", "replace")
     assert labels(room) == [(3, "ann", 1), (3, "bo", 0)]
-    import_into(room.run, [Incoming("3", "owl")], "file", "replace")
+    import_into(room.run, [Incoming("3", "owl")], "file", "replace", add_classes=True)
     assert labels(room) == [(3, "file", 2)]
     with room.run.store.look() as db:
         assert replay(db) == stored(db)

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import http.client
 import json
 import shlex
 import sys
@@ -115,8 +116,8 @@ def label(
     free_socket(host, 0).close()  # whether the host can be served from, before anything is read
     if folder is not None:
         run = Run.open(folder)
-        if given:
-            say("kept", f"{folder} goes on as it was started; {', '.join(given)} not used; pass --out for a new run")
+        if others := other_options(run, options, given):
+            leave_unused(run, others, say)
         say("resumed", f"Going on with    {folder}", run=str(folder))
     else:
         run = new_run(what, default_folder(what) if to is None else to, options, say)
@@ -128,12 +129,34 @@ def label(
             waiting = len(run.waiting())
             say(
                 "waiting",
-                f"{waiting} {run.noun}s wait for labels in {run.folder}",
+                f"{waiting} {run.noun}s wait for labels in {run.folder}: `askless start` shows them on a page, `askless "
+                "labelstudio push` in Label Studio, `askless import` takes a file of path,label",
                 run=str(run.folder),
                 waiting=waiting,
             )
             return
         serve_run(run, say, host, port, no_browser, until_done)
+
+
+def other_options(run: Any, options: dict[str, Any], given: Sequence[str]) -> list[str]:
+    """Those of the `given` options that say something else than the run was started with."""
+    from askless.project.settings import read_classes
+
+    said = {**options, "classes": read_classes(options.get("classes"))}
+    plain = {option: option.removeprefix("--").replace("-", "_") for option in given}
+    return [option for option, name in plain.items() if said[name] != getattr(run.settings, name)]
+
+
+def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
+    """Says that a run goes on as it is; an error where nothing would be lost by starting again."""
+    with run.store.look() as db:
+        labelled = db.execute("SELECT 1 FROM answer LIMIT 1").fetchone() is not None
+    if not labelled:
+        raise OptionError(
+            f"{run.folder} was started with another {', '.join(others)}, and nothing is labelled in it yet; delete that "
+            "folder to start again, or pass --out for a run beside it, or leave the options out to go on with it"
+        )
+    say("kept", f"{run.folder} goes on as it was started; {', '.join(others)} not used; pass --out for a new run")
 
 
 def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> Any:
@@ -149,6 +172,8 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
     if not options.get("net"):
         options.pop("net", None)
     Settings(source="", **options)  # before anything is read
+    if len(names) == 1:
+        say("note", f"{names[0]} is the only class so far; a model needs two: press n on the page to make another")
     begun = time.perf_counter()
     with progress_bar(f"Indexing {what}", notes) as progress:
         run = Run.create(what, folder, progress=progress, notes=lambda text: say("note", text), **options)
@@ -194,7 +219,10 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
         return until_done and bool(status["step"] == "finished" and run.is_finished())
 
     serve(run, host=host, port=port, ready=ready, watch=watch)
-    say("stopped", f"Stopped. Go on with: askless start {run.folder}", run=str(run.folder))
+    if run.is_finished():
+        say("stopped", f"Finished. The account of it: askless report {run.folder}", run=str(run.folder))
+    else:
+        say("stopped", f"Stopped. Go on with: askless start {run.folder}", run=str(run.folder))
 
 
 def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
@@ -403,7 +431,8 @@ def import_(
         raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")
     answers = read_answers(given)
     with Run.open(folder) as run:
-        result = import_into(run, answers, annotator, "replace" if on_conflict == "replace" else "keep")
+        policy: Any = "replace" if on_conflict == "replace" else "keep"
+        result = import_into(run, answers, annotator, policy, add_classes=add_classes)
         kept = result.conflicts
         if on_conflict == "ask" and kept:
             question = "{}: {} in the run, {} in the file. Take the file's?"
@@ -411,7 +440,7 @@ def import_(
             again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
             kept = [c for c in kept if c[0] not in chosen]
             result = result._replace(taken=result.taken + again.taken)
-        noun = run.noun
+        noun, why = run.noun, skipped_reasons(run.folder)
     out.print(
         f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
         f"{len(result.unknown)} of {noun}s that the run does not have",
@@ -419,8 +448,22 @@ def import_(
     )
     for path, ours, theirs in kept[:10]:
         notes.print(f"kept {ours}: {path} (the file says {theirs})", highlight=False, markup=False)
+    if len(kept) > 10:
+        notes.print(f"and {len(kept) - 10} more", highlight=False)
+    if kept and on_conflict == "keep":
+        notes.print("Pass --on-conflict replace to take the file's, or ask to choose", highlight=False)
     for path in result.unknown[:3]:
-        notes.print(f"not in the run: {path}", highlight=False, markup=False)
+        reason = f" ({why[path]})" if path in why else ""
+        notes.print(f"not in the run: {path}{reason}", highlight=False, markup=False)
+
+
+def skipped_reasons(folder: Path) -> dict[str, str]:
+    """Why a file of the source is not in the run, by its path."""
+    try:
+        with (folder / "skipped.csv").open(newline="", encoding="utf-8") as file:
+            return {row["path"]: row["reason"] for row in csv.DictReader(file)}
+    except (OSError, KeyError):
+        return {}
 
 
 def predict(
@@ -485,6 +528,8 @@ def predict(
             raise InputError(f"none of {total} {noun}s could be read" if total else f"no {noun}s were found")
     if bad:
         notes.print(f"{bad} of {total} {noun}s could not be read", highlight=False)
+    if to is not None:
+        notes.print(f"{total - bad} predictions: {to}", highlight=False)
 
 
 def oracle(
@@ -505,5 +550,11 @@ def oracle(
             raise InputError(f"{folder} is not being served; run `askless start {folder}` in another terminal")
         time.sleep(0.1)
     with progress_bar("answering", notes) as progress:
-        given = answer_all(url, labels, progress=progress, pause=pause)
+        try:
+            given = answer_all(url, labels, progress=progress, pause=pause)
+        except (OSError, http.client.HTTPException) as error:
+            raise InputError(
+                f"the page of {folder} does not answer any more ({error or type(error).__name__}); what was answered is "
+                f"kept: run `askless start {folder}`, and this again"
+            ) from None
     out.print(f"{given} answers given", highlight=False)

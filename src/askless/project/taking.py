@@ -1,6 +1,7 @@
 """Labels out of a run and into one."""
 
 import uuid
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -167,9 +168,25 @@ def export_datasets(
     return Exported(out, sum(map(len, splits.values())) - pseudo, pseudo, left_out, [])
 
 
-def import_into(run: "Run", answers: list[Incoming], annotator: str, policy: Policy) -> Imported:
-    """Takes answers from a file; those that say who gave them keep that name."""
+def import_into(
+    run: "Run", answers: list[Incoming], annotator: str, policy: Policy, *, add_classes: bool = False
+) -> Imported:
+    """Takes answers from a file; those that say who gave them keep that name.
+
+    A run without classes gets those of the file. One that has classes gets others only with `add_classes`: else they are an
+    error that names them, and nothing is taken.
+    """
     parts = []
+    with run.store.look() as db:
+        known = [c.name for c in all_classes(db)]
+    folded = {name.casefold() for name in known}
+    new = [a.label for a in answers if a.status == "labelled" and a.label and a.label.casefold() not in folded]
+    if known and new and not add_classes:
+        others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))
+        raise InputError(
+            f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
+            "to add them. Nothing was taken"
+        )
     by_name: dict[str, list[Incoming]] = {}
     for one in answers:
         by_name.setdefault(one.annotator or annotator, []).append(one)
