@@ -22,9 +22,10 @@ def pool():
     return al.data.subset(al.data.digits(), 80)
 
 
-def loop(track, rounds=2, learner=FEW, net="linear", **options):
+def loop(track, rounds=2, learner=FEW, net="linear", seed=0, **options):
     """So many rounds of five labels each; the learner."""
-    made = al.ActiveLearner(pool(), net=net, learner=learner, strategy=al.NPC(draws=50), seed=0, track=track, **options)
+    npc = al.NPC(draws=50)
+    made = al.ActiveLearner(pool(), net=net, learner=learner, strategy=npc, seed=seed, track=track, **options)
     for _ in range(rounds):
         picks = made.ask(5).indices
         made.tell(picks, made.pool.labels[picks])
@@ -257,6 +258,39 @@ def test_a_labelling_run_tells_rounds_with_the_check_images(tmp_path, monkeypatc
     assert [s["step"] for s in of_kind(lines(tmp_path / "a.jsonl"), "step")] == [40, 60]
 
 
+def labelling_run(folder, rounds, **options):
+    """A labelling run on digits, made or gone on with, in which so many batches are answered."""
+    digits = al.data.digits()
+    if not folder.exists():
+        np.savez(folder.with_suffix(".npz"), X=np.asarray(digits.x[:120].reshape(120, -1), dtype=np.float32) / 255)
+        plan = {"budget": 40, "batch": 8, "steps": 5, "strategy": "random", "check": 0.0} | options
+        al.Run.create(folder.with_suffix(".npz"), folder, classes=[str(c) for c in range(10)], **plan).close()
+    with al.Run.open(folder) as run:
+        for _ in range(rounds):
+            while run.advance():
+                pass
+            run.tell({path: str(digits.labels[int(path.rpartition("/")[2].split(":")[-1])]) for path in run.waiting()})
+        while run.advance():
+            pass
+
+
+def test_a_labelling_run_that_goes_on_has_the_id_it_had(tmp_path):
+    track = [f"jsonl:{tmp_path}/a.jsonl"]
+    for _ in range(2):
+        labelling_run(tmp_path / "one", 1, track=track)
+    labelling_run(tmp_path / "two", 1, track=track)
+    first, again, other = of_kind(lines(tmp_path / "a.jsonl"), "start")
+    assert (first["run"], first["strategy"], first["items"], first["steps"]) == ("one", "random", "120", "5")
+    assert again["id"] == first["id"] != other["id"]
+
+
+def test_a_labelling_run_ends_its_trackers_runs_when_it_is_finished(tmp_path, monkeypatch):
+    ended = []
+    monkeypatch.setattr(JSONLines, "close", lambda self: ended.append(len(of_kind(lines(self.path), "round"))))
+    labelling_run(tmp_path / "run", 2, budget=16, track=[f"jsonl:{tmp_path}/a.jsonl"])
+    assert ended == [2]  # once, and not again when it is closed
+
+
 # --- with the real packages -----------------------------------------------------------------------------------------------
 
 
@@ -279,6 +313,25 @@ def test_tensorboard_reads_back_what_was_told(tmp_path):
 
 
 @pytest.mark.ecosystem
+def test_tensorboard_has_a_folder_for_each_learner_and_a_labelling_run_goes_on_in_its_own(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    def points(folder):
+        read = EventAccumulator(str(folder))
+        read.Reload()
+        return [e.step for e in read.Scalars("round/loss")]
+
+    tracker = al.track.TensorBoard(tmp_path / "boards")
+    for _ in range(2):
+        loop(tracker)
+    tracker.close()
+    for _ in range(2):
+        labelling_run(tmp_path / "photos", 1, track=[f"tensorboard:{tmp_path}/boards"])
+    assert points(tmp_path / "boards") == points(tmp_path / "boards" / "loop-2") == [5, 10]
+    assert points(tmp_path / "boards" / "photos") == [8, 16]
+
+
+@pytest.mark.ecosystem
 @pytest.mark.filterwarnings("default")  # its own deprecations
 def test_mlflow_reads_back_what_was_told(tmp_path):
     from mlflow import MlflowClient
@@ -296,6 +349,61 @@ def test_mlflow_reads_back_what_was_told(tmp_path):
             points = [(m.step, m.value) for m in client.get_metric_history(run.info.run_id, key)]
             assert sorted(points) == [(e[axis], e[key.partition("/")[2]]) for e in of_kind(mine, event)]
             assert len(points) > 1
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("default")
+def test_mlflow_has_a_run_for_each_learner_that_one_tracker_hears_of(tmp_path, capsys):
+    tracker = al.track.MLflow(tmp_path / "runs.db")
+    for seed in (0, 1):
+        assert loop(tracker, rounds=1, seed=seed).trail
+    runs = mlflow_runs(tmp_path / "runs.db")
+    assert [(run.data.params["seed"], run.info.status) for run in runs] == [("0", "FINISHED"), ("1", "RUNNING")]
+    assert all("round/test_accuracy" in run.data.metrics for run in runs)
+    tracker.close()
+    assert [run.info.status for run in mlflow_runs(tmp_path / "runs.db")] == ["FINISHED", "FINISHED"]
+    assert "failed" not in capsys.readouterr().err
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("default")
+def test_a_run_of_mlflow_ends_with_python(tmp_path):
+    code = (
+        "import sys; from askless.track import Event, MLflow\n"
+        "tracker = MLflow(sys.argv[1]); tracker(Event('start')); tracker(Event('round', at=5, numbers={'a': 1.0}))"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "runs.db")], check=True)
+    [run] = mlflow_runs(tmp_path / "runs.db")
+    assert (run.info.status, run.data.metrics) == ("FINISHED", {"round/a": 1.0})
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("default")
+def test_a_labelling_run_goes_on_in_its_run_of_mlflow(tmp_path, capsys):
+    for _ in range(3):
+        labelling_run(tmp_path / "photos", 1, track=[f"mlflow:{tmp_path}/runs.db"])
+    (tmp_path / "other").mkdir()
+    labelling_run(tmp_path / "other" / "photos", 1, track=[f"mlflow:{tmp_path}/runs.db"])
+    runs = mlflow_runs(tmp_path / "runs.db")
+    assert [run.info.run_name for run in runs] == ["photos", "photos"]
+    assert [run.info.status for run in runs] == ["FINISHED", "FINISHED"]
+    client = mlflow_client(tmp_path / "runs.db")
+    points = [[m.step for m in client.get_metric_history(run.info.run_id, "round/loss")] for run in runs]
+    assert points == [[8, 16, 24], [8]]
+    assert "failed" not in capsys.readouterr().err
+
+
+def mlflow_client(path):
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=f"sqlite:///{path}")
+
+
+def mlflow_runs(path):
+    """The first one first."""
+    client = mlflow_client(path)
+    found = client.search_runs([client.get_experiment_by_name("askless").experiment_id])
+    return sorted(found, key=lambda run: run.info.start_time)
 
 
 def log_records(data, header=7, block=32768):
@@ -343,6 +451,24 @@ def test_wandb_reads_back_what_was_told_offline(tmp_path):
         points = [(h[axis], h[key]) for h in history if key in h]
         assert points == [(e[axis], e[key.partition("/")[2]]) for e in of_kind(told, event)]
         assert len(points) > 1
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("default")
+def test_wandb_has_a_run_for_each_learner_and_a_labelling_run_keeps_its_id(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tracker = al.track.WandB("digits")
+    for _ in range(2):
+        loop(tracker, rounds=1)
+    tracker.close()
+    ids = [file.stem for file in tmp_path.glob("wandb/offline-run-*/run-*.wandb")]
+    assert len(set(ids)) == 2
+    for _ in range(2):
+        labelling_run(tmp_path / "photos", 1, track=["wandb:digits"])
+        time.sleep(1)  # the folders are named by the second
+    again = [file.stem for file in tmp_path.glob("wandb/offline-run-*/run-*.wandb") if file.stem not in ids]
+    with al.Run.open(tmp_path / "photos") as run:
+        assert again == [f"run-{run.meta('run')}"] * 2
 
 
 @pytest.mark.ecosystem

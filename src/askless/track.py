@@ -5,6 +5,7 @@ of, and `close`. A tracker that fails is left out from then on, with one note on
 depend on it. A package is imported when its tracker hears of the first event.
 """
 
+import atexit
 import contextlib
 import json
 import math
@@ -24,9 +25,9 @@ KINDS = ("jsonl", "tensorboard", "mlflow", "wandb")
 class Event(NamedTuple):
     """What happened. `run`: in which loop, empty where there is only one, the cell in a benchmark.
 
-    "start": `about` says what the loop is made of. "step": `numbers` of the training after `at` steps, those of earlier
-    rounds included. "round": `numbers` when `at` items had a label and the training on them was done. "end": nothing more
-    comes of this run.
+    "start": `about` says what the loop is made of, and where it may be one that goes on, its `id`; a "start" ends the loop
+    that had the name before. "step": `numbers` of the training after `at` steps, those of earlier rounds included. "round":
+    `numbers` when `at` items had a label and the training on them was done. "end": nothing more comes of this run.
     """
 
     kind: Literal["start", "step", "round", "end"]
@@ -63,22 +64,28 @@ class JSONLines:
 
 
 class TensorBoard:
-    """Curves `round/...` over labels and `train/...` over steps, in a folder per run below `folder`."""
+    """Curves `round/...` over labels and `train/...` over steps, in a folder per run below `folder`: one of its name, which
+    goes on with what is there; further loops of that name that it hears of have a number added."""
 
     def __init__(self, folder: str | Path, *, every: int = EVERY) -> None:
         require("tensorboard", "tensorboard")
         self.folder, self.every = Path(folder), check_every(every)
         self.writers: dict[str, Any] = {}
+        self.loops: dict[str, int] = {}  # how many have begun under a name
 
     def __call__(self, event: Event) -> None:
         from torch.utils.tensorboard import SummaryWriter
 
+        if event.kind in ("start", "end") and event.run in self.writers:
+            self.writers.pop(event.run).close()
         if event.kind == "end":
-            if event.run in self.writers:
-                self.writers.pop(event.run).close()
             return
+        if event.kind == "start":
+            self.loops[event.run] = self.loops.get(event.run, 0) + 1
         if event.run not in self.writers:
-            self.writers[event.run] = SummaryWriter(str(self.folder / event.run))
+            number = self.loops.get(event.run, 1)
+            name = event.run if number == 1 else f"{event.run or 'loop'}-{number}"
+            self.writers[event.run] = SummaryWriter(str(self.folder / name))
         writer = self.writers[event.run]
         for name, value in named(event).items():
             writer.add_scalar(name, value, event.at)
@@ -92,7 +99,8 @@ class TensorBoard:
 
 
 class MLflow:
-    """A run of MLflow per run, in `experiment` of the store at `uri`: a server's address, or a file, which is SQLite."""
+    """A run of MLflow per run, in `experiment` of the store at `uri`: a server's address, or a file, which is SQLite. A loop
+    with an id goes on in the run that has the id as its tag. Runs end with their loop, at `close`, or with Python."""
 
     def __init__(self, uri: str | Path, *, experiment: str = "askless", every: int = EVERY) -> None:
         require("mlflow", "mlflow")
@@ -103,24 +111,47 @@ class MLflow:
         self.runs: dict[str, str] = {}
 
     def __call__(self, event: Event) -> None:
+        try:
+            self._tell(event)
+        except Exception:
+            self.runs.clear()  # a store that is gone is not waited for again, not even when Python ends
+            raise
+
+    def _tell(self, event: Event) -> None:
         from mlflow import MlflowClient
         from mlflow.entities import Metric, Param
 
+        if event.kind in ("start", "end") and event.run in self.runs:
+            self.client.set_terminated(self.runs.pop(event.run))
         if event.kind == "end":
-            if event.run in self.runs:
-                self.client.set_terminated(self.runs.pop(event.run))
             return
         if self.client is None:
             self.client = MlflowClient(tracking_uri=self.uri)
+            atexit.register(self._leave)
         if event.run not in self.runs:
-            known = self.client.get_experiment_by_name(self.experiment)
-            place = self.client.create_experiment(self.experiment) if known is None else known.experiment_id
-            made = self.client.create_run(place, run_name=event.run or "askless", tags={"askless.run": event.run})
-            self.runs[event.run] = made.info.run_id
+            self.runs[event.run] = self._find_or_make(event)
+        run = self.runs[event.run]
         now = int(1000 * time.time())
         metrics = [Metric(name, float(value), now, event.at) for name, value in named(event).items()]
-        params = [Param(name, text[:500]) for name, text in event.about.items()]
-        self.client.log_batch(self.runs[event.run], metrics=metrics, params=params)
+        there = self.client.get_run(run).data.params if event.about else {}  # which never change
+        params = [Param(name, text[:500]) for name, text in event.about.items() if name not in there]
+        self.client.log_batch(run, metrics=metrics, params=params)
+
+    def _find_or_make(self, event: Event) -> str:
+        """The run of MLflow that this loop goes on in, by its id, or a new one."""
+        known = self.client.get_experiment_by_name(self.experiment)
+        place = self.client.create_experiment(self.experiment) if known is None else known.experiment_id
+        loop = event.about.get("id", "")
+        found = self.client.search_runs([place], f"tags.`askless.id` = '{loop}'", max_results=1) if loop else []
+        if found:
+            self.client.update_run(found[0].info.run_id, status="RUNNING")
+            return str(found[0].info.run_id)
+        tags = {"askless.run": event.run} | ({"askless.id": loop} if loop else {})
+        return str(self.client.create_run(place, run_name=event.run or "askless", tags=tags).info.run_id)
+
+    def _leave(self) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
 
     def close(self) -> None:
         for run in list(self.runs):
@@ -128,7 +159,8 @@ class MLflow:
 
 
 class WandB:
-    """A run of Weights & Biases per run, in `project`; offline by default: `wandb sync` uploads the files below `folder`."""
+    """A run of Weights & Biases per run, in `project`; offline by default: `wandb sync` uploads the files below `folder`. A
+    loop with an id goes on in the run of that id."""
 
     def __init__(
         self,
@@ -147,16 +179,19 @@ class WandB:
     def __call__(self, event: Event) -> None:
         import wandb
 
+        if event.kind in ("start", "end") and event.run in self.runs:
+            self.runs.pop(event.run).finish()
         if event.kind == "end":
-            if event.run in self.runs:
-                self.runs.pop(event.run).finish()
             return
         if event.run not in self.runs:
             self.folder.mkdir(parents=True, exist_ok=True)
+            loop = event.about.get("id") or None
             run: Any = wandb.init(
                 project=self.project,
                 name=event.run or None,
-                dir=str(self.folder),
+                id=loop,
+                resume="allow" if loop else None,
+                dir=str(self.folder.resolve()),  # its own process may be at home elsewhere
                 mode=self.mode,
                 reinit="create_new",
                 settings=wandb.Settings(silent=True),

@@ -30,7 +30,7 @@ from askless.project.rounds import Predictions, is_whole, read_predictions, roun
 from askless.project.schema import RunError
 from askless.project.settings import TEXT_BACKBONE, Settings, read_settings, with_backbone_here
 from askless.project.store import Store, get_meta, now, record, set_meta
-from askless.project.tracking import round_event
+from askless.project.tracking import round_event, start_event
 from askless.reading import Skipped, read_arrays
 from askless.track import Event, Trail, settled
 
@@ -122,9 +122,14 @@ class Run:
         return cls(folder)
 
     def close(self) -> None:
+        self._end_trail()
+        self.store.close()
+
+    def _end_trail(self) -> None:
+        """What is told later, as after a larger budget, begins with the run's id again."""
         if "trail" in self.__dict__:
             self.trail.close()
-        self.store.close()
+            del self.trail
 
     def __enter__(self) -> "Run":
         return self
@@ -156,8 +161,11 @@ class Run:
 
     @cached_property
     def trail(self) -> Trail:
-        """Who is told how rounds and trainings go."""
-        return Trail.of(self.settings.track)
+        """Who is told how rounds and trainings go; the first they hear is which run this is."""
+        trail = Trail.of(self.settings.track)
+        if trail:
+            trail.tell(start_event(self))
+        return trail
 
     @cached_property
     def token(self) -> str:
@@ -480,6 +488,7 @@ class Run:
             seen = last_event(db)
         self.write_report()
         self._note("reported", seen)
+        self._end_trail()
         report("reporting", "Writing the report", 1, 1)
 
     # --- helpers of the steps ----------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""What a run's trackers are told of a round: the training, the check images so far, and what the strategy said."""
+"""What a run's trackers are told: which run it is; of a round the training, the check images so far, and what the strategy
+said."""
 
 import json
 from typing import TYPE_CHECKING
@@ -10,6 +11,15 @@ if TYPE_CHECKING:
     from askless.project.run import Run
 
 MEASURED = {"accuracy": "check_accuracy", "low": "check_low", "high": "check_high", "n": "check_n"}
+
+
+def start_event(run: "Run") -> Event:
+    """The run, by the id that it has for good: whoever hears of it again goes on."""
+    settings = run.settings
+    made_of = {"strategy": settings.strategy, "learner": settings.learner, "net": settings.net, "seed": settings.seed}
+    sizes = {"items": len(run.paths), "batch": settings.batch, "steps": settings.steps}
+    about = {"id": run.meta("run"), **made_of, **sizes}
+    return Event("start", run.folder.name, about={name: str(value) for name, value in about.items()})
 
 
 def round_event(run: "Run", number: int) -> Event:
