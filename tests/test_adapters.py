@@ -60,6 +60,13 @@ def test_a_part_of_the_pool_is_refused():
         Heuristic("margin", n=5, dataset=dataset).get_ranks(P[:12])
 
 
+def test_a_strategy_with_a_memory_is_refused():
+    with pytest.raises(
+        InputError, match=r"albl learns from .* baal's loop tells it nothing; use it in ActiveClassifier"
+    ):
+        Heuristic("albl", n=5, dataset=some_pool()[2])
+
+
 # --- scikit-activeml -----------------------------------------------------------------------------------------------------
 
 
@@ -115,3 +122,13 @@ def test_strategies_in_scikit_activemls_loop(strategy):
     assert len(set(picks.tolist())) == 6
     assert np.isnan(y[picks]).all()
     assert np.array_equal(picks, Query(strategy, random_state=1).query(X, y, clf, batch_size=6))
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("default")
+def test_a_strategy_with_a_memory_is_refused_in_scikit_activemls_loop():
+    from askless.adapters.scikit_activeml import Query
+
+    X, y, clf = a_problem()
+    with pytest.raises(InputError, match=r"albl learns from .* scikit-activeml's loop tells it nothing"):
+        Query("albl", random_state=0).query(X, y, clf, batch_size=6)

@@ -1,5 +1,6 @@
 """`ActiveClassifier`: askless as a scikit-learn classifier, which learns from unlabelled rows too and asks for labels."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -49,9 +50,16 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     askless' learners and the strategy see the rows standardised, column by column, by mean and deviation of all rows that
     `fit` was given; the other classifier sees them as they are. Rows are dense numbers (n, d).
 
+    A strategy that learns from the labels it asked for (albl) goes on doing so while `fit` gets the same rows with more
+    labels; other rows, or fewer labels, begin anew.
+
     After `fit`: `classes_`, `n_features_in_`, `labelled_` (positions of the labelled rows), `estimator_`. `fit` takes rows
     without any label too, and rows of one class: the first can only be asked from, the second is always predicted.
     """
+
+    _asks_by: Any  # the strategy at the last fit, and what it remembers: of the labels so far, and of the last ask
+    _memory: dict[str, Any] | None
+    _next_memory: dict[str, Any] | None
 
     def __init__(
         self,
@@ -75,7 +83,9 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         assert_all_finite(y, input_name="y")
         if len(y) != len(X):
             raise InputError(f"expected one y per row of X, {len(X)}, got {len(y)}")
-        self.labelled_ = np.flatnonzero(~is_unlabelled(y, self.unlabelled))
+        labelled = np.flatnonzero(~is_unlabelled(y, self.unlabelled))
+        self._remember(X, labelled)
+        self.labelled_ = labelled
         known = y[self.labelled_]
         if len(known):
             check_classification_targets(known)
@@ -115,17 +125,41 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     def ask(self, n: int) -> Selection:
         """The n rows of the fitted X to label next, best first: `.indices` are positions among all its rows."""
         check_is_fitted(self, "labelled_")
-        return self._select(self._X, self.labelled_, n)
+        strategy = self._strategy()
+        if self._memory is not None and self._asks_by == self.strategy:
+            strategy = dataclasses.replace(strategy, state=self._memory)  # type: ignore[type-var]
+        picks = self._select(strategy, self._X, self.labelled_, n)
+        self._next_memory = picks.info.get("state") if self._asks_by == self.strategy else None
+        return picks
 
     def query(self, X: Any, n: int) -> Selection:
         """The n rows of another, unlabelled X to label next, beside what is labelled: `.indices` are positions in it."""
         X = self._checked(X, ask=True)
-        L = len(self.labelled_)
-        picks = self._select(np.concatenate([self._X[self.labelled_], X]), np.arange(L), n)
+        strategy, L = self._strategy(), len(self.labelled_)
+        if hasattr(strategy, "state"):
+            raise InputError(
+                f"{strategy.name} remembers what it asked for, by its position in the fitted rows, which rows of another X "
+                "have not; fit all rows and use ask(n), or another strategy"
+            )
+        picks = self._select(strategy, np.concatenate([self._X[self.labelled_], X]), np.arange(L), n)
         return Selection(picks.indices - L, picks.scores, picks.info)
 
-    def _select(self, X: np.ndarray, labelled: np.ndarray, n: int) -> Selection:
-        strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+    def _strategy(self) -> Strategy:
+        return make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+
+    def _remember(self, X: np.ndarray, labelled: np.ndarray) -> None:
+        """What a strategy with a memory said last counts once labels of its batch came in; for other rows nothing does."""
+        if (
+            not hasattr(self, "_X")
+            or self._asks_by != self.strategy
+            or not np.array_equal(X, self._X)
+            or not np.isin(self.labelled_, labelled).all()
+        ):
+            self._asks_by, self._memory, self._next_memory = self.strategy, None, None
+        elif self._next_memory is not None and np.isin(self._next_memory["batch"], labelled).any():
+            self._memory, self._next_memory = self._next_memory, None
+
+    def _select(self, strategy: Strategy, X: np.ndarray, labelled: np.ndarray, n: int) -> Selection:
         check_count("ActiveClassifier", "n", n, least=0)
         seed = int(stream(self._seed, f"ask {len(labelled)}").integers(2**62))
         arrays = self._arrays(X, labelled, looks_at(strategy))

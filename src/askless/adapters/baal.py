@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from askless.acquire import Strategy, looks_at, make, select
+from askless.adapters import check_no_memory
 from askless.errors import InputError
 
 
@@ -23,6 +24,7 @@ class Heuristic:
         self, strategy: str | Strategy = "askless", *, n: int, dataset: Any, features: Any = None, seed: int = 0
     ) -> None:
         self.strategy = make(strategy) if isinstance(strategy, str) else strategy
+        check_no_memory(self.strategy, "baal's loop")
         self.n, self.dataset, self.features, self.seed = n, dataset, features, seed
 
     def get_ranks(self, predictions: Any, target_predictions: Any = None) -> tuple[np.ndarray, np.ndarray]:

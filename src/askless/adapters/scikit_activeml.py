@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from askless.acquire import Strategy, looks_at, make, select
+from askless.adapters import check_no_memory
 from askless.errors import AsklessError
 
 try:
@@ -44,6 +45,7 @@ class Query(SingleAnnotatorPoolQueryStrategy):
             X, y, candidates, batch_size, return_utilities, reset=True
         )
         strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+        check_no_memory(strategy, "scikit-activeml's loop")
         rows, at = self._transform_candidates(candidates, X, y, allow_only_unlabeled=True)
         labelled = np.flatnonzero(is_labeled(y, self.missing_label_))
         places = len(rows) if at is None else len(X)
