@@ -132,3 +132,34 @@ def test_a_strategy_with_a_memory_is_refused_in_scikit_activemls_loop():
     X, y, clf = a_problem()
     with pytest.raises(InputError, match=r"albl learns from .* scikit-activeml's loop tells it nothing"):
         Query("albl", random_state=0).query(X, y, clf, batch_size=6)
+
+
+@pytest.mark.ecosystem
+@pytest.mark.filterwarnings("default")
+def test_labels_are_numbered_as_the_columns_of_the_classifier():
+    from skactiveml.classifier import SklearnClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    from askless.adapters.scikit_activeml import Query
+
+    class Spy:
+        name, needs = "spy", ("probs", "labels")
+
+        def select(self, view, n, rng):
+            seen.append((view.labels.tolist(), view.probs.shape[1]))
+            return al.Selection(view.unlabelled[:n])
+
+    seen = []
+    X = np.random.default_rng(0).normal(size=(20, 2))
+    for classes, missing in ((np.array([0.0, 1.0, 2.0]), np.nan), (np.array(["ant", "bee", "cat"], object), None)):
+        y = np.full(20, missing, dtype=classes.dtype)
+        y[:4] = classes[[2, 0, 2, 0]]
+        clf = SklearnClassifier(LogisticRegression(), classes=classes.tolist(), missing_label=missing).fit(X, y)
+        Query(Spy(), missing_label=missing, random_state=0).query(X, y, clf, batch_size=2)
+        other = np.where(np.arange(20) == 5, "dog" if missing is None else 7.0, y)
+        with pytest.raises(InputError, match=r"expected labels of the classes that clf knows, .*; fit clf to this y"):
+            Query(Spy(), missing_label=missing, random_state=0).query(X, other, clf, batch_size=2)
+    assert seen == [([2, 0, 2, 0], 3)] * 2
+    y = np.where(np.arange(20) < 4, [1.0, 5.0] * 10, np.nan)
+    for unfitted in (None, SklearnClassifier(LogisticRegression())):
+        assert len(Query("coreset", random_state=0).query(X, y, unfitted, batch_size=2)) == 2

@@ -6,7 +6,7 @@ import numpy as np
 
 from askless.acquire import Strategy, looks_at, make, select
 from askless.adapters import check_no_memory
-from askless.errors import AsklessError
+from askless.errors import AsklessError, InputError
 
 try:
     from skactiveml.base import SingleAnnotatorPoolQueryStrategy
@@ -61,7 +61,7 @@ class Query(SingleAnnotatorPoolQueryStrategy):
             batch_size,
             seed=int(self.random_state_.randint(2**31 - 1)),
             labelled=np.arange(L),
-            labels=np.unique(y[labelled], return_inverse=True)[1],
+            labels=class_numbers(y[labelled], clf),
             **arrays,
         )
         chosen = at[picks.indices - L]
@@ -73,3 +73,17 @@ class Query(SingleAnnotatorPoolQueryStrategy):
         for k in range(batch_size):
             utilities[k:, chosen[k]] = np.where(np.arange(k, batch_size) == k, scores[k], np.nan)
         return chosen, utilities
+
+
+def class_numbers(y: np.ndarray, clf: Any) -> np.ndarray:
+    """Labels (L,) as the columns that `clf` gives their classes; without a fitted one they are numbered as they are
+    sorted."""
+    known = getattr(clf, "classes_", np.unique(y))
+    column = {label: i for i, label in enumerate(np.asarray(known).tolist())}
+    unknown = [label for label in y.tolist() if label not in column]
+    if unknown:
+        raise InputError(
+            f"y: expected labels of the classes that clf knows, {', '.join(map(str, column))}, got {unknown[0]!r}; fit clf "
+            "to this y"
+        )
+    return np.array([column[label] for label in y.tolist()], dtype=np.int64)
