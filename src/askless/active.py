@@ -161,7 +161,7 @@ class ActiveLearner:
         self, n: int, seed: int, taken: np.ndarray, arrays: dict[str, Any], labelled: np.ndarray, size: int
     ) -> Selection:
         """n of `size` items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
-        common = {"seed": seed, "labelled": labelled, "pool": size, **arrays}
+        common = {"seed": seed, "labelled": labelled, "pool": size, "classes": self.classes, **arrays}
         if len(taken) == 0:
             return select(self.strategy, n, **common)
         more = min(n + len(taken), size - len(labelled))

@@ -176,7 +176,8 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
                 f"the strategy {strategy.name} needs {', '.join(missing)}, for which there must be {why}; use another one, "
                 "such as askless, coreset or typiclust"
             )
-        return select(strategy, n, seed=seed, labelled=labelled, pool=len(X), **arrays)
+        classes = len(self.classes_) if len(self.classes_) >= 2 else None
+        return select(strategy, n, seed=seed, labelled=labelled, pool=len(X), classes=classes, **arrays)
 
     def _arrays(self, X: np.ndarray, labelled: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
         """What a strategy may look at; probabilities only where two classes have labels. The gradients are those of a linear

@@ -63,6 +63,39 @@ def test_clusters_far_apart_get_a_pick_each():
     assert picks.info["covered"] > 0.9
 
 
+def test_there_are_as_many_clusters_as_classes_are_known():
+    x, where = blobs(N=600, k=4, d=16, spread=3.0)
+    probs = np.full((600, 4), 0.25)
+
+    def delta(strategy="probcover", **known):
+        return al.select(strategy, 3, features=x, **known).info["delta"]
+
+    four, ten = delta(al.ProbCover(classes=4)), delta(al.ProbCover(classes=10))
+    assert four > 1.5 * ten
+    assert delta(classes=4) == delta(probs=probs) == delta(logits=probs) == four
+    assert delta(labelled=np.arange(12), labels=where[:12]) == four
+    assert delta(al.ProbCover(classes=10), probs=probs) == delta() == ten
+    assert "not known: taken for 10" in al.select("probcover", 3, features=x).info["note"]
+    assert "note" not in al.select("probcover", 3, features=x, classes=4).info
+    with pytest.raises(al.InputError, match=r"classes must be a whole number >= 1, got 2\.5"):
+        al.select("probcover", 3, features=x, classes=2.5)
+
+
+def test_loops_tell_how_many_classes_there_are():
+    x, where = blobs(N=600, k=4, d=16, spread=3.0)
+    options = {"net": "linear", "learner": al.Supervised(steps=2), "classes": 4}
+    asks = [
+        al.ActiveLearner(x.astype(np.float32), strategy=strategy, **options).ask(3)
+        for strategy in ("probcover", al.ProbCover(classes=4))
+    ]
+    assert asks[0].info["delta"] == asks[1].info["delta"]
+    y = np.where(np.arange(600) < 12, where, -1)
+    model = al.ActiveClassifier(strategy="probcover").fit(x, y)
+    by_four = al.ActiveClassifier(strategy=al.ProbCover(classes=4)).fit(x, y)
+    assert model.ask(3).info["delta"] == by_four.ask(3).info["delta"]
+    assert "not known: taken for 10" in model.fit(x, np.full(600, -1)).ask(3).info["note"]
+
+
 def test_once_all_is_covered_it_says_so():
     x, _ = blobs(N=40)
     picks = al.select(al.ProbCover(delta=2.0), 5, features=x)

@@ -24,7 +24,13 @@ SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 
 
-def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | None, wants: tuple[str, ...] = ()) -> View:
+def check_arrays(
+    needs: tuple[str, ...],
+    arrays: dict[str, Any],
+    pool: int | None,
+    wants: tuple[str, ...] = (),
+    classes: int | None = None,
+) -> View:
     """The arrays as a `View`, or an `InputError`; those in `wants` need not be there."""
     known = ", ".join(arrays)
     for name in (*needs, *wants):
@@ -53,7 +59,15 @@ def check_arrays(needs: tuple[str, ...], arrays: dict[str, Any], pool: int | Non
     free = np.ones(N, dtype=bool)
     free[labelled] = False
     unlabelled = np.flatnonzero(free)
-    return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, **per_item)
+    if classes is None:
+        classes = known_classes(per_item, labels)
+    return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, classes=classes, **per_item)
+
+
+def known_classes(per_item: dict[str, Any], labels: np.ndarray | None) -> int | None:
+    """The columns of what is given per class, or else the classes among the labels; None where neither is there."""
+    columns = [array.shape[-1] for name, array in per_item.items() if SHAPES[name].endswith("C)")]
+    return columns[0] if columns else len(np.unique(labels)) if labels is not None and len(labels) else None
 
 
 def plain_array(name: str, given: Any) -> np.ndarray:

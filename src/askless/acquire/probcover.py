@@ -12,6 +12,7 @@ from askless.acquire.strategy import Selection, View, first_of_the_largest, larg
 from askless.options import check_count, check_number, options
 from askless.rng import stream
 
+CLASSES = 10  # where nobody knows how many there are
 PROBES = 2048  # items whose balls say how large a radius is pure enough
 AGAIN = 128  # items whose counts are brought up to date in one product, to begin with
 TILE = 2**22  # bytes of distances at a time: what stays in the processor's cache
@@ -24,9 +25,10 @@ class ProbCover:
     ball of a labelled or chosen item is covered.
 
     `delta` is the radius. None finds it as the paper does: the largest one at which a share `alpha` of the balls is
-    pure, that is, holds items of one k-means cluster only, with as many clusters as there are `classes`. `normalize`:
-    rows of unit length, as in the paper, so that distances go from 0 to 2. What is covered is counted among `targets`
-    items drawn at random, or all items in pools that are not larger.
+    pure, that is, holds items of one k-means cluster only, with as many clusters as there are `classes`. None takes as many
+    as are known: from the loop, else from the columns of probabilities, else from the labels; 10 where nothing is known,
+    which `info["note"]` says. `normalize`: rows of unit length, as in the paper, so that distances go from 0 to 2. What is
+    covered is counted among `targets` items drawn at random, or all items in pools that are not larger.
 
     A target is taken out of an item's count at most once, so all picks together cost at most what the first counts do.
     Scores are the numbers of targets that each pick newly covers. `info`: `delta`, and the share `covered` in the end;
@@ -36,7 +38,7 @@ class ProbCover:
 
     delta: float | None = None
     alpha: float = 0.95
-    classes: int = 10
+    classes: int | None = None
     normalize: bool = True
     targets: int = 8192
     name = "probcover"
@@ -46,7 +48,8 @@ class ProbCover:
         if self.delta is not None:
             check_number("ProbCover", "delta", self.delta)
         check_number("ProbCover", "alpha", self.alpha, 0, 1)
-        check_count("ProbCover", "classes", self.classes, least=2)
+        if self.classes is not None:
+            check_count("ProbCover", "classes", self.classes, least=2)
         check_count("ProbCover", "targets", self.targets)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
@@ -56,9 +59,8 @@ class ProbCover:
         delta = self.delta
         if delta is None:
             state = int(stream(rng, "k-means").integers(2**31 - 1))
-            cluster = cluster_of_each(
-                view["features"], min(self.classes, view.N), self.normalize, state, view.max_memory
-            )
+            clusters = min(max(2, self.classes or view.classes or CLASSES), view.N)
+            cluster = cluster_of_each(view["features"], clusters, self.normalize, state, view.max_memory)
             delta = pure_radius(x, cluster, self.alpha, rng, view.max_memory)
         m = min(self.targets, view.N)
         targets = np.arange(view.N) if m == view.N else np.sort(rng.choice(view.N, m, replace=False))
@@ -73,11 +75,16 @@ class ProbCover:
             balls.take(best)
             view.report(i + 1, n)
         info: dict[str, Any] = {"delta": float(delta), "covered": float(balls.covered.mean())}
+        notes = []
+        if self.delta is None and self.classes is None and view.classes is None:
+            notes.append(f"the number of classes is not known: taken for {CLASSES}; pass ProbCover(classes=...)")
         if scores[-1] <= 0:
             late = int((scores <= 0).sum())
-            info["note"] = (
+            notes.append(
                 f"all is covered at delta = {delta:.4g}: the last {late} picks are random; use a smaller delta"
             )
+        if notes:
+            info["note"] = "; ".join(notes)
         return Selection(picks, scores, info)
 
 

@@ -10,6 +10,7 @@ from askless.acquire.arrays import check_arrays
 from askless.acquire.strategy import Progress, Selection, Strategy, View
 from askless.acquire.table import make
 from askless.errors import AsklessError, InputError, OptionError
+from askless.options import check_count
 from askless.rng import Seed, stream
 
 
@@ -28,6 +29,7 @@ def select(
     labelled: Any = None,
     labels: Any = None,
     pool: int | None = None,
+    classes: int | None = None,
     max_memory: int = 2**28,
     progress: Progress | None = None,
     **unknown: Any,
@@ -39,7 +41,7 @@ def select(
     `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
     Which of them a strategy needs stands in its `needs`, and which it uses where they are given in its `wants`; the others
     are checked for their length and not looked at.
-    `pool` is N where no array says it (for "random").
+    `pool` is N where no array says it (for "random"), and `classes` C, as "probcover" asks for it before there is a model.
     `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
     is called now and then. The same seed on the same machine gives the same picks.
 
@@ -65,7 +67,9 @@ def select(
         )
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
         raise InputError(f"expected a strategy's name or an object such as NPC(), got {chosen!r}")
-    view = check_arrays(chosen.needs, arrays, pool, getattr(chosen, "wants", ()))
+    if classes is not None:
+        check_count("select", "classes", classes)
+    view = check_arrays(chosen.needs, arrays, pool, getattr(chosen, "wants", ()), classes)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):

@@ -30,6 +30,7 @@ class View:
     grad_sq: np.ndarray | None = None  # (N,)
     grad_dot: np.ndarray | None = None  # (N,)
     grad_sq_by_class: np.ndarray | None = None  # (N, C), one column per possible label
+    classes: int | None = None  # how many there are, as far as that is known
     max_memory: int = 2**28  # bytes of working memory, beside the arrays themselves and O(N) numbers
     progress: Progress | None = None
 

@@ -62,6 +62,7 @@ class Query(SingleAnnotatorPoolQueryStrategy):
             seed=int(self.random_state_.randint(2**31 - 1)),
             labelled=np.arange(L),
             labels=class_numbers(y[labelled], clf),
+            classes=len(clf.classes_) if hasattr(clf, "classes_") else None,
             **arrays,
         )
         chosen = at[picks.indices - L]
