@@ -48,7 +48,38 @@ def test_select_from_a_parquet_file(capsys, arrays, tmp_path):
     parquet.write_table(arrow.table({"vector": [*rows, None]}), tmp_path / "v.parquet")
     code, _, err = run(capsys, "select", "--strategy", "coreset", "-n", 5, "--features", tmp_path / "v.parquet")
     assert code == 3
-    assert "expected features in every row, got none in row 80" in err
+    assert "expected features in every row, got another row 80 (no features)" in err
+
+
+def test_select_takes_the_vectors_of_a_parquet_file_or_the_column_that_is_named(capsys, arrays, tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    rows = arrays["features"].tolist()
+    others = {"image": [b"x"] * 80, "text": ["a"] * 80, "label": [0] * 80}
+    command = ("select", "--strategy", "coreset", "-n", 5, "--features", tmp_path / "v.parquet")
+    wanted = al.select("coreset", 5, features=arrays["features"], seed=0).indices.tolist()
+    parquet.write_table(arrow.table({**others, "vector": rows}), tmp_path / "v.parquet")
+    code, out, _ = run(capsys, *command)
+    assert (code, read_picks(out)) == (0, wanted)
+    parquet.write_table(arrow.table({**others, "small": [r[:2] for r in rows], "vector": rows}), tmp_path / "v.parquet")
+    code, _, err = run(capsys, *command)
+    assert code == 3
+    assert "small and vector could be the features; pass --column small, say" in err
+    code, out, _ = run(capsys, *command, "--column", "vector")
+    assert (code, read_picks(out)) == (0, wanted)
+    for name, got in (("image", "got binary"), ("nothing", "got none of that name among image, text, label, small")):
+        code, _, err = run(capsys, *command, "--column", name)
+        assert code == 3
+        assert f"expected a column '{name}' of lists of floats, {got}" in err
+    parquet.write_table(arrow.table(others), tmp_path / "v.parquet")
+    assert "expected a column of lists of floats, got image, text, label" in run(capsys, *command)[2]
+
+
+def test_a_column_is_for_parquet_only(capsys, arrays, tmp_path):
+    np.save(tmp_path / "f.npy", arrays["features"])
+    for features in (("--features", tmp_path / "f.npy"), ("--pool", 9), ("--features", tmp_path)):
+        code, _, err = run(capsys, "select", "--strategy", "random", "-n", 5, *features, "--column", "vector")
+        assert code == 2, err
+        assert "--column names a column of --features FILE.parquet, got" in err
 
 
 def read_picks(text):

@@ -69,6 +69,10 @@ def select(
         Path | None,
         typer.Option(help=".npy, (N, d); .parquet; or a folder of shards (Arrow, Parquet), other arrays beside them."),
     ] = None,
+    column: Annotated[
+        str,
+        typer.Option(help="Of a .parquet as --features: the one with the lists of floats, where several have such."),
+    ] = "",
     probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
     probs_by_pass: Annotated[
         Path | None, typer.Option(help=".npy, (N, K, C), of K passes with dropout or K networks.")
@@ -99,6 +103,7 @@ def select(
 
     files.check_writable(to)
     files.check_writable(state)
+    files.check_column(column, features)
     options = files.read_options(option or [])
     if state is not None:
         options["state"] = files.read_state(state)
@@ -119,7 +124,7 @@ def select(
     memory = files.read_bytes(max_memory or ("4GB" if features is not None and features.is_dir() else "256MB"))
     with progress_bar("unpacking", notes) as progress:
         shards = files.open_folder(given, memory, progress)
-    loaded = files.read_arrays(arrays, given, askless.acquire.looks_at(chosen))
+    loaded = files.read_arrays(arrays, given, askless.acquire.looks_at(chosen), column)
     if shards is not None:
         loaded |= files.columns_of(shards, askless.acquire.looks_at(chosen), loaded)
         memory = files.working_memory(memory, len(shards))

@@ -30,8 +30,11 @@ STANDING, PAGES, PER_ITEM = 2**29, 8, 96
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 
-def read_arrays(archive: Path | None, given: dict[str, Path | None], needs: tuple[str, ...]) -> dict[str, Any]:
-    """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed."""
+def read_arrays(
+    archive: Path | None, given: dict[str, Path | None], needs: tuple[str, ...], column: str = ""
+) -> dict[str, Any]:
+    """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed. `column` is that
+    of the features in a Parquet file."""
     wanted = {*needs, "labelled", "labels"}
     arrays: dict[str, Any] = {}
     if archive is not None:
@@ -49,22 +52,37 @@ def read_arrays(archive: Path | None, given: dict[str, Path | None], needs: tupl
                     arrays[name] = _without_pickle(archive, lambda name=name: content[name])
     for name, path in given.items():
         if path is not None and name == "features" and path.suffix.lower() == ".parquet":
-            arrays[name] = read_embeddings(path)
+            arrays[name] = read_embeddings(path, column)
         elif path is not None:
             arrays[name] = read_column(path, name) if path.suffix.lower() in (".csv", ".txt") else _read_npy(path)
     return arrays
 
 
-def read_embeddings(path: Path) -> np.ndarray:
-    """(N, d) from the column of lists of floats of a Parquet file; every row counts, for picks are positions in the file."""
-    from askless.data import parquet
+def check_column(column: str, features: Path | None) -> None:
+    if column and (features is None or features.suffix.lower() != ".parquet" or features.is_dir()):
+        raise OptionError(f"--column names a column of --features FILE.parquet, got {features or 'no such file'}")
 
-    pool = parquet(path)
-    if pool.kind != "features":
-        raise InputError(f"{path}: expected a column of lists of floats, got {pool.kind} items")
-    if pool.skipped:
-        raise InputError(f"{path}: expected features in every row, got none in row {pool.skipped[0][0]}; mend it")
-    return np.asarray(pool.x)
+
+def read_embeddings(path: Path, column: str = "") -> np.ndarray:
+    """(N, d) from the column of lists of floats of a Parquet file, whatever else is in it; every row counts, for picks are
+    positions in the file."""
+    from askless.data.arrow import is_vector, vectors
+    from askless.reading.parquet import open_parquet
+
+    with open_parquet(path) as file:
+        columns = {field.name: field.type for field in file.schema_arrow}
+        found = [name for name in columns if is_vector(columns[name])]
+        if column and column not in found:
+            got = columns.get(column, f"none of that name among {', '.join(columns)}")
+            raise InputError(f"{path}: expected a column {column!r} of lists of floats, got {got}")
+        if not found:
+            raise InputError(f"{path}: expected a column of lists of floats, got {', '.join(columns) or 'no column'}")
+        if len(found) > 1 and not column:
+            raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
+        rows, bad = vectors(path.name, file.read(columns=[column or found[0]]), column or found[0], None, None)
+    for row, reason in bad.items():
+        raise InputError(f"{path}: expected features in every row, got another row {row} ({reason}); mend it")
+    return np.asarray(rows)
 
 
 def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress | None" = None) -> "Shards | None":
