@@ -336,6 +336,18 @@ def test_balanced_start_of_the_papers():
         al.ActiveLearner(np.zeros((5, 2), np.float32), net="mlp", classes=2).start_balanced()
 
 
+def test_albl_remembers_items_of_the_pool_whatever_is_left_out():
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy="albl")
+    for _ in range(3):
+        picks = learner.ask(4, exclude=[0, 1, 2, 5])
+        assert picks.info["state"]["batch"] == picks.indices.tolist()
+        assert {str(i) for i in picks.indices.tolist()} <= picks.info["state"]["asked"].keys()
+        learner.tell(picks.indices, learner.pool.labels[picks.indices])
+        learner.fit()
+    assert {int(i) for i in picks.info["state"]["asked"]} == set(learner.labels)
+    assert learner.strategy.state["batch"] == picks.indices.tolist()
+
+
 @pytest.mark.parametrize("kind", ["network", "propagation", "albl", "own module"])
 def test_a_saved_learner_goes_on_as_if_nothing_had_happened(kind, tmp_path):
     options = {

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.acquire import Selection, Strategy, looks_at, make, select
+from askless.acquire import ALBL, Selection, Strategy, looks_at, make, select
+from askless.acquire.albl import moved_state
 from askless.data import CachedViews, Pool, as_pool
 from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
@@ -138,15 +139,21 @@ class ActiveLearner:
         share = self.random_share * n
         n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
         arrays = self.observe()
-        there = np.setdiff1d(np.arange(len(self.pool)), out)
+        there, strategy = np.setdiff1d(np.arange(len(self.pool)), out), self.strategy
         if len(out):
+            place = np.full(len(self.pool), -1)  # of each item among those that are there
+            place[there] = np.arange(len(there))
+            if isinstance(strategy, ALBL) and strategy.state is not None:
+                strategy = dataclasses.replace(strategy, state=moved_state(strategy.state, place))
             arrays = {name: a if name == "labels" else a[there] for name, a in arrays.items()}
         labelled = np.searchsorted(there, self.labelled)
         # Random items first, from all that are unlabelled: what they tell of the model is then unbiased.
         extra = select("random", n_random, seed=round_seed, labelled=labelled, pool=len(there)).indices
-        picks = self._choose(n - n_random, round_seed, extra, arrays, labelled, len(there))
+        picks = self._choose(strategy, n - n_random, round_seed, extra, arrays, labelled, len(there))
         extra, picks = there[extra], Selection(there[picks.indices], picks.scores, picks.info)
         info = {**picks.info, "labelled": len(self.labels)}
+        if isinstance(strategy, ALBL):
+            info["state"] = moved_state(info["state"], there)
         if self.random_share > 0:
             self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
             scores = None if picks.scores is None else np.concatenate([picks.scores, np.full(n_random, np.nan)])
@@ -158,14 +165,21 @@ class ActiveLearner:
         return Selection(picks.indices, picks.scores, info)
 
     def _choose(
-        self, n: int, seed: int, taken: np.ndarray, arrays: dict[str, Any], labelled: np.ndarray, size: int
+        self,
+        strategy: Strategy,
+        n: int,
+        seed: int,
+        taken: np.ndarray,
+        arrays: dict[str, Any],
+        labelled: np.ndarray,
+        size: int,
     ) -> Selection:
         """n of `size` items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
         common = {"seed": seed, "labelled": labelled, "pool": size, "classes": self.classes, **arrays}
         if len(taken) == 0:
-            return select(self.strategy, n, **common)
+            return select(strategy, n, **common)
         more = min(n + len(taken), size - len(labelled))
-        picks = select(self.strategy, more, **common)
+        picks = select(strategy, more, **common)
         keep = np.flatnonzero(~np.isin(picks.indices, taken))[:n]
         scores = None if picks.scores is None else picks.scores[keep]
         of_each = {k: [v[i] for i in keep] for k, v in picks.info.items() if isinstance(v, list) and len(v) == more}

@@ -135,3 +135,9 @@ class ALBL:
         if self.mode == "badge":
             return float((weight * correct).mean())
         return float((weight * correct).sum() / weight.sum())
+
+
+def moved_state(state: dict[str, Any], place: np.ndarray) -> dict[str, Any]:
+    """The state with its positions i as place[i]; those that have none, -1, are forgotten."""
+    asked = {str(place[int(i)]): chance for i, chance in state["asked"].items() if place[int(i)] >= 0}
+    return {**state, "batch": [int(place[i]) for i in state["batch"] if place[i] >= 0], "asked": asked}
