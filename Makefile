@@ -112,7 +112,7 @@ dist: .stamps/dev ## build the wheel and the source archive into dist, and check
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 test-dist: dist ## install the wheel on every Python of PYTHONS that is here, and try it
 	@set -e; for python in $(PYTHONS); do \
-	  command -v $$python > /dev/null || { echo "$$python is not here: not tried"; continue; }; \
+	  $$python -c '' 2> /dev/null || { echo "$$python is not here: not tried"; continue; }; \
 	  pins=; [ "$$($$python -c 'import sys; print(sys.version_info[:2] == (3, 11))')" = True ] && pins="-c constraints.txt"; \
 	  rm -rf build/bare && $$python -m venv build/bare; \
 	  build/bare/bin/python -m pip install --quiet --disable-pip-version-check $$pins dist/*.whl; \
