@@ -119,3 +119,12 @@ def test_the_budget():
     assert advise(replace(GOOD, spent=20, budget=20, rounds=1)).verdict == "budget used"
     assert "'dog' has 2 labels" in advise(replace(GOOD, spent=200, counts={"cat": 9, "dog": 2})).reasons
     assert advise(replace(GOOD, spent=200, target=0.7)).verdict == "target reached"
+
+
+def test_a_run_whose_every_item_has_a_label_is_at_its_end():
+    facts = Standing(budget=50, spent=30, rounds=1, counts={"cat": 90, "dog": 90}, nothing_left=True)
+    found = advise(facts)
+    assert found.verdict == "nothing left"
+    assert found.text.startswith("Nothing left: no image is left to ask for, with 30 of 50 of the budget used.")
+    assert advise(replace(facts, rounds=0)).verdict == "too early"
+    assert advise(replace(facts, nothing_left=False)).verdict == "too early"

@@ -18,8 +18,8 @@ class Standing:
     gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
     share of the pool whose predicted class changed; `kappas` the same rounds' Cohen's kappa, where known. `counts`: the
     labels of each class to train on. `since_new_class`: how many labels were given since a class was first used.
-    `checked`: check images that have a label. `flattered`: images to choose from that look like check images. `noun`: what
-    one item is called.
+    `checked`: check images that have a label. `flattered`: images to choose from that look like check images.
+    `nothing_left`: no item waits for a label or could be chosen. `noun`: what one item is called.
     """
 
     budget: int
@@ -33,11 +33,13 @@ class Standing:
     since_new_class: int | None = None
     checked: int = 0
     flattered: int = 0
+    nothing_left: bool = False
     noun: str = "image"
 
 
 class Advice(NamedTuple):
-    """`verdict`: too early, keep going, likely enough, target reached or budget used; `text`: a sentence or two."""
+    """`verdict`: too early, keep going, likely enough, target reached, budget used or nothing left; `text`: a sentence
+    or two."""
 
     verdict: str
     text: str
@@ -62,6 +64,9 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
     if facts.spent >= facts.budget:
         used = f"{facts.spent} of {facts.budget} labels are given"
         return _advice("budget used", [used], lacking + stability + _short_of_target(facts), facts)
+    if facts.nothing_left and facts.rounds >= 1:
+        every = f"no {facts.noun} is left to ask for, with {facts.spent} of {facts.budget} of the budget used"
+        return _advice("nothing left", [every], lacking + stability + _short_of_target(facts), facts)
     left = f"{facts.budget - facts.spent} of {_many(facts.budget, 'label')} are left"
     if facts.rounds == 0:
         one_class = sum(n > 0 for n in facts.counts.values()) == 1

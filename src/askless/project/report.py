@@ -171,7 +171,13 @@ def _summary(facts: Facts) -> str:
         f"<b>{d.images:,}</b><span>{d.noun}s, {_many(len(facts.classes), 'class', 'classes')}</span>",
         f"<b>{_duration(l.minutes)}</b><span>of labelling{_median(facts.process.median_seconds)}</span>",
     ]
-    kind = {"target reached": "good", "likely enough": "good", "budget used": "", "keep going": "warn"}
+    kind = {
+        "target reached": "good",
+        "likely enough": "good",
+        "budget used": "",
+        "nothing left": "",
+        "keep going": "warn",
+    }
     reasons = "".join(f"<li>{_e(_sentence(r))}</li>" for r in facts.advice.reasons[1:])
     return (
         '<div class="tiles">'

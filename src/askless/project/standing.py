@@ -95,8 +95,14 @@ def where(
         since_new_class=since_new_class(db),
         checked=len(facts.check_labels(db)),
         flattered=get_meta(db, "flattered", 0),
+        nothing_left=run.left_to_choose(db) == 0 and not is_anything_open(db),
         noun=run.noun,
     )
+
+
+def is_anything_open(db: sqlite3.Connection) -> bool:
+    """Whether anything waits for a label."""
+    return db.execute("SELECT 1 FROM task WHERE state = 'open' LIMIT 1").fetchone() is not None
 
 
 def since_new_class(db: sqlite3.Connection) -> int | None:

@@ -222,7 +222,7 @@ function wordsFor(image) {
   // Progress.
   progressAdvice: "Can I stop?",
   verdicts: {
-    "keep going": "Keep going", "likely enough": "Likely enough", "budget used": "Budget used",
+    "keep going": "Keep going", "likely enough": "Likely enough", "budget used": "Budget used", "nothing left": "Nothing left",
     "target reached": "Target reached", "too early": "Too early to say",
   },
   progressAdviceNote: "Advice only: labelling never stops by itself.",
