@@ -9,10 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from scipy.special import softmax
 
 from askless import select
 from askless.acquire import STRATEGIES, Askless, Coreset, TwoLevel, TypiClust, make
 from askless.bench.memory import measured_peak
+from askless.cli.files import columns_of
 from askless.errors import InputError
 from askless.shards import ShardedArray, Shards, open_shards, write_shard
 
@@ -89,6 +91,20 @@ def test_every_strategy_chooses_from_shards_what_it_chooses_in_memory(tmp_path, 
     np.testing.assert_array_equal(lazy.indices, memory.indices)
     if memory.scores is not None:
         np.testing.assert_array_equal(lazy.scores, memory.scores)
+
+
+@pytest.mark.parametrize("name", ["margin", "badge", "egl"])
+def test_logits_in_shards_stand_in_for_probabilities(tmp_path, name):
+    content = arrays(np.float32)
+    shards = written(tmp_path, {n: content[n] for n in ("features", "logits")})
+    names = ("features", "probs")
+    assert list(columns_of(shards, names, {})) == ["features", "logits"]
+    assert list(columns_of(shards, names, {"probs": content["probs"]})) == ["features"]
+    probs = softmax(content["logits"], axis=1)
+    memory = select(name, 20, features=content["features"], probs=probs, max_memory=2**20)
+    for max_memory in (2**20, 2**14):
+        lazy = select(name, 20, **columns_of(shards, names, {}), max_memory=max_memory)
+        np.testing.assert_array_equal(lazy.indices, memory.indices)
 
 
 def test_pages_of_the_files_are_let_go(tmp_path):

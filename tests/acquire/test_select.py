@@ -1,8 +1,11 @@
 """`select`: what it promises of its result, and every message at the door."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import torch
+from scipy.special import softmax
 
 import askless as al
 
@@ -109,6 +112,64 @@ def test_small_memory_gives_the_same_picks():
         plenty = al.select(name, 6, labelled=[1, 2], labels=[0, 0], **arrays)
         scarce = al.select(name, 6, labelled=[1, 2], labels=[0, 0], max_memory=1000, **arrays)
         assert np.array_equal(plenty.indices, scarce.indices), name
+
+
+OF_LOGITS = [
+    al.Confidence(),
+    al.Margin(),
+    al.Entropy(),
+    al.BADGE(),
+    al.EGL(),
+    al.EGL(layers="all"),
+    al.ALBL(),
+    al.Askless(),
+    al.acquire.TwoLevel(of=al.Margin(), parts=3),
+]
+
+
+@pytest.mark.parametrize("strategy", OF_LOGITS, ids=repr)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_logits_stand_in_for_probabilities(strategy, dtype):
+    logits = (4 * np.random.default_rng(2).normal(size=(50, 3))).astype(dtype)
+    probs = softmax(logits.astype(np.float64 if dtype == np.float64 else np.float32), axis=1)
+    others = {"features": F, "grad_sq_by_class": P, "labelled": [1, 2], "labels": [0, 2]}
+    expected = al.select(strategy, 6, probs=probs, **others)
+    for max_memory in (2**28, 100):  # once as an array, once row by row
+        for given in (logits, torch.from_numpy(logits)):
+            picks = al.select(strategy, 6, logits=given, max_memory=max_memory, **others)
+            assert np.array_equal(picks.indices, expected.indices)
+    assert np.array_equal(al.select(strategy, 6, probs=probs, logits=-logits, **others).indices, expected.indices)
+
+
+def test_a_bandit_is_rewarded_by_logits_as_by_probabilities():
+    others = {"features": F, "labelled": [1, *STATE["batch"]], "labels": [0, 1]}
+    one, two = (
+        al.select(al.ALBL(state=STATE), 4, **others, **given) for given in ({"probs": P}, {"logits": np.log(P)})
+    )
+    assert np.array_equal(one.indices, two.indices)
+    np.testing.assert_allclose(one.info["state"]["log_weights"], two.info["state"]["log_weights"])
+
+
+def test_logits_of_any_size_have_probabilities():
+    logits = np.array([[1e4, 0.0, 0.0], [-1e4, 1.0, 1.1], [1e-3, 0.0, -1e4]])
+    for dtype in (np.float32, np.float64):
+        picks = al.select("margin", 3, logits=logits.astype(dtype))
+        assert picks.indices.tolist() == [2, 1, 0]
+        assert np.isfinite(picks.scores).all()
+    with pytest.raises(al.InputError, match="logits: expected finite numbers, got nan in row 1"):
+        al.select("margin", 2, logits=with_row(logits, 1, np.nan))
+
+
+def test_probabilities_of_mapped_logits_are_never_whole_in_memory(tmp_path):
+    logits = np.random.default_rng(0).normal(size=(200_000, 20)).astype(np.float32)  # 16 MB
+    np.save(tmp_path / "logits.npy", logits)
+    mapped = np.load(tmp_path / "logits.npy", mmap_mode="r")
+    tracemalloc.start()
+    picks = al.select("margin", 5, logits=mapped, max_memory=2**21)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert np.array_equal(picks.indices, al.select("margin", 5, probs=softmax(logits, axis=1)).indices)
+    assert most < logits.nbytes  # a few numbers for each item, and tiles
 
 
 def with_row(array, row, value):

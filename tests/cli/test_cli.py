@@ -169,6 +169,19 @@ def test_scores_are_written_where_there_are_some(capsys, arrays, tmp_path):
     assert scores == al.select("margin", 2, probs=arrays["probs"]).scores.tolist()
 
 
+def test_logits_in_files_stand_in_for_probabilities(capsys, arrays, tmp_path):
+    logits = np.log(arrays["probs"]) - 7
+    np.save(tmp_path / "logits.npy", logits)
+    np.savez(tmp_path / "logits.npz", features=arrays["features"], logits=logits)
+    for name in ("margin", "entropy", "confidence", "badge", "egl", "albl"):
+        expected = al.select(name, 4, features=arrays["features"], probs=arrays["probs"]).indices.tolist()
+        features = ("--features", tmp_path / "features.npy")
+        for given in ((*features, "--logits", tmp_path / "logits.npy"), ("--arrays", tmp_path / "logits.npz")):
+            code, out, err = run(capsys, "select", "--strategy", name, "-n", 4, *given)
+            assert code == 0, err
+            assert read_picks(out) == expected
+
+
 def test_strategies_lists_every_strategy_with_its_arrays(capsys):
     code, out, _ = run(capsys, "strategies")
     assert code == 0

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import View
 from askless.errors import InputError
 from askless.shards import ShardedArray
@@ -31,11 +32,16 @@ def check_arrays(
     wants: tuple[str, ...] = (),
     classes: int | None = None,
 ) -> View:
-    """The arrays as a `View`, or an `InputError`; those in `wants` need not be there."""
+    """The arrays as a `View`, or an `InputError`; those in `wants` need not be there. Logits stand in for probabilities
+    that were not given."""
     known = ", ".join(arrays)
     for name in (*needs, *wants):
         if name not in arrays:
             raise InputError(f"the strategy needs an array {name!r}, which nobody can give; the arrays are {known}")
+    looked_at = {*needs, *wants}
+    from_logits = "probs" in looked_at and arrays["probs"] is None and arrays["logits"] is not None
+    if from_logits:
+        needs, wants = (tuple("logits" if name == "probs" else name for name in names) for names in (needs, wants))
     for name in needs:
         if arrays[name] is None and name not in ("labelled", "labels"):
             raise InputError(
@@ -49,7 +55,10 @@ def check_arrays(
     for name in needs:
         if name in per_item:
             check_values(name, per_item[name], narrow=is_narrow(arrays[name]))
-    if {"probs", "grad_sq_by_class"} <= set(needs) and per_item["probs"].shape != per_item["grad_sq_by_class"].shape:
+    if from_logits:
+        per_item["probs"] = Softmax(per_item["logits"])
+    both = {"probs", "grad_sq_by_class"} <= looked_at & set(per_item)
+    if both and per_item["probs"].shape != per_item["grad_sq_by_class"].shape:
         raise InputError(
             f"grad_sq_by_class: expected one column per class, shape {per_item['probs'].shape} as probs has, got "
             f"{per_item['grad_sq_by_class'].shape}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from askless.acquire.arrays import check_arrays
+from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
 from askless.acquire.table import make
 from askless.errors import AsklessError, InputError, OptionError
@@ -40,7 +41,8 @@ def select(
     `probs_by_pass` (N, K, C), of K passes with dropout or K networks, `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,),
     `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
     Which of them a strategy needs stands in its `needs`, and which it uses where they are given in its `wants`; the others
-    are checked for their length and not looked at.
+    are checked for their length and not looked at. Where `probs` are looked at and only `logits` are given, they are
+    softmax(logits).
     `pool` is N where no array says it (for "random"), and `classes` C, as "probcover" asks for it before there is a model.
     `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
     is called now and then. The same seed on the same machine gives the same picks.
@@ -76,12 +78,19 @@ def select(
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
     if isinstance(max_memory, bool) or not isinstance(max_memory, int | np.integer) or max_memory < 1:
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
-    view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
+    view = with_probs(dataclasses.replace(view, max_memory=int(max_memory), progress=progress))
     start = time.perf_counter()
     selection = chosen.select(view, int(n), stream(seed, "select"))
     check_picks(chosen.name, selection, view, int(n))
     info = {"strategy": chosen.name} | selection.info | {"seconds": time.perf_counter() - start}
     return dataclasses.replace(selection, info=info)
+
+
+def with_probs(view: View) -> View:
+    """Probabilities of logits are made once where they take at most half of the memory; the strategy has the rest."""
+    if not isinstance(view.probs, Softmax) or view.probs.nbytes > view.max_memory // 2:
+        return view
+    return dataclasses.replace(view, probs=np.asarray(view.probs), max_memory=view.max_memory - view.probs.nbytes)
 
 
 def check_picks(name: str, selection: Selection, view: View, n: int) -> None:

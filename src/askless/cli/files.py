@@ -9,7 +9,7 @@ import re
 import stat
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -35,7 +35,6 @@ def read_arrays(
 ) -> dict[str, Any]:
     """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed. `column` is that
     of the features in a Parquet file."""
-    wanted = {*needs, "labelled", "labels"}
     arrays: dict[str, Any] = {}
     if archive is not None:
         content = _load(archive)
@@ -47,6 +46,8 @@ def read_arrays(
                 raise InputError(
                     f"{archive}: expected arrays named {', '.join(given)}, got {', '.join(content.files) or 'none'}"
                 )
+            there = {*known, *(name for name, path in given.items() if path is not None)}
+            wanted = {*or_logits(needs, there), "labelled", "labels"}
             for name in known:
                 if name in wanted:
                     arrays[name] = _without_pickle(archive, lambda name=name: content[name])
@@ -97,9 +98,15 @@ def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress 
     return open_shards(path, data_home() / "unpacked", window=memory // PAGES, progress=progress)
 
 
-def columns_of(shards: "Shards", names: Iterable[str], given: dict[str, Any]) -> dict[str, Any]:
+def columns_of(shards: "Shards", names: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
     """The columns called `names` of a folder of shards, but for those that were given apart."""
-    return {name: shards[name] for name in names if name in shards and name not in given}
+    there = {*shards.columns, *given}
+    return {name: shards[name] for name in or_logits(names, there) if name in shards and name not in given}
+
+
+def or_logits(names: tuple[str, ...], there: set[str]) -> tuple[str, ...]:
+    """`names`, and logits where probs are among them and not there: `select` makes the ones from the others."""
+    return (*names, "logits") if "probs" in names and "probs" not in there else names
 
 
 def working_memory(declared: int, N: int) -> int:

@@ -1,0 +1,42 @@
+"""Probabilities of logits, where a strategy looks at the former and the latter were given."""
+
+from typing import Any
+
+import numpy as np
+
+TILE = 2**18  # numbers at a time
+
+
+class Softmax:
+    """The probabilities (N, C) of `logits` as an array that is never whole in memory: rows are computed when asked for.
+
+    In float64 where the logits have it, else in float32. `p[i]`, `p[i:j]` and `p[positions]` are numpy arrays.
+
+    >>> Softmax(np.zeros((3, 2)))[:1]
+    array([[0.5, 0.5]])
+    """
+
+    def __init__(self, logits: np.ndarray) -> None:
+        self.logits, self.shape, self.ndim = logits, logits.shape, logits.ndim
+        self.dtype = np.dtype(np.float64 if logits.dtype.itemsize >= 8 else np.float32)
+        self.nbytes = self.dtype.itemsize * self.shape[0] * self.shape[1]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, which: Any) -> np.ndarray:
+        if isinstance(which, tuple):
+            raise IndexError(f"expected rows, by a slice or positions, got {len(which)} indices; take the rows first")
+        p: np.ndarray = self.logits[which].astype(self.dtype)  # a copy
+        p -= p.max(axis=-1, keepdims=True)
+        np.exp(p, out=p)
+        p /= p.sum(axis=-1, keepdims=True)
+        return p
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """All of it in memory, where there is room."""
+        out: np.ndarray = np.empty(self.shape, dtype=dtype or self.dtype)
+        step = max(1, TILE // self.shape[1])
+        for i in range(0, len(self), step):
+            out[i : i + step] = self[i : i + step]
+        return out
