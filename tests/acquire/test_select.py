@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import torch
+from scipy.sparse import csr_matrix
 from scipy.special import softmax
 
 import askless as al
@@ -194,13 +195,31 @@ BAD = [
         {"grad_sq": -np.ones(50), "grad_dot": np.ones(50)},
         "grad_sq: expected squared norms >= 0, got -1",
     ),
-    ("badge", 2, {"features": F, "probs": P[:40]}, "same number of rows, got features 50, probs 40"),
+    ("badge", 2, {"features": F, "probs": P[:40]}, "got features 50, probs 40; make all of them of the same items"),
     ("npc", 2, {"features": F, "pool": 49}, "same number of rows, got features 50, pool 49"),
     ("npc", 2, {"features": F, "labelled": [50]}, "labelled: expected positions from 0 to 49, got 50 at place 0"),
     ("npc", 2, {"features": F, "labelled": [3, -1]}, "labelled: expected positions from 0 to 49, got -1 at place 1"),
-    ("npc", 2, {"features": F, "labelled": [3, 4, 3]}, "labelled: expected each position once, got 3 2 times"),
-    ("npc", 2, {"features": F, "labelled": [0.5]}, "labelled: expected whole numbers, got an array of dtype float64"),
+    ("npc", 2, {"features": F, "labelled": [3, 4, 3]}, "each position once, got position 3 twice; keep one"),
+    ("npc", 2, {"features": F, "labelled": [3, 3, 3]}, "got position 3 3 times"),
+    (
+        "npc",
+        2,
+        {"features": F, "labelled": [5.0]},
+        r"whole numbers, got .* float64; pass np.array\(labelled, dtype=int\)",
+    ),
+    (
+        "npc",
+        2,
+        {"features": F, "labelled": [5], "labels": ["cat"]},
+        r"labels: .* got .* <U3; number the classes, as np.unique\(labels, return_inverse=True\)\[1\] does",
+    ),
     ("npc", 2, {"features": F, "labelled": np.ones(50, bool)}, "use np.flatnonzero"),
+    (
+        "npc",
+        2,
+        {"features": F, "labelled": np.zeros(1, "M8[s]")},
+        "labelled: expected whole numbers, got .* datetime64",
+    ),
     ("npc", 2, {"features": F, "labelled": [[1], [2]]}, r"labelled: expected one axis, got shape \(2, 1\)"),
     ("npc", 2, {"features": F, "labelled": [1], "labels": [1, 2]}, "labels: expected one per labelled item, 1, got 2"),
     ("npc", 2, {"features": F, "labelled": [1], "labels": [-1]}, "labels: expected whole numbers >= 0, got -1"),
@@ -212,24 +231,56 @@ BAD = [
         {"features": F},
         "unknown strategy 'nonsense'; the known ones are askless, random, confidence, margin",
     ),
-    ("npc", 2, {"feature": F}, "unknown argument feature; the arrays are features, probs"),
-    ("badge", 2, {"features": F}, r"the strategy needs probs \(N, C\), which was not given; it needs features, probs"),
+    ("npc", 2, {"feature": F}, r"unknown argument feature, did you mean 'features'\? the arrays are features, probs"),
+    ("npc", 2, {"features": F, "labeled": [1]}, r"unknown argument labeled, did you mean 'labelled'\?"),
+    ("npc", 2, {"features": F, "draws": 500}, r"unknown argument draws; the arrays are"),
+    (
+        "badge",
+        2,
+        {"features": F},
+        r"^badge needs probs \(N, C\), the model's class probabilities, which were not given; pass probs= \(--probs\) or "
+        r"logits= \(--logits\), or choose a strategy that does without, such as coreset$",
+    ),
+    (
+        al.EGL(layers="all"),
+        2,
+        {"probs": P},
+        r"^egl needs grad_sq_by_class \(N, C\), .* pass grad_sq_by_class= \(--grad-sq-by-class\), or .* such as random$",
+    ),
+    (
+        "badge",
+        2,
+        {"pool": 50},
+        r"badge needs features \(N, d\), one vector per item, and probs .* pass features= .* and probs",
+    ),
     ("npc", 2, {"features": np.empty((0, 4))}, "the pool is empty"),
     ("random", 0, {}, "expected at least one array of the pool, or pool=N"),
     ("random", 0, {"pool": 0}, "the pool is empty"),
     ("npc", 2, {"features": np.empty((5, 0))}, "features: expected at least one column"),
     ("npc", 2, {"features": F[:, 0]}, r"features: expected shape \(N, d\), got \(50,\)"),
+    (
+        "npc",
+        2,
+        {"features": F[:, :4].reshape(50, 1, 2, 2)},
+        r"got \(50, 1, 2, 2\); pass features.reshape\(len\(features\), -1\)",
+    ),
+    (
+        "npc",
+        2,
+        {"features": csr_matrix(F)},
+        r"features: expected a plain array, got a sparse one; pass features.toarray\(\)",
+    ),
     ("npc", 2, {"features": F.astype(object)}, "features: expected numbers, got an array of dtype object"),
     ("npc", 2, {"features": [[1.0], [1.0, 2.0]]}, "features: expected an array with rows of equal length"),
     ("npc", 2, {"features": F * 1e160}, r"expected numbers up to 1e\+150 \(float64\).* in row 0; rescale"),
     ("npc", 2, {"features": np.ma.masked_less(F, 0)}, "features: expected a plain array, got a masked one"),
-    ("npc", 2, {"features": torch.zeros(5, 2).to_sparse()}, "features: expected an array with rows of equal length"),
+    ("npc", 2, {"features": torch.zeros(5, 2).to_sparse()}, r"got a sparse one; pass features.to_dense\(\)"),
     ("npc", 2, {"features": F, "labelled": [[1], [2, 3]]}, "labelled: expected an array"),
     ("npc", 2, {"features": F, "max_memory": "256MB"}, "max_memory must be a positive number of bytes"),
     ("random", 2, {"pool": "60"}, "pool: expected the number of items, got '60'"),
     ("npc", 2, {"features": F, "seed": -1}, "seed must be a whole number >= 0"),
     ("npc", 2, {"features": F, "max_memory": 0}, "max_memory must be a positive number of bytes"),
-    (al.NPC, 2, {"features": F}, "expected a strategy's name or an object such as NPC"),
+    (al.NPC, 2, {"features": F}, r"or an object such as NPC\(\), got the class NPC; write NPC\(\)"),
     (
         al.EGL(layers="all"),
         2,
@@ -240,7 +291,7 @@ BAD = [
         al.ALBL(state=STATE),
         2,
         {"features": F, "probs": P, "labelled": [1]},
-        "needs labels",
+        r"albl needs labels \(L,\) of the 1 labelled items, which were not given; pass labels= \(--labels\)",
     ),
     (al.NPC(score="schur"), 2, {"features": F, "labelled": range(9)}, "already span every direction"),
 ]

@@ -208,9 +208,10 @@ BAD = [
     ),
     (["select", "-n", 5, "--features", "{}/features.npy", "--option", "draws"], 2, "expected an option as name=value"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--max-memory", "lots"], 2, "expected a size such as 256MB"),
-    (["select", "-n", 5], 3, "needs features (N, d), which was not given"),
+    (["select", "-n", 5], 3, "askless needs features (N, d), one vector per item, which were not given"),
     (["select", "-n", 500, "--features", "{}/features.npy"], 3, "n = 500 exceeds the 80 unlabelled items"),
-    (["select", "-n", 5, "--features", "{}/nowhere.npy"], 3, "no such file"),
+    (["select", "-n", 5, "--features", "{}/nowhere.npy"], 3, "nowhere.npy: no such file; looked in {}: check the name"),
+    (["select", "-n", "abc", "--features", "{}/features.npy"], 2, "'abc'"),
     (["select", "-n", 5, "--features", "{}/objects.npy"], 3, "never unpickles"),
     (["select", "-n", 5, "--arrays", "{}/objects.npz"], 3, "never unpickles"),
     (["select", "-n", 5, "--features", "{}/text.npy"], 3, "never unpickles"),
@@ -230,7 +231,16 @@ BAD = [
     (["select", "-n", 5, "--arrays", "{}/cut.npz"], 3, "cannot be read as a numpy file"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/latin.csv"], 3, "text file in UTF-8"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/huge.csv"], 3, "whole number in line 2"),
-    (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/float.csv"], 3, "in line 1, got '3.0'"),
+    (
+        ["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/float.csv"],
+        3,
+        "in line 1, got '3.0'; write whole",
+    ),
+    (
+        ["select", "-n", 5, "--features", "{}/features.npy", "--labels", "{}/cats.csv"],
+        3,
+        "got 'cat'; number the classes",
+    ),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/bare.csv"], 3, "name the columns"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}"], 3, "got a folder"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--option", "name=x"], 2, "Askless: got name"),
@@ -255,12 +265,13 @@ def test_bad_input_ends_with_a_sentence_and_a_code(capsys, arrays, tmp_path, arg
     (tmp_path / "latin.csv").write_bytes(b"index\n\xe9\n")
     (tmp_path / "huge.csv").write_text("index\n99999999999999999999\n")
     (tmp_path / "float.csv").write_text("3.0\n8\n")
+    (tmp_path / "cats.csv").write_text("index,label\n3,cat\n")
     (tmp_path / "bare.csv").write_text("0,3\n1,8\n")
     (tmp_path / "names.csv").write_text("file,class\na.png,3\n")
     (tmp_path / "words.csv").write_text("index\n1\ntwo\n")
     got, _, err = run(capsys, *(str(a).format(tmp_path) for a in arguments))
     assert got == code
-    assert message in err
+    assert message.replace("{}", str(tmp_path)) in err
     assert "Traceback" not in err
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from askless.acquire.softmax import Softmax
-from askless.acquire.strategy import View
+from askless.acquire.strategy import Strategy, View
 from askless.errors import InputError
 from askless.shards import ShardedArray
 
@@ -20,33 +20,33 @@ SHAPES = {
     "grad_dot": "(N,)",
     "grad_sq_by_class": "(N, C)",
 }
+ABOUT = {
+    "features": "one vector per item",
+    "probs": "the model's class probabilities",
+    "probs_by_pass": "class probabilities of K passes with dropout or of K networks",
+    "logits": "what the model's last layer gives",
+    "grad_sq": "squared norms of the loss gradients, as in kernels.gradient_stats",
+    "grad_dot": "products of the loss gradients with that of the labelled items, as in kernels.gradient_stats",
+    "grad_sq_by_class": "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
+}
 TILE = 2**18  # numbers looked at in one go: they are looked at several times, so they should stay in the cache
 SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 
 
-def check_arrays(
-    needs: tuple[str, ...],
-    arrays: dict[str, Any],
-    pool: int | None,
-    wants: tuple[str, ...] = (),
-    classes: int | None = None,
-) -> View:
-    """The arrays as a `View`, or an `InputError`; those in `wants` need not be there. Logits stand in for probabilities
-    that were not given."""
+def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, classes: int | None = None) -> View:
+    """The arrays as a `View`, or an `InputError`; those in `wants` need not be there. Logits stand in for probabilities that
+    were not given."""
+    needs, wants = strategy.needs, tuple(getattr(strategy, "wants", ()))
     known = ", ".join(arrays)
     for name in (*needs, *wants):
         if name not in arrays:
-            raise InputError(f"the strategy needs an array {name!r}, which nobody can give; the arrays are {known}")
+            raise InputError(f"{strategy.name} needs an array {name!r}, which nobody can give; the arrays are {known}")
     looked_at = {*needs, *wants}
     from_logits = "probs" in looked_at and arrays["probs"] is None and arrays["logits"] is not None
     if from_logits:
         needs, wants = (tuple("logits" if name == "probs" else name for name in names) for names in (needs, wants))
-    for name in needs:
-        if arrays[name] is None and name not in ("labelled", "labels"):
-            raise InputError(
-                f"the strategy needs {name} {SHAPES[name]}, which was not given; it needs {', '.join(needs)}"
-            )
+    check_there(strategy.name, needs, arrays)
     needs = (*needs, *(name for name in wants if arrays[name] is not None))
     per_item: dict[str, Any] = {
         k: as_array(k, v, k in needs) for k, v in arrays.items() if v is not None and k in SHAPES
@@ -64,7 +64,7 @@ def check_arrays(
             f"{per_item['grad_sq_by_class'].shape}"
         )
     labelled = check_labelled(arrays["labelled"], N)
-    labels = check_labels(arrays["labels"], labelled, "labels" in needs)
+    labels = check_labels(strategy.name, arrays["labels"], labelled, "labels" in needs)
     free = np.ones(N, dtype=bool)
     free[labelled] = False
     unlabelled = np.flatnonzero(free)
@@ -79,10 +79,28 @@ def known_classes(per_item: dict[str, Any], labels: np.ndarray | None) -> int | 
     return columns[0] if columns else len(np.unique(labels)) if labels is not None and len(labels) else None
 
 
+def check_there(strategy: str, needs: tuple[str, ...], arrays: dict[str, Any]) -> None:
+    """An error that names what is missing of the arrays with a row per item, and how it is given."""
+    missing = [name for name in needs if name in SHAPES and arrays[name] is None]
+    if not missing:
+        return
+    what = " and ".join(f"{name} {SHAPES[name]}, {ABOUT[name]}," for name in missing)
+    ways = " and ".join(f"{name}= (--{name.replace('_', '-')})" for name in missing)
+    ways += " or logits= (--logits)" if missing[-1] == "probs" else ""
+    other = "random" if arrays["features"] is None else "coreset"
+    raise InputError(
+        f"{strategy} needs {what} which were not given; pass {ways}, or choose a strategy that does without, such as {other}"
+    )
+
+
 def plain_array(name: str, given: Any) -> np.ndarray:
     """A numpy array of what came, or an error in words."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(f"{name}: expected a plain array, got a masked one; fill it, or drop the masked rows")
+    sparse_tensor = isinstance(given, torch.Tensor) and given.layout != torch.strided
+    if sparse_tensor or hasattr(given, "toarray"):
+        dense = "to_dense" if sparse_tensor else "toarray"
+        raise InputError(f"{name}: expected a plain array, got a sparse one; pass {name}.{dense}()")
     try:
         if isinstance(given, torch.Tensor):
             given = given.detach().cpu().resolve_conj().resolve_neg()
@@ -110,7 +128,8 @@ def as_array(name: str, given: Any, needed: bool) -> np.ndarray:
             f"np.stack(...).astype('float32')"
         )
     if array.ndim != len(SHAPES[name].strip("(,)").split(",")):
-        raise InputError(f"{name}: expected shape {SHAPES[name]}, got {array.shape}")
+        hint = "; pass features.reshape(len(features), -1)" if name == "features" and array.ndim else ""
+        raise InputError(f"{name}: expected shape {SHAPES[name]}, got {array.shape}{hint}")
     if 0 in array.shape[1:]:
         raise InputError(f"{name}: expected at least one column, got shape {array.shape}")
     if not needed:
@@ -132,7 +151,10 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
         raise InputError("expected at least one array of the pool, or pool=N, got none; pass for example features=F")
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise InputError(f"expected all arrays to have the same number of rows, got {sizes}")
+        raise InputError(
+            f"expected all arrays to have the same number of rows, got {sizes}; make all of them of the same items, in the "
+            "same order"
+        )
     N = next(iter(lengths.values()))
     if N < 1:
         raise InputError("the pool is empty (0 rows); there is nothing to choose from")
@@ -190,16 +212,20 @@ def check_labelled(given: Any, N: int) -> np.ndarray:
         )
     values, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
-        raise InputError(f"labelled: expected each position once, got {values[counts.argmax()]} {counts.max()} times")
+        times = "twice" if counts.max() == 2 else f"{counts.max()} times"
+        raise InputError(
+            f"labelled: expected each position once, got position {values[counts.argmax()]} {times}; keep one, and its label"
+        )
     return array
 
 
-def check_labels(given: Any, labelled: np.ndarray, needed: bool) -> np.ndarray | None:
+def check_labels(strategy: str, given: Any, labelled: np.ndarray, needed: bool) -> np.ndarray | None:
     """One whole number >= 0 per labelled item, or None where they are not needed."""
     if given is None:
         if needed and len(labelled):
             raise InputError(
-                f"the strategy needs labels (L,) for the {len(labelled)} labelled items, which were not given"
+                f"{strategy} needs labels (L,) of the {len(labelled)} labelled items, which were not given; pass labels= "
+                "(--labels)"
             )
         return np.empty(0, dtype=np.int64) if needed else None
     array = whole_numbers("labels", given)
@@ -218,8 +244,12 @@ def whole_numbers(name: str, given: Any) -> np.ndarray:
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
     if array.dtype.kind not in "iu":
-        hint = "; use np.flatnonzero(mask) for a mask" if array.dtype.kind == "b" else ""
-        raise InputError(f"{name}: expected whole numbers, got an array of dtype {array.dtype}{hint}")
+        hint = f"pass np.array({name}, dtype=int)"
+        if array.dtype.kind == "b":
+            hint = "use np.flatnonzero(mask) for a mask"
+        elif name == "labels" and array.dtype.kind in "OSU":
+            hint = "number the classes, as np.unique(labels, return_inverse=True)[1] does"
+        raise InputError(f"{name}: expected whole numbers, got an array of dtype {array.dtype}; {hint}")
     if array.ndim != 1:
         raise InputError(f"{name}: expected one axis, got shape {array.shape}")
     return array.astype(np.int64)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -63,15 +64,18 @@ def select(
         "labels": labels,
     }
     if unknown:
+        near = get_close_matches(next(iter(unknown)), [*arrays, "seed", "pool", "max_memory", "progress"], 1)
+        meant = f", did you mean {near[0]!r}?" if near else ";"
         raise OptionError(
-            f"unknown argument {', '.join(unknown)}; the arrays are {', '.join(arrays)}; options of a strategy go into the "
-            "strategy, as in NPC(draws=5000)"
+            f"unknown argument {', '.join(unknown)}{meant} the arrays are {', '.join(arrays)}; options of a strategy go "
+            "into the strategy, as in NPC(draws=5000)"
         )
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
-        raise InputError(f"expected a strategy's name or an object such as NPC(), got {chosen!r}")
+        got = f"the class {chosen.__name__}; write {chosen.__name__}()" if isinstance(chosen, type) else repr(chosen)
+        raise InputError(f"expected a strategy's name or an object such as NPC(), got {got}")
     if classes is not None:
         check_count("select", "classes", classes)
-    view = check_arrays(chosen.needs, arrays, pool, getattr(chosen, "wants", ()), classes)
+    view = check_arrays(chosen, arrays, pool, classes)
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):

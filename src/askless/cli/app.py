@@ -60,7 +60,10 @@ def strategy_names(incomplete: str) -> list[str]:
 
 @app.command()
 def select(
-    n: Annotated[int, typer.Option("-n", "--number", help="How many items to choose.")],
+    n: Annotated[
+        int,
+        typer.Option("-n", "--number", help="How many items to choose.", parser=files.read_count, metavar="<int>"),
+    ],
     strategy: Annotated[
         str, typer.Option(help="One of `askless strategies`.", autocompletion=strategy_names)
     ] = "askless",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 import numpy as np
+import typer
 
 from askless.errors import InputError, OptionError
 from askless.files import whole_file
@@ -130,8 +131,14 @@ def _read_npy(path: Path) -> np.ndarray:
 
 def _load(path: Path) -> Any:
     if not path.exists():
-        raise InputError(f"{path}: no such file")
+        raise no_file(path)
     return _without_pickle(path, lambda: _open_numpy(path))
+
+
+def no_file(path: Path) -> InputError:
+    return InputError(
+        f"{path}: no such file; looked in {path.parent.resolve()}: check the name, or give the whole path"
+    )
 
 
 def _open_numpy(path: Path) -> Any:
@@ -165,7 +172,7 @@ def read_column(path: Path, name: str) -> np.ndarray:
     try:
         text = path.read_text(encoding="utf-8-sig")  # Excel writes a mark at the start
     except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
+        raise no_file(path) from None
     except (OSError, UnicodeError) as error:
         raise InputError(f"{path}: expected a text file in UTF-8, which cannot be read: {error}") from None
     reader = csv.reader(text.splitlines())
@@ -186,9 +193,20 @@ def read_column(path: Path, name: str) -> np.ndarray:
     for line, row in rows:
         cell = row[place] if place < len(row) else ""
         if re.fullmatch(r"[+-]?[0-9]{1,18}", cell) is None:
-            raise InputError(f"{path}: expected a whole number in line {line}, got {cell!r}")
+            todo = "write whole numbers, as pandas does after .astype(int)"
+            if name == "labels" and not re.fullmatch(r"[+-]?[0-9.]+", cell):
+                todo = "number the classes from 0, as pandas.factorize does"
+            raise InputError(f"{path}: expected a whole number in line {line}, got {cell!r}; {todo}")
         values.append(int(cell))
     return np.array(values, dtype=np.int64)
+
+
+def read_count(text: str) -> int:
+    """What follows -n."""
+    try:
+        return int(text)
+    except ValueError:
+        raise typer.BadParameter(f"expected a whole number such as 20, got {text!r}") from None
 
 
 def read_options(pairs: list[str]) -> dict[str, Any]:
