@@ -215,10 +215,10 @@ BAD = [
     (lambda a: a.tell([1], ["cow"]), "unknown class 'cow'; the classes are 0, 1, 2"),
     (lambda a: a.tell([1, 2], [0]), "one label per item, 2, got 1"),
     (lambda a: a.tell([900], [0]), "positions from 0 to 89, got 900"),
-    (lambda a: a.tell([1.5], [0]), "positions as whole numbers"),
-    (lambda a: a.tell([1], [0.5]), "class numbers or names, got dtype float64"),
+    (lambda a: a.tell([1.5], [0]), r"positions as whole numbers, got dtype float64; pass np.array\(pos"),
+    (lambda a: a.tell([1], [0.5]), r"class numbers or names, got dtype float64; pass np.array\(lab"),
     (lambda a: a.tell([1, 1], [0, 2]), "item 1 comes twice, with other labels"),
-    (lambda a: a.fit(), "at least one labelled item"),
+    (lambda a: a.fit(), r"at least one labelled item to train on, got none; .* by tell\(positions, labels\)"),
     (lambda a: a.predict(np.zeros((2, 6))), "not been trained yet"),
     (lambda a: a.ask(91), "n = 91 exceeds the 90 unlabelled items"),
     (lambda a: a.comparison(), "random_share=0.2"),
@@ -510,5 +510,25 @@ def test_a_learner_saved_without_its_pool_wants_it_again(tmp_path):
     assert not list(tmp_path.glob("pool-*"))
     with pytest.raises(al.AsklessError, match=r"left out; pass load\(..., pool=...\)"):
         al.ActiveLearner.load(tmp_path)
-    again = al.ActiveLearner.load(tmp_path, pool=pool)
-    assert again.ask(5).indices.tolist() == learner.ask(5).indices.tolist()
+    for again in (al.ActiveLearner.load(tmp_path, pool=pool), al.ActiveLearner.load(tmp_path, pool)):
+        assert again.ask(5).indices.tolist() == learner.ask(5).indices.tolist()
+
+
+class Vectors(torch.utils.data.Dataset):
+    def __len__(self):
+        return 30
+
+    def __getitem__(self, i):
+        return torch.eye(5)[i % 5], i % 5
+
+
+@pytest.mark.parametrize("learner", [al.Supervised(steps=3), al.LabelPropagation()], ids=lambda o: type(o).__name__)
+def test_vectors_have_a_network_by_default(learner, tmp_path):
+    pool = blobs()
+    for vectors in (pool.x, pool.x.double(), Vectors()):
+        assert al.ActiveLearner(vectors, learner=learner, classes=5).net == "linear"
+    active = al.ActiveLearner(pool, learner=learner)
+    loop(active)
+    active.save(tmp_path)
+    assert al.ActiveLearner.load(tmp_path).ask(5).indices.tolist() == active.ask(5).indices.tolist()
+    assert al.ActiveLearner(al.data.digits(), learner=al.Supervised(steps=3)).net == "small-cnn"

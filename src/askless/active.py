@@ -22,7 +22,7 @@ from askless.models.folder import write_model
 from askless.models.of_learner import trained_model
 from askless.observe import head_gradients, observe, probabilities
 from askless.options import check_choice
-from askless.prepare import Net, check_network, check_passes, class_names, first_network, make_views
+from askless.prepare import Net, check_network, check_passes, class_names, default_net, first_network, make_views
 from askless.rng import stream
 from askless.saving import Saved, SaveError, save
 from askless.track import Event, Tracker, Trail
@@ -41,9 +41,9 @@ class ActiveLearner:
 
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
     which embeds every image once and trains only a head; or any module that ends in a linear layer (its present weights
-    are where every training starts). `learner`: Supervised, FixMatch,
-    MeanTeacher, PiModel, or LabelPropagation on features. `strategy`: a name or an object. `classes`: how many, or their
-    names; by default what the pool knows.
+    are where every training starts); by default "small-cnn" for images and "linear" for vectors. `learner`: Supervised,
+    FixMatch, MeanTeacher, PiModel, or LabelPropagation on features. `strategy`: a name or an object. `classes`: how many,
+    or their names; by default what the pool knows.
 
     `fresh`: every `fit` starts from the first weights (as NPC and CRC train); otherwise it goes on from the last ones (as
     dynamicAL does). `layers="all"` lets NPC and CRC see gradients of the whole network. `random_share`: this share of every
@@ -58,7 +58,7 @@ class ActiveLearner:
         self,
         pool: Any,
         *,
-        net: Net = "small-cnn",
+        net: Net | None = None,
         learner: Training | LabelPropagation | None = None,
         strategy: str | Strategy = "askless",
         classes: int | Sequence[str] | None = None,
@@ -86,10 +86,10 @@ class ActiveLearner:
         if not 0 <= random_share < 1:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
-        self.net = net
+        self.net: Net = default_net(self.pool) if net is None else net
         self.own_views = views is not None
-        self.views = make_views(self.pool, net, views, progress)
-        self.first_network = first_network(self.pool, net, self.views, len(self.class_names), self.seed)
+        self.views = make_views(self.pool, self.net, views, progress)
+        self.first_network = first_network(self.pool, self.net, self.views, len(self.class_names), self.seed)
         if isinstance(self.learner, Training):
             check_network(self.first_network, self.views, self.classes)
         check_passes(self.strategy, self.first_network if isinstance(self.learner, Training) else None, self.views)
@@ -217,7 +217,9 @@ class ActiveLearner:
         if positions.ndim != 1 or numbers.ndim != 1:
             raise InputError(f"expected positions and labels with one axis, got {positions.shape} and {numbers.shape}")
         if positions.dtype.kind not in "iu":
-            raise InputError(f"expected positions as whole numbers, got dtype {positions.dtype}")
+            raise InputError(
+                f"expected positions as whole numbers, got dtype {positions.dtype}; pass np.array(positions, dtype=int)"
+            )
         check_labels(positions, numbers, len(self.pool), self.classes)
         new: dict[int, int] = {}
         for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
@@ -413,7 +415,9 @@ class ActiveLearner:
                 raise InputError(f"unknown class {unknown[0]!r}; the classes are {', '.join(self.class_names)}")
             return np.array([self.class_names.index(str(name)) for name in given], dtype=np.int64)
         if len(given) and given.dtype.kind not in "iu":
-            raise InputError(f"expected labels as class numbers or names, got dtype {given.dtype}")
+            raise InputError(
+                f"expected labels as class numbers or names, got dtype {given.dtype}; pass np.array(labels, dtype=int)"
+            )
         return given.astype(np.int64)
 
     def _measure_surprise(self, new: dict[int, int]) -> None:
@@ -553,11 +557,11 @@ class ActiveLearner:
         return write_model(folder, trained_model(self), to, overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path, **given: Any) -> "ActiveLearner":
+    def load(cls, folder: str | Path, pool: Any = None, **given: Any) -> "ActiveLearner":
         """What `save` wrote. What cannot be written as data (your own module, Dataset, strategy or views) is passed again:
-        `load(folder, net=my_module, pool=my_dataset)`."""
+        `load(folder, my_dataset, net=my_module)`; so is a pool that was left out."""
         saved = Saved(Path(folder))
-        pool = given.pop("pool") if "pool" in given else saved.pool()
+        pool = saved.pool() if pool is None else pool
         for name in ("net", "learner", "strategy"):
             if name not in given:
                 given[name] = saved.option(name)

@@ -34,6 +34,11 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
     return names_
 
 
+def default_net(pool: Pool) -> str:
+    """What is trained where nobody says: a small network on images, a linear head on vectors."""
+    return "linear" if pool.kind in ("features", "other") and len(pool.shape) == 1 else "small-cnn"
+
+
 def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:
     if views is not None:
         return views

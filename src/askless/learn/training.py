@@ -409,7 +409,10 @@ def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[n
     """Positions and labels as int64 arrays; at least one, inside the pool and the classes."""
     labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
     if len(labelled) == 0:
-        raise InputError("expected at least one labelled item to train on, got none; ask for labels first")
+        raise InputError(
+            "expected at least one labelled item to train on, got none; an ActiveLearner gets labels by "
+            "tell(positions, labels)"
+        )
     if labelled.shape != labels.shape:
         raise InputError(f"expected one label per labelled item, {len(labelled)}, got {len(labels)}")
     if labelled.min() < 0 or labelled.max() >= size:
