@@ -1,5 +1,8 @@
 """The error family: every message says what was expected, what came, and what to do."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class AsklessError(Exception):
     """Anything askless refuses to do; catch this to catch them all. `exit_code` is the command line's."""
@@ -25,3 +28,16 @@ class BusyError(AsklessError):
 
 class ModelError(AsklessError, ValueError):
     """A network that cannot be looked into the way that was asked."""
+
+
+def unknown(what: str, got: object, known: Iterable[str]) -> str:
+    """The words about a name that nobody knows: the nearest one where it looks like a slip, then all of them.
+
+    >>> unknown("strategy", "MARGN", ["random", "margin"])
+    "unknown strategy 'MARGN'; did you mean 'margin'? the known ones are random, margin"
+    """
+    known = list(known)
+    names = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(got.lower(), names, n=1, cutoff=0.75) if isinstance(got, str) else []
+    hint = f"did you mean {names[near[0]]!r}? " if near else ""
+    return f"unknown {what} {got!r}; {hint}the known ones are {', '.join(known)}"

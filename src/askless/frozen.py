@@ -28,7 +28,7 @@ from askless.backbones import (
     torchvision_by_name,
 )
 from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
-from askless.errors import AsklessError, InputError, OptionError
+from askless.errors import AsklessError, InputError, OptionError, unknown
 from askless.files import write_whole
 from askless.options import LATER, check_choice, check_count, check_number, options
 from askless.rng import torch_stream
@@ -81,9 +81,7 @@ class Frozen:
             )
         by_name = name and package in ("timm", "torchvision", "hf")
         if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:2] and not by_name:
-            raise OptionError(
-                f"unknown backbone {self.backbone!r}; the known ones are {', '.join(BACKBONES)}, or a module"
-            )
+            raise OptionError(f"{unknown('backbone', self.backbone, BACKBONES)}, or a module")
 
 
 class FrozenViews(CachedViews):

@@ -231,6 +231,13 @@ BAD = [
         {"features": F},
         "unknown strategy 'nonsense'; the known ones are askless, random, confidence, margin",
     ),
+    (
+        "bagde",
+        2,
+        {"features": F},
+        r"unknown strategy 'bagde'; did you mean 'badge'\? the known ones are askless, random",
+    ),
+    ("BADGE", 2, {"features": F}, r"unknown strategy 'BADGE'; did you mean 'badge'\?"),
     ("npc", 2, {"feature": F}, r"unknown argument feature, did you mean 'features'\? the arrays are features, probs"),
     ("npc", 2, {"features": F, "labeled": [1]}, r"unknown argument labeled, did you mean 'labelled'\?"),
     ("npc", 2, {"features": F, "draws": 500}, r"unknown argument draws; the arrays are"),

@@ -140,7 +140,8 @@ def test_a_tail_is_made_before_a_part_is_taken():
 
 
 def test_unknown_data_is_refused_with_the_known_names():
-    with pytest.raises(OptionError, match="unknown data 'digit'; the known ones are digits, two-moons") as refused:
+    words = r"unknown data 'digit'; did you mean 'digits'\? the known ones are digits, two-moons"
+    with pytest.raises(OptionError, match=words) as refused:
         Data(name="digit")
     assert all(name in str(refused.value) for name in SOURCES)
 

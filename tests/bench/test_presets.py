@@ -82,11 +82,15 @@ def test_every_table_and_figure_is_listed(capsys):
 
 
 def test_unknown_presets_and_scales_are_refused_with_the_known_ones():
-    with pytest.raises(OptionError, match=r"unknown preset 'npc\.table4'; the known ones are npc\.table1, ") as refused:
-        preset("npc.table4")
+    with pytest.raises(OptionError, match=r"unknown preset 'mine'; the known ones are npc\.table1, ") as refused:
+        preset("mine")
     assert all(name in str(refused.value) for name in NAMES)
     with pytest.raises(OptionError, match="unknown scale 'tiny'; the known ones are full, small, smoke"):
         preset("npc.table1", "tiny")
+    with pytest.raises(OptionError, match=r"unknown preset 'npc\.tabel1'; did you mean 'npc\.table1'\? the known"):
+        preset("npc.tabel1")
+    with pytest.raises(OptionError, match=r"unknown scale 'Smok'; did you mean 'smoke'\?"):
+        preset("npc.table1", "Smok")
 
 
 @pytest.mark.parametrize("name", NAMES)

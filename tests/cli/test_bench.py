@@ -173,7 +173,7 @@ def test_a_folder_that_is_none_of_a_run_is_refused(capsys, tmp_path, command):
 def test_an_unknown_preset_is_exit_code_2_with_the_known_names(capsys, tmp_path):
     code, _, said = run(capsys, "run", "npc.table9", "--out", tmp_path / "out")
     assert code == 2
-    assert "unknown preset 'npc.table9'; the known ones are" in said
+    assert "unknown preset 'npc.table9'; did you mean 'npc.table3'? the known ones are" in said
     assert all(name in said for name in PRESETS)
     assert not (tmp_path / "out").exists()
 
@@ -189,7 +189,7 @@ def test_an_unknown_strategy_is_exit_code_2_with_the_known_names(capsys, file, t
     file.write_text(FILE.replace('"margin")', '"margins")'))
     code, _, said = run(capsys, "run", file, "--out", tmp_path / "out")
     assert code == 2
-    assert "unknown strategy 'margins'; the known ones are" in said
+    assert "unknown strategy 'margins'; did you mean 'margin'? the known ones are" in said
     assert all(name in said for name in STRATEGIES)
     assert not (tmp_path / "out").exists()
 
@@ -198,7 +198,7 @@ def test_unknown_data_is_exit_code_2_with_the_known_names(capsys, file, tmp_path
     file.write_text(FILE.replace('name="digits"', 'name="digit"'))
     code, _, said = run(capsys, "run", file, "--out", tmp_path / "out")
     assert code == 2
-    assert "unknown data 'digit'; the known ones are" in said
+    assert "unknown data 'digit'; did you mean 'digits'? the known ones are" in said
     assert all(name in said for name in SOURCES)
     assert not (tmp_path / "out").exists()
 

@@ -1,7 +1,5 @@
 """`make`: every name, every message."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
@@ -101,7 +99,16 @@ def test_nets_are_made_on_the_cpu_whatever_the_default_device():
 
 @pytest.mark.parametrize("name", ["wrn-40-2", "wrn-28-0", "wrn-28-K", "timm/", "other/resnet", "", None])
 def test_an_unknown_name_is_answered_with_the_known_ones(name):
-    with pytest.raises(OptionError, match=re.escape(f"unknown net {name!r}; the known ones are {', '.join(NETS)}")):
+    with pytest.raises(OptionError, match=f"unknown net {name!r}; ") as refused:
+        make(name, classes=3, shape=(1, 32, 32))
+    assert f"the known ones are {', '.join(NETS)}, and for learners frozen:BACKBONE" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "near"), [("resnet18", "resnet-18"), ("Linear", "linear"), ("small_cnn", "small-cnn")]
+)
+def test_an_unknown_name_is_answered_with_the_nearest_first(name, near):
+    with pytest.raises(OptionError, match=f"unknown net '{name}'; did you mean '{near}'. the known ones are "):
         make(name, classes=3, shape=(1, 32, 32))
 
 

@@ -58,6 +58,12 @@ def test_settings_come_back_as_they_were_written(tmp_path):
         ("check", float("nan"), "check"),
         ("target", 1.0, "target"),
         ("strategy", "magic", "unknown strategy 'magic'; the known ones are askless, random, "),
+        ("strategy", "bagde", r"unknown strategy 'bagde'; did you mean 'badge'\? the known ones are askless"),
+        (
+            "net",
+            "frozen:efficientnet",
+            r"unknown net .*; did you mean 'frozen:efficientnet-lite0'\? the known ones are",
+        ),
         ("learner", "magic", "unknown learner"),
         ("suggestions", "always", "unknown suggestions"),
     ],

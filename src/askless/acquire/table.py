@@ -18,7 +18,7 @@ from askless.acquire.random import Random
 from askless.acquire.strategy import Strategy
 from askless.acquire.typiclust import TypiClust
 from askless.acquire.uncertainty import Confidence, Entropy, Margin
-from askless.errors import OptionError
+from askless.errors import OptionError, unknown
 
 
 class Info(NamedTuple):
@@ -58,5 +58,5 @@ def make(name: str, /, **options: Any) -> Strategy:
     500
     """
     if name not in STRATEGIES:
-        raise OptionError(f"unknown strategy {name!r}; the known ones are {', '.join(STRATEGIES)}")
+        raise OptionError(unknown("strategy", name, STRATEGIES))
     return STRATEGIES[name].make(**options)

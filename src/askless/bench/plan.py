@@ -17,7 +17,7 @@ from askless.active import ActiveLearner
 from askless.bench import figures
 from askless.bench.papers import PaperRow
 from askless.data import SOURCES, Pool, load, long_tailed, subset
-from askless.errors import InputError, OptionError
+from askless.errors import InputError, OptionError, unknown
 from askless.frozen import Frozen
 from askless.learn import LabelPropagation, Training
 from askless.options import check_choice, check_count
@@ -41,7 +41,7 @@ class Data:
 
     def __post_init__(self) -> None:
         if self.name not in SOURCES and not Path(self.name).exists():
-            raise OptionError(f"unknown data {self.name!r}; the known ones are {', '.join(SOURCES)}, or a path")
+            raise OptionError(f"{unknown('data', self.name, SOURCES)}, or a path")
 
     def __call__(self) -> Pool:
         pool = load(self.name, **self.options)
@@ -127,7 +127,7 @@ class Row:
     def __post_init__(self) -> None:
         strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
         if isinstance(strategy, type) or not callable(getattr(strategy, "select", None)):
-            raise OptionError(f"unknown strategy {self.strategy!r}; the known ones are {', '.join(STRATEGIES)}")
+            raise OptionError(unknown("strategy", self.strategy, STRATEGIES))
         object.__setattr__(self, "strategy", strategy)
         if not self.counts or list(self.counts) != sorted(set(self.counts)) or self.counts[0] < max(1, self.start):
             raise InputError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from askless.errors import OptionError
+from askless.errors import OptionError, unknown
 from askless.nets.checks import input_shape
 from askless.nets.cnn import CNNGap, SmallCNN, TutorialCNN
 from askless.nets.mlp import MLP, Linear
@@ -79,7 +79,7 @@ def builder(name: str) -> Callable[..., nn.Module]:
     if model and f"{package}/NAME" in NETS:
         return partial(NETS[f"{package}/NAME"].build, name=model)
     if name not in NETS or name.endswith(("K", "NAME")):
-        raise OptionError(f"unknown net {name!r}; the known ones are {', '.join(NETS)}")
+        raise OptionError(f"{unknown('net', name, NETS)}, and for learners frozen:BACKBONE")
     return NETS[name].build
 
 

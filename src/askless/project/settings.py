@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from askless.errors import InputError, OptionError
+from askless.errors import InputError, OptionError, unknown
 from askless.files import write_whole
 from askless.machine import versions
 from askless.project.schema import RunError
@@ -82,17 +82,15 @@ class Settings:
         backbones = (*BACKBONES, *TEXT_BACKBONES)
         known_net = self.net.removeprefix("frozen:") in backbones if self.frozen else NET.fullmatch(self.net)
         if not known_net and not self.net.startswith(BY_PACKAGE):
-            names = ", ".join(
-                [*(f"frozen:{name}" for name in backbones), *(f"{p}NAME" for p in BY_PACKAGE), *NETS, "wrn-28-2"]
-            )
-            raise OptionError(f"unknown net {self.net!r}; the known ones are {names}")
+            frozen = [*(f"frozen:{name}" for name in backbones), *(f"{p}NAME" for p in BY_PACKAGE)]
+            raise OptionError(unknown("net", self.net, [*frozen, *NETS, "wrn-28-2"]))
         if self.weights and not self.net.startswith(WITH_WEIGHTS):
             raise OptionError(
                 f"weights: expected a net {' or '.join(f'{p}NAME' for p in WITH_WEIGHTS)}, got {self.net!r}"
             )
         for name, known in (("strategy", STRATEGIES), ("learner", LEARNERS), ("suggestions", SUGGESTIONS)):
             if getattr(self, name) not in known:
-                raise OptionError(f"unknown {name} {getattr(self, name)!r}; the known ones are {', '.join(known)}")
+                raise OptionError(unknown(name, getattr(self, name), known))
 
     @property
     def frozen(self) -> bool:

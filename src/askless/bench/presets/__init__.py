@@ -4,7 +4,7 @@ scales."""
 from askless.bench.plan import Benchmark
 from askless.bench.presets import crc, dynamical, npc, own
 from askless.bench.presets.common import Preset
-from askless.errors import OptionError
+from askless.errors import OptionError, unknown
 
 PRESETS: dict[str, Preset] = {p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS)}
 
@@ -13,7 +13,7 @@ def preset(name: str, scale: str = "small") -> Benchmark:
     """The benchmark of a table or figure, such as "npc.table1", at a scale: "full" (the paper's own protocol), "small"
     (about an hour on 2 cores at most) or "smoke" (seconds)."""
     if name not in PRESETS:
-        raise OptionError(f"unknown preset {name!r}; the known ones are {', '.join(PRESETS)}")
+        raise OptionError(unknown("preset", name, PRESETS))
     return PRESETS[name].make(scale)
 
 

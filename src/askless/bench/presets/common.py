@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from askless.bench import papers
 from askless.bench.plan import SCALES, Benchmark, Data
-from askless.errors import OptionError
+from askless.errors import OptionError, unknown
 from askless.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 from askless.prepare import Net
@@ -51,7 +51,7 @@ class Preset:
 def at(scale: str, *, full: T, small: T, smoke: T) -> T:
     """The one for this scale."""
     if scale not in SCALES:
-        raise OptionError(f"unknown scale {scale!r}; the known ones are {', '.join(SCALES)}")
+        raise OptionError(unknown("scale", scale, SCALES))
     return {"full": full, "small": small, "smoke": smoke}[scale]
 
 
