@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from shutil import copytree
@@ -10,7 +12,8 @@ import pytest
 
 from askless.acquire import STRATEGIES
 from askless.bench import PRESETS
-from askless.cli import main
+from askless.bench.plan import SCALES
+from askless.cli import bench, main
 from askless.data import SOURCES
 
 FILE = """
@@ -183,6 +186,30 @@ def test_an_unknown_scale_is_exit_code_2_with_the_known_names(capsys, tmp_path):
     assert code == 2
     assert "unknown scale 'tiny'; the known ones are full, small, smoke" in said
     assert not (tmp_path / "out").exists()
+
+
+def test_the_names_that_are_checked_first_are_those_there_are():
+    assert tuple(PRESETS) == bench.PRESETS
+    assert bench.SCALES == SCALES
+
+
+SLIPS = """
+import sys
+from askless.cli import main
+
+for wrong in (["npc.tabel1"], ["npc.table1", "--scale", "tiny"], ["nothing-here.py"]):
+    try:
+        main(["bench", "run", *wrong])
+    except SystemExit as done:
+        print(done.code, "torch" in sys.modules)
+"""
+
+
+def test_a_slip_is_said_before_torch_is_imported(tmp_path):
+    done = subprocess.run([sys.executable, "-c", SLIPS], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert done.stdout.splitlines() == 3 * ["2 False"]
+    assert "did you mean 'npc.table1'? the known ones are" in done.stderr
+    assert "or a file FILE.py that has a `benchmark`" in done.stderr
 
 
 def test_an_unknown_strategy_is_exit_code_2_with_the_known_names(capsys, file, tmp_path):

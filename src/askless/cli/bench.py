@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from askless.cli.files import check_folder
-from askless.errors import InputError, OptionError
+from askless.errors import InputError, OptionError, unknown
 from askless.progress import text_bar
 
 if TYPE_CHECKING:
@@ -24,6 +24,14 @@ if TYPE_CHECKING:
 bench_app = typer.Typer(help="Benchmarks: every table and figure of the papers, and your own.", no_args_is_help=True)
 out = Console(soft_wrap=True)
 notes = Console(stderr=True, soft_wrap=True)
+# Names only, so that a slip is said before torch is imported; the tests hold them against what there is.
+SCALES = ("full", "small", "smoke")
+PRESETS = (
+    *("npc.table1", "npc.table2", "npc.table3", "npc.fig1"),
+    *(*(f"crc.table{i}" for i in range(1, 5)), *(f"crc.fig{i}" for i in range(1, 4))),
+    *(*(f"dal.table{i}" for i in range(1, 13)), *(f"dal.fig{i}" for i in range(1, 8))),
+    *("askless.frozen", "askless.zero", "askless.unseen", "askless.scratch", "askless.ablation"),
+)
 
 
 @bench_app.command("list")
@@ -65,8 +73,6 @@ def run_benchmark(
     ] = None,
 ) -> None:
     """Run a benchmark; one that was stopped goes on where it was. Writes report.html, tables and results.csv."""
-    from askless.bench import run
-    from askless.bench.report import write
     from askless.engine import check_engine
     from askless.track import make
 
@@ -74,6 +80,9 @@ def run_benchmark(
     trackers = [make(text) for text in track or ()]
     source = partial(find, what, scale, seeds)
     benchmark = source()
+    from askless.bench import run
+    from askless.bench.report import write
+
     folder = to or Path("bench") / f"{benchmark.name}-{benchmark.scale}"
     check_folder(folder)
     given = ["askless", "bench", "run", what]
@@ -103,11 +112,16 @@ def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
     """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file; with so many seeds."""
     import dataclasses
 
+    is_file = what.endswith(".py")
+    if is_file and not Path(what).is_file():
+        raise OptionError(f"{what}: expected a Python file that has a `benchmark`, got no such file")
+    if not is_file and what not in PRESETS:
+        raise OptionError(f"{unknown('preset', what, PRESETS)}, or a file FILE.py that has a `benchmark`")
+    if not is_file and scale not in SCALES:
+        raise OptionError(unknown("scale", scale, SCALES))
     from askless.bench import Benchmark, preset
 
-    if what.endswith(".py"):
-        if not Path(what).is_file():
-            raise OptionError(f"{what}: expected a Python file that has a `benchmark`, got no such file")
+    if is_file:
         beside = str(Path(what).resolve().parent)
         if beside not in sys.path:  # it may import what lies beside it, as any script may
             sys.path.append(beside)
