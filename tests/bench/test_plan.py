@@ -68,7 +68,7 @@ def test_from_no_labels_at_all_the_first_number_is_one_or_more():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"data": "digits"}, r"margin: expected data that can be called, such as Data\(name='digits'\), got 'digits'"),
+        ({"data": "digits"}, r"margin: expected data that can be called, such as Data\(name='digits'\), got 'digits'; "),
         ({"start_by": "balance"}, "start_by must be one of balanced, random, first, got 'balance'"),
         ({"layers": "most"}, "layers must be one of last, all, got 'most'"),
         ({"trials": (0, "best")}, "trials must be a whole number >= 1, got 0"),
@@ -85,6 +85,16 @@ def test_from_no_labels_at_all_the_first_number_is_one_or_more():
 def test_what_would_fail_hours_later_is_said_at_once(options, words):
     with pytest.raises(InputError, match=words):
         row(**options)
+
+
+@pytest.mark.parametrize("data", [(np.zeros((50, 8)), np.arange(50)), np.zeros((50, 8)), digits(), None, 3])
+def test_data_that_cannot_be_called_are_named_by_their_type_alone(data):
+    with pytest.raises(
+        InputError, match=r"got a \w+; write arrays by np\.savez.* Data\(name='mine\.npz', test=300\)"
+    ) as e:
+        row(data=data)
+    assert f"got a {type(data).__name__}; " in str(e.value)
+    assert len(str(e.value)) < 260
 
 
 def test_learners_are_named_by_their_kind():
@@ -151,6 +161,42 @@ def test_data_may_be_at_a_path(tmp_path):
     assert len(Data(name=str(tmp_path / "mine.npz"))()) == 6
     with pytest.raises(OptionError, match=r"unknown data .*other\.npz.* or a path"):
         Data(name=str(tmp_path / "other.npz"))
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """The path of an .npz without a test set, of 60 items of which 50 have a label."""
+    y = np.where(np.arange(60) < 50, np.arange(60) % 3, -1)
+    np.savez(tmp_path / "mine.npz", X=np.arange(120, dtype=np.float32).reshape(60, 2), y=y)
+    return str(tmp_path / "mine.npz")
+
+
+def test_a_test_is_held_out_of_data_that_have_none(mine):
+    pool = Data(name=mine, test=20)()
+    x, y = pool.test
+    assert (len(pool), len(y), int((pool.labels >= 0).sum())) == (40, 20, 30)
+    assert sorted(pool.x[:, 0].tolist() + x[:, 0].tolist()) == list(range(0, 120, 2)), "each item is in one of them"
+    assert y.tolist() == (x[:, 0].numpy() / 2 % 3).tolist(), "with its own label"
+    assert x[:, 0].tolist() != pool.x[:20, 0].tolist() != list(range(0, 40, 2)), "drawn at random"
+
+
+def test_what_is_held_out_does_not_depend_on_the_rest(mine):
+    held = Data(name=mine, test=20)().test
+    part = Data(name=mine, test=20, items=10)()
+    assert torch.equal(part.test[0], held[0])
+    assert len(part) == 10
+    assert not set(part.x[:, 0].tolist()) & set(held[0][:, 0].tolist())
+
+
+@pytest.mark.parametrize("test", [0, -1, 2.5, True])
+def test_a_test_of_no_items_is_refused(mine, test):
+    with pytest.raises(InputError, match="Data: test must be a whole number >= 1"):
+        Data(name=mine, test=test)
+
+
+def test_a_test_of_all_items_is_refused(mine):
+    with pytest.raises(InputError, match="expected 1 to 49 of 50 labelled items for test, got 50"):
+        Data(name=mine, test=50)()
 
 
 # --- starts ---------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import time
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -448,7 +449,8 @@ def test_a_trial_that_fails_costs_those_that_wait_for_it(tmp_path, monkeypatch):
     lost = row(group="a", data=Data(name="svhn"), trials=(2, "best"))
     testless = row(group="b", data=without_test, trials=(1, "best"))
     told = []
-    results = run(benchmark(lost, testless, row(group="c"), seeds=(0,)), tmp_path, progress=told.append)
+    plan = benchmark(lost, testless, row(group="c"), seeds=(0,), metrics=("pool_accuracy",))
+    results = run(plan, tmp_path, progress=told.append)
     reasons = {f.group: f.reason for f in results.failures}
     assert reasons["a"].startswith("the trial a--start_10--0, which settles the start, has failed: svhn: expected")
     assert reasons["b"] == "the trial b--start_10--0, which settles the start, needs data with test items"
@@ -458,6 +460,69 @@ def test_a_trial_that_fails_costs_those_that_wait_for_it(tmp_path, monkeypatch):
 
 def without_test():
     return dataclasses.replace(TINY(), test=None)
+
+
+# --- data without a test set ----------------------------------------------------------------------------------------
+
+
+def arrays(path, **more):
+    rng = np.random.default_rng(0)
+    np.savez(path, X=rng.normal(size=(80, 4)).astype(np.float32), y=np.arange(80) % 4, **more)
+    return str(path)
+
+
+def a_pair():
+    return np.zeros((20, 4), np.float32), np.arange(20) % 4
+
+
+def test_data_without_a_test_set_are_refused_before_any_cell_runs(tmp_path):
+    for data in (Data(name=arrays(tmp_path / "mine.npz")), without_test):
+        with pytest.raises(InputError, match="margin: expected data with a test set") as refused:
+            run(benchmark(row(), row("margin", group="b", data=data, net="linear")), tmp_path / "out")
+        said = str(refused.value)
+        assert all(way in said for way in ("test=300", "x_test, y_test", "as_pool((x, y), test=", "pool_accuracy"))
+        assert f"{len(data())} " in said
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_function_that_makes_no_pool_is_refused_before_any_cell_runs(tmp_path):
+    with pytest.raises(
+        InputError, match=r"random: expected data that make a Pool, got a tuple; return al\.data\.as_pool"
+    ):
+        run(benchmark(row(data=a_pair)), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_own_arrays_give_a_test_accuracy(tmp_path):
+    x, y = a_pair()
+    own = {
+        "a": Data(name=arrays(tmp_path / "a.npz"), test=30),
+        "b": Data(name=arrays(tmp_path / "b.npz", X_test=x, y_test=y)),
+    }
+    rows = [row(group=g, data=data, net="linear", start=4, counts=(4, 6)) for g, data in own.items()]
+    results = run(benchmark(*rows), tmp_path / "out")
+    assert [results.curve("test_accuracy", g, "random").table.shape for g in own] == [(2, 2), (2, 2)]
+
+
+def test_the_pool_alone_may_be_measured(tmp_path):
+    plan = benchmark(row(data=Data(name=arrays(tmp_path / "a.npz")), net="linear"), metrics=("pool_accuracy",))
+    results = run(plan, tmp_path / "out")
+    assert results.curve("pool_accuracy", "", "random").table.shape == (2, 2)
+    assert "Pool accuracy" in write(results, tmp_path / "out").with_name("tables.md").read_text()
+
+
+def test_data_of_finished_cells_are_not_loaded(tmp_path):
+    loads = []
+
+    def counted():
+        loads.append(1)
+        return TINY()
+
+    plan = benchmark(row(data=counted), row("margin", data=counted), seeds=(0,))
+    run(plan, tmp_path)
+    before = len(loads)
+    run(plan, tmp_path)
+    assert (before, len(loads)) == (2, 2), "once to look, once for the cells"
 
 
 # --- progress -------------------------------------------------------------------------------------------------------

@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
-from askless.data import Pool, as_pool, duplicated, long_tailed, noisy_labels, subset
+from askless.data import Pool, as_pool, duplicated, hold_out, long_tailed, noisy_labels, subset
 from askless.errors import InputError
 
 
@@ -10,6 +12,45 @@ def pool_of(counts, **options):
     labels = np.repeat(np.arange(len(counts)), counts)
     x = np.arange(len(labels) * 2, dtype=np.float32).reshape(-1, 2)
     return as_pool((x, labels), ids=[f"i{i}" for i in range(len(labels))], test=(x[:3], [0, 1, 0]), **options)
+
+
+# --- a test set
+
+
+def test_held_out_items_leave_the_pool_with_their_labels_and_ids():
+    whole = replace(pool_of([20, 20]), test=None)
+    pool = hold_out(whole, 10)
+    x, y = pool.test
+    assert (len(pool), len(y)) == (30, 10)
+    places = (x[:, 0] / 2).long().tolist()
+    assert y.tolist() == whole.labels[places].tolist()
+    assert not {f"i{i}" for i in places} & set(pool.ids)
+    assert pool.name == whole.name
+
+
+def test_what_is_held_out_depends_on_the_seed_alone():
+    whole = replace(pool_of([20, 20]), test=None)
+    assert hold_out(whole, 10, seed=1).ids == hold_out(whole, 10, seed=1).ids != hold_out(whole, 10, seed=2).ids
+
+
+def test_only_labelled_items_are_held_out():
+    whole = replace(pool_of([20, 20]), test=None, labels=np.where(np.arange(40) % 2, 1, -1))
+    assert (hold_out(whole, 19).test[1] == 1).all()
+    for n in (0, 20):
+        with pytest.raises(InputError, match=f"expected 1 to 19 of 20 labelled items for test, got {n}"):
+            hold_out(whole, n)
+
+
+def test_texts_and_datasets_are_held_out_too():
+    texts = hold_out(as_pool([f"text {i}" for i in range(6)], [0, 1] * 3), 2)
+    assert sorted([*texts.x, *texts.test[0]]) == [f"text {i}" for i in range(6)]
+    lazy = hold_out(as_pool([np.full((4, 4, 3), i, np.uint8) for i in range(6)], [0, 1] * 3), 2)
+    assert lazy.test[0].shape == (2, *lazy.shape)
+
+
+def test_a_test_set_that_is_there_is_not_replaced():
+    with pytest.raises(InputError, match="expected a pool without test items, got <Pool pool: 6 features"):
+        hold_out(pool_of([3, 3]), 2)
 
 
 # --- subset

@@ -16,7 +16,7 @@ from askless.acquire import STRATEGIES, Strategy, make
 from askless.active import ActiveLearner
 from askless.bench import figures
 from askless.bench.papers import PaperRow
-from askless.data import SOURCES, Pool, load, long_tailed, subset
+from askless.data import SOURCES, Pool, hold_out, load, long_tailed, subset
 from askless.errors import InputError, OptionError, unknown
 from askless.frozen import Frozen
 from askless.learn import LabelPropagation, Training
@@ -30,8 +30,12 @@ Start = Literal["balanced", "random", "first"]
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """A pool by its name: `items` of it drawn at random and the first `test` test items (None: all of them); `tail` makes
-    it long-tailed by this ratio. The draw is the same for every seed, so that the seeds differ in nothing else."""
+    """A pool by its name or path, `items` of it drawn at random; `tail` makes it long-tailed by this ratio.
+
+    `test`: the first so many test items (None: all of them). Of data that come without a test set, so many labelled items
+    are drawn at random and held out, before anything else. The draws are the same for every row and every seed of a
+    benchmark, so that these differ in nothing else.
+    """
 
     name: str
     items: int | None = None
@@ -42,15 +46,19 @@ class Data:
     def __post_init__(self) -> None:
         if self.name not in SOURCES and not Path(self.name).exists():
             raise OptionError(f"{unknown('data', self.name, SOURCES)}, or a path")
+        if self.test is not None:
+            check_count("Data", "test", self.test)
 
     def __call__(self) -> Pool:
         pool = load(self.name, **self.options)
+        if self.test is not None and pool.test is not None:
+            pool = dataclasses.replace(pool, test=(pool.test[0][: self.test], pool.test[1][: self.test]))
+        elif self.test is not None:
+            pool = hold_out(pool, self.test)
         if self.tail is not None:
             pool = long_tailed(pool, self.tail)
         if self.items is not None:
             pool = subset(pool, self.items)
-        if self.test is not None and pool.test is not None:
-            pool = dataclasses.replace(pool, test=(pool.test[0][: self.test], pool.test[1][: self.test]))
         return pool
 
 
@@ -134,8 +142,10 @@ class Row:
                 f"{self.method}: expected rising numbers of labels from the {self.start} at the start, got {self.counts}"
             )
         if not callable(self.data):
+            got = repr(self.data) if isinstance(self.data, str) else f"a {type(self.data).__name__}"
             raise InputError(
-                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {self.data!r}"
+                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; write arrays by "
+                "np.savez('mine.npz', X=x, y=y) for Data(name='mine.npz', test=300), or pass a function that makes a Pool"
             )
         check_choice(self.method, "start_by", self.start_by, ("balanced", "random", "first"))
         check_choice(self.method, "layers", self.layers, ("last", "all"))

@@ -6,7 +6,7 @@ import platform
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -14,13 +14,14 @@ from askless import digest
 from askless.bench import on_ray
 from askless.bench.cell import Cell, cell_settings, check_same, finished, settings_there, write_json
 from askless.bench.crew import Account, Progress, embed, hand_out, here
-from askless.bench.plan import Benchmark
+from askless.bench.plan import Benchmark, text_of
 from askless.bench.processes import Processes
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
 from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
 from askless.bench.worker import Source, Trouble
+from askless.data import Pool
 from askless.engine import check_engine
-from askless.errors import AsklessError
+from askless.errors import AsklessError, InputError
 from askless.locks import held
 from askless.machine import cores, versions
 from askless.track import Tracker, Trail
@@ -52,9 +53,12 @@ def run(
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
     graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
+
+    Data without a test set are refused before any cell runs, unless `metrics` of the benchmark is without test accuracy.
     """
     check_engine("run", engine, workers, gpus)
     out = Path(out)
+    check_data(benchmark, out)
     out.mkdir(parents=True, exist_ok=True)
     lock = held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
     with lock, closing(Trail(track)) as trail:
@@ -122,6 +126,34 @@ def work(cells: list[Cell], crew: Crew, account: Account) -> None:
     else:
         with closing(Processes(source, out, threads, account.trail.rates)) as hands:
             hand_out(todo, hands, account, workers=workers, tries=1)
+
+
+def check_data(benchmark: Benchmark, out: Path) -> None:
+    """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
+    seen = set()
+    for row in benchmark.rows:
+        # Options that print the same are the same; two functions may have one name, such as <lambda>.
+        key = text_of(row.data) if is_dataclass(row.data) else id(row.data)
+        done = all((out / CELLS / Cell(row, seed).name / "result.json").exists() for seed in benchmark.seeds)
+        if key in seen or done:
+            continue
+        seen.add(key)
+        try:
+            pool = row.data()
+        except Exception:
+            continue  # the cells that need it will say what is wrong, and the others finish
+        if not isinstance(pool, Pool):
+            raise InputError(
+                f"{row.method}: expected data that make a Pool, got a {type(pool).__name__}; return "
+                "al.data.as_pool((x, y), test=(x_test, y_test))"
+            )
+        if pool.test is None and "test_accuracy" in benchmark.metrics:
+            raise InputError(
+                f"{row.method}: expected data with a test set, to measure the test accuracy on, got {pool}; hold some items "
+                "out by Data(name=..., test=300), or use an .npz with x_train, y_train, x_test, y_test, or a function that "
+                "makes al.data.as_pool((x, y), test=(x_test, y_test)), or measure on the pool alone by "
+                "Benchmark(metrics=('pool_accuracy',))"
+            )
 
 
 def check_folder(benchmark: Benchmark, out: Path, about: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from askless.data.tars import webdataset
 from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
-from askless.data.variants import duplicated, long_tailed, noisy_labels, subset
+from askless.data.variants import duplicated, hold_out, long_tailed, noisy_labels, subset
 from askless.data.views import CachedViews, ImageViews, PlainViews, Views, views_for
 
 __all__ = [
@@ -54,7 +54,8 @@ __all__ = [
     "available",
     "fetch",
     "data_home",
-    # harder pools
+    # a test set, and harder pools
+    "hold_out",
     "subset",
     "long_tailed",
     "duplicated",

@@ -1,4 +1,4 @@
-"""Harder pools made from a pool: long-tailed, duplicated, with wrong labels, or a part of it."""
+"""Pools made from a pool: long-tailed, duplicated, with wrong labels, a part of it, or with some items held out."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -46,6 +46,24 @@ def subset(pool: Pool, which: int | Sequence[int] | np.ndarray | Tensor, seed: S
     if len(np.unique(at)) < len(at):
         raise InputError("subset: expected each position once; use duplicated(pool, times) for copies")
     return at_places(pool, at, f"{pool.name}, {len(at)} items")
+
+
+def hold_out(pool: Pool, n: int, seed: Seed = 0) -> Pool:
+    """The pool less n of its labelled items, drawn at random, which become its test set.
+
+    >>> from askless.data import as_pool
+    >>> hold_out(as_pool((np.eye(6, dtype=np.float32), [0, 1, 0, 1, -1, 1])), 2)
+    <Pool pool: 4 features items of 6, 3 with a label, 2 classes, 2 for test>
+    """
+    if pool.test is not None:
+        raise InputError(f"hold_out: expected a pool without test items, got {pool}")
+    known = np.flatnonzero(pool.labels >= 0)
+    if not 1 <= n < len(known):
+        raise InputError(f"hold_out: expected 1 to {len(known) - 1} of {len(known)} labelled items for test, got {n}")
+    held = np.sort(stream(seed, "hold out").permutation(known)[:n])
+    x = tuple(pool.x[i] for i in held) if pool.kind == "text" else pool.take(held)
+    rest = np.setdiff1d(np.arange(len(pool)), held)
+    return at_places(replace(pool, test=(x, pool.labels[held])), rest, pool.name)
 
 
 def long_tailed(pool: Pool, ratio: float, seed: Seed = 0) -> Pool:
