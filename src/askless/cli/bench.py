@@ -53,7 +53,11 @@ def run_benchmark(
         str, typer.Argument(help="A name of `askless bench list`, or a file FILE.py that has a `benchmark`.")
     ],
     scale: Annotated[
-        str, typer.Option(help="full (the paper's protocol), small (up to an hour on 2 cores) or smoke.")
+        str,
+        typer.Option(
+            help="full (the paper's protocol), small (minutes to an hour on 2 cores; hours for askless.*) or smoke "
+            "(seconds to minutes; shows that it runs)."
+        ),
     ] = "small",
     seeds: Annotated[
         int | None, typer.Option(help="So many seeds, from 0 on; default: the benchmark's.", min=1)

@@ -11,7 +11,7 @@ PRESETS: dict[str, Preset] = {p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *d
 
 def preset(name: str, scale: str = "small") -> Benchmark:
     """The benchmark of a table or figure, such as "npc.table1", at a scale: "full" (the paper's own protocol), "small"
-    (about an hour on 2 cores at most) or "smoke" (seconds)."""
+    (minutes to an hour on 2 cores, hours for "askless.*") or "smoke" (seconds to minutes)."""
     if name not in PRESETS:
         raise OptionError(unknown("preset", name, PRESETS))
     return PRESETS[name].make(scale)

@@ -18,7 +18,7 @@ CIFAR10 = Data(name="cifar10", items=5000, test=2000)
 MNIST = Data(name="mnist", items=5000, test=2000)
 FASHION = Data(name="fashion-mnist", items=5000, test=2000)
 DIGITS = Data(name="digits")
-# At the smoke scale: nothing to fetch, seconds to run.
+# At the smoke scale: nothing to fetch, little to compute.
 TINY = Data(name="digits", items=300, test=100)
 
 # Every image is embedded once by EfficientNet-Lite0 in four views; only a head is trained.
