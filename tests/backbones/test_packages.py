@@ -224,6 +224,14 @@ def test_a_pooler_that_was_never_trained_is_not_used(tiny_bert):
         hf_texts(masked, "pooler").embed(TEXTS)
 
 
+def test_a_model_without_a_trained_pooler_has_one_name(tiny_bert):
+    masked = str(tiny_bert.with_name("masked"))
+    before = torch.random.get_rng_state()
+    assert hf_texts(masked).name == hf_texts(masked).name
+    assert hf_texts(masked).name != hf_texts(masked, "cls").name
+    assert torch.equal(torch.random.get_rng_state(), before)  # what is drawn for the pooler disturbs nobody
+
+
 def test_features_of_texts_are_kept(tiny_bert, tmp_path):
     frozen = Frozen(backbone=f"hf/{tiny_bert}", cache=tmp_path / "cache")
     steps = []

@@ -89,6 +89,64 @@ def test_a_frozen_backbone_of_hugging_face_is_inside(tmp_path, tiny_vit):
     np.testing.assert_allclose(probs, learner.predict_proba(x), atol=1e-5)
 
 
+@pytest.fixture
+def no_pooler(tiny_vit):
+    """The same without the weights of its pooler, as of a model that was trained with another head."""
+    from transformers import ViTModel
+
+    ViTModel.from_pretrained(tiny_vit, add_pooling_layer=False).save_pretrained(tiny_vit)
+    return tiny_vit
+
+
+def test_a_pooler_that_was_never_trained_stays_out_of_an_export(tmp_path, no_pooler):
+    from safetensors import safe_open
+
+    learner = trained(al.Frozen(backbone=f"hf/{no_pooler}", weak=0, strong=0, cache=tmp_path / "cache"))
+    folder = learner.export(tmp_path / "model")
+    assert json.loads((folder / "config.json").read_text())["pooling"] == "mean"
+    with safe_open(folder / "backbone" / "model.safetensors", "pt") as file:
+        assert not [name for name in file.keys() if "pooler" in name]  # noqa: SIM118 - no mapping
+    x, _ = pictures(5, seed=1)
+    images = list(x.transpose(0, 2, 3, 1))
+    np.testing.assert_allclose(al.load(folder).predict_proba(images), learner.predict_proba(x), atol=1e-5)
+
+
+def test_the_exported_model_of_a_run_says_what_the_run_says(tmp_path, no_pooler):
+    from askless.project import Run
+
+    x, y = pictures(24)
+    np.savez(tmp_path / "photos.npz", x=x.transpose(0, 2, 3, 1))
+    options = {"budget": 12, "batch": 6, "steps": 20, "net": f"frozen:hf/{no_pooler}"}
+    run = Run.create(tmp_path / "photos.npz", tmp_path / "run", classes=("a", "b"), **options)
+    while not run.is_finished():
+        while run.advance():
+            pass
+        run.tell({path: "ab"[y[run.paths.index(path)]] for path in run.waiting()})
+    images = list(x.transpose(0, 2, 3, 1))
+    want = al.load(run.folder).predict_proba(images)
+    folder = run.export_model(tmp_path / "model")
+    run.close()
+    no_pooler.rename(tmp_path / "moved")
+    np.testing.assert_allclose(al.load(folder).predict_proba(images), want, atol=1e-5)
+
+
+def test_a_backbone_that_comes_back_as_another_is_never_written(tmp_path, tiny_vit, monkeypatch):
+    from askless.models import folder as writing
+
+    original = writing.copy_hf
+
+    def other(features, place, folder):
+        with torch.no_grad():
+            features.net.layernorm.weight.zero_()  # so that all images look the same
+        return original(features, place, folder)
+
+    learner = trained(al.Frozen(backbone=f"hf/{tiny_vit}", weak=0, strong=0, cache=tmp_path / "cache"))
+    monkeypatch.setattr(writing, "copy_hf", other)
+    with pytest.raises(al.ModelError, match=r"differ by .* from those before; nothing was written"):
+        learner.export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_module_of_ones_own_needs_no_code_any_more(tmp_path):
     with torch.random.fork_rng():
         torch.manual_seed(0)

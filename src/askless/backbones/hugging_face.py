@@ -23,27 +23,28 @@ from askless.nets.optional import required, torchvision
 from askless.nets.weights import first_line
 
 POOLINGS = ("auto", "pooler", "cls", "mean")
+NO_POOLER = "pooling='pooler': this model has no trained pooler; use pooling='mean' or 'cls'"
 LONGEST = 512  # tokens of a text that are looked at, where the model does not say
 
 
 def hf_images(place: str, size: int | None = None, pooling: str = "auto", device: str = "cpu") -> Backbone:
     """Images by a model in a folder or on the hub; size, mean and deviation are those of its image processor."""
     transformers = package()
-    net, by_pooler = load_model(transformers, place, pooling, "get_image_features")
+    net, pooling, untrained = load_model(transformers, place, pooling, "get_image_features")
     processor = load_part(transformers, "AutoImageProcessor", place, "an image processor (preprocessor_config.json)")
     own, mean, std = image_config(processor, place)
-    eye = normalising(ImageFeatures(net, pooling, by_pooler), size or own, mean, std)
-    return seeing(eye, f"hf/{place} {digest.of_tensors(net.state_dict())[:16]} {pooling}", device)
+    eye = normalising(ImageFeatures(net, pooling, untrained), size or own, mean, std)
+    return seeing(eye, f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling}", device)
 
 
 def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int = 32) -> TextBackbone:
     """Texts by a model in a folder or on the hub, cut where they are longer than it takes; its own tokenizer."""
     transformers = package()
-    net, by_pooler = load_model(transformers, place, pooling, "get_text_features")
+    net, pooling, untrained = load_model(transformers, place, pooling, "get_text_features")
     tokenizer = load_part(transformers, "AutoTokenizer", place, "a tokenizer (tokenizer.json or its vocabulary)")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    features = TextFeatures(net.to(device), pooling, by_pooler)
+    features = TextFeatures(net.to(device), pooling)
     length = longest(tokenizer, net.config)
 
     @torch.inference_mode()
@@ -59,32 +60,32 @@ def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int 
             )
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
-    return TextBackbone(embed, f"hf/{place} {digest.of_tensors(net.state_dict())[:16]} {pooling} {length}")
+    return TextBackbone(embed, f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling} {length}")
 
 
 class ImageFeatures(nn.Module):
-    """Normalised images -> feature vectors."""
+    """Normalised images -> feature vectors. `untrained`: the weights that no file has, and that are not used."""
 
-    def __init__(self, net: Any, pooling: str, by_pooler: bool) -> None:
+    def __init__(self, net: Any, pooling: str, untrained: frozenset[str]) -> None:
         super().__init__()
-        self.net, self.pooling, self.by_pooler = net, pooling, by_pooler
+        self.net, self.pooling, self.untrained = net, pooling, untrained
         self.run: Callable[..., Any] = getattr(net, "get_image_features", net)
 
     def forward(self, x: Tensor) -> Tensor:
-        return pooled(self.run(pixel_values=x), None, self.pooling, self.by_pooler)
+        return pooled(self.run(pixel_values=x), None, self.pooling)
 
 
 class TextFeatures(nn.Module):
     """Tokens (n, T) and which of them are not padding -> feature vectors."""
 
-    def __init__(self, net: Any, pooling: str, by_pooler: bool) -> None:
+    def __init__(self, net: Any, pooling: str) -> None:
         super().__init__()
-        self.net, self.pooling, self.by_pooler = net, pooling, by_pooler
+        self.net, self.pooling = net, pooling
         self.run: Callable[..., Any] = getattr(net, "get_text_features", net)
 
     def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
         run = self.run if hasattr(self.net, "get_text_features") else text_part(self.net)
-        return pooled(run(input_ids=tokens, attention_mask=mask), mask, self.pooling, self.by_pooler)
+        return pooled(run(input_ids=tokens, attention_mask=mask), mask, self.pooling)
 
 
 def text_part(net: Any) -> Any:
@@ -92,7 +93,7 @@ def text_part(net: Any) -> Any:
     return net.get_encoder() if getattr(net.config, "is_encoder_decoder", False) else net
 
 
-def pooled(out: Any, mask: Tensor | None, pooling: str, by_pooler: bool) -> Tensor:
+def pooled(out: Any, mask: Tensor | None, pooling: str) -> Tensor:
     """One vector (n, d) for each item.
 
     "pooler": what the model itself gives as pooler_output. "cls": its first token. "mean": the mean over tokens that are
@@ -101,9 +102,9 @@ def pooled(out: Any, mask: Tensor | None, pooling: str, by_pooler: bool) -> Tens
     if isinstance(out, Tensor):  # get_image_features and get_text_features of models that know both
         return out.flatten(1)
     own = getattr(out, "pooler_output", None)
-    if pooling == "pooler" and (own is None or not by_pooler):
-        raise OptionError("pooling='pooler': this model has no trained pooler; use pooling='mean' or 'cls'")
-    if own is not None and by_pooler and pooling in ("auto", "pooler"):
+    if pooling == "pooler" and own is None:
+        raise OptionError(NO_POOLER)
+    if own is not None and pooling in ("auto", "pooler"):
         return own.flatten(1)
     hidden: Tensor = out.last_hidden_state
     if hidden.ndim == 4:  # (n, d, H, W) of a convolutional network
@@ -118,19 +119,30 @@ def pooled(out: Any, mask: Tensor | None, pooling: str, by_pooler: bool) -> Tens
     return (hidden * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1)
 
 
-def load_model(transformers: Any, place: str, pooling: str, both: str) -> tuple[Any, bool]:
-    """The model, and whether its pooler, if it has one, was trained. `both`: a method of models for images and texts."""
+def load_model(transformers: Any, place: str, pooling: str, both: str) -> tuple[Any, str, frozenset[str]]:
+    """The model; the pooling, which is "mean" for "auto" where the pooler was never trained; and the names of the weights
+    that were not in the file, and are random. `both`: a method of models for images and texts."""
     if pooling not in POOLINGS:
         raise OptionError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
-    net, info = loaded(transformers.AutoModel, place, "a model (config.json and weights)", output_loading_info=True)
-    missing = sorted(name for name in info["missing_keys"] if not name.endswith("position_ids"))
-    poolers = [name for name in missing if "pooler" in name]
-    if len(missing) > len(poolers):
-        names = ", ".join(name for name in missing[:3] if name not in poolers)
+    with torch.random.fork_rng(devices=[]):  # what is missing is drawn
+        net, info = loaded(transformers.AutoModel, place, "a model (config.json and weights)", output_loading_info=True)
+    missing = frozenset(name for name in info["missing_keys"] if not name.endswith("position_ids"))
+    others = sorted(name for name in missing if "pooler" not in name)
+    if others:
         raise ModelError(
-            f"hf/{place}: expected the weights of all layers, {len(missing)} are missing ({names}); they would be random"
+            f"hf/{place}: expected the weights of all layers, {len(others)} are missing ({', '.join(others[:3])}); they "
+            "would be random"
         )
-    return net.eval().requires_grad_(False), not poolers or hasattr(net, both)
+    if missing and not hasattr(net, both):
+        if pooling == "pooler":
+            raise OptionError(NO_POOLER)
+        pooling = "mean" if pooling == "auto" else pooling
+    return net.eval().requires_grad_(False), pooling, missing
+
+
+def trained_part(net: nn.Module, untrained: frozenset[str]) -> dict[str, Tensor]:
+    """The weights that were in the file."""
+    return {name: tensor for name, tensor in net.state_dict().items() if name not in untrained}
 
 
 def load_part(transformers: Any, kind: str, place: str, what: str) -> Any:
@@ -219,11 +231,13 @@ def longest(tokenizer: Any, config: Any) -> int:
     return min(LONGEST, int(places) - 2) if places else LONGEST
 
 
-def copy_hf(features: nn.Module, place: str, folder: Path) -> None:
-    """Writes the model of an `ImageFeatures` and its image processor into a folder, from where `hf_images` reads them."""
+def copy_hf(features: nn.Module, place: str, folder: Path) -> str:
+    """Writes the model of an `ImageFeatures` and its image processor into a folder, from where `hf_images` reads them; the
+    pooling that goes with it. A pooler that was never trained stays out."""
     assert isinstance(features, ImageFeatures)
     transformers = package()
     processor = load_part(transformers, "AutoImageProcessor", place, "an image processor (preprocessor_config.json)")
     with quiet():
-        features.net.save_pretrained(folder)
+        features.net.save_pretrained(folder, state_dict=trained_part(features.net, features.untrained))
         processor.save_pretrained(folder)
+    return features.pooling

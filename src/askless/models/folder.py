@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from askless.backbones import Backbone, copy_hf
 from askless.errors import InputError, ModelError, OptionError
 from askless.files import sha256_of, whole_folder
+from askless.frozen import Frozen, make_backbone
 from askless.models.card import card
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
@@ -24,6 +25,11 @@ FORMAT = 1
 KINDS = ("model", "onnx")
 INPUTS = {"image": "pixels", "features": "features", "tokens": "tokens", "other": "inputs"}  # names in ONNX
 CLOSE = 0.05  # of probabilities: half precision of embeddings costs about 0.001
+HALF = "embeddings are kept in half precision, which features that hardly vary do not survive; use another backbone"
+OTHERWISE = (
+    "nothing was written; either its images were no pixels from 0 to 255 (or 0 to 1), or the backbone is another one when "
+    "it is made again; use such images, or another backbone"
+)
 OWN = "your own module"  # in place of a name that one can be made by
 
 
@@ -89,7 +95,7 @@ class Trained:
 def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite: bool = False) -> Path:
     """Writes the folder, whole or not at all: config.json, preprocess.json, classes.txt, README.md, and the weights as
     `model.safetensors` (beside them those of a backbone that no package brings) or, with `to="onnx"`, all of it as
-    `model.onnx`, compared with the network in onnxruntime before it is handed out."""
+    `model.onnx`. What was written is compared with what the network said before it is handed out."""
     check_choice("export", "to", to, KINDS)
     place = free_place(Path(out), overwrite)
     try:
@@ -98,7 +104,7 @@ def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite:
             if to == "onnx":
                 config = write_onnx(beside, trained, config)
             else:
-                config["backbone_files"] = write_safetensors(beside, trained)
+                config = write_safetensors(beside, trained, config)
             for folder in trained.beside:
                 shutil.copytree(folder, beside / folder.name)
             describe(beside, config, trained.preprocess)
@@ -113,43 +119,73 @@ def write_onnx(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[s
     config = config | {"onnx": True, "kind": trained.kind}
     whole, items = trained.whole(), trained.some_items()
     told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
-    check_said(whole, trained)
+    if trained.items is not None:
+        with torch.no_grad():
+            check_said(trained, whole(trained.items)[1], HALF)
     data = onnx_bytes(whole, items, INPUTS[trained.kind], told)
     (folder / "model.onnx").write_bytes(data)
     return config | {"compared": check_onnx(data, whole, items)}
 
 
-def check_said(whole: Whole, trained: Trained) -> None:
-    """An error where the whole of it, in single precision, says something else than what was trained and measured."""
-    if trained.items is None or trained.said is None:
+def check_said(trained: Trained, probs: Tensor, advice: str) -> None:
+    """An error where these probabilities of `items` are others than those that were trained and measured."""
+    if trained.said is None:
         return
-    with torch.no_grad():
-        probs = whole(trained.items)[1].double().numpy()
-    off = float(np.abs(probs - trained.said).max())
+    off = float(np.abs(probs.double().numpy() - trained.said).max())
     if not off <= CLOSE:
         raise ModelError(
-            f"the exported model would give probabilities that differ by {off:.2g} from those before; embeddings are kept "
-            "in half precision, which features that hardly vary do not survive; use another backbone"
+            f"the exported model would give probabilities that differ by {off:.2g} from those before; {advice}"
         )
 
 
-def write_safetensors(folder: Path, trained: Trained) -> str | None:
-    """The weights of the network, and those of its backbone; the name of the file or folder of the latter."""
+def write_safetensors(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[str, Any]:
+    """The weights of the network, and those of its backbone; the configuration with what makes it again."""
     save_file(tensors_of(trained), folder / "model.safetensors")
-    backbone = trained.config["backbone"]
-    if backbone is None or trained.backbone is None or trained.backbone.module is None:
-        return None
-    if backbone == OWN:
+    config = config | {"backbone_files": None}
+    if trained.backbone is not None and trained.backbone.module is not None:
+        config |= write_backbone(folder, config["backbone"], trained.backbone.module)
+    check_written(folder, trained, config)
+    return config
+
+
+def write_backbone(folder: Path, name: str, eye: nn.Module) -> dict[str, Any]:
+    """The weights of a backbone that no package brings, and what the configuration has to say of them."""
+    if name == OWN:
         raise OptionError('a backbone that is a module of your own cannot be made by its name; export with to="onnx"')
-    body = trained.backbone.module.body
+    body = eye.body
     assert isinstance(body, nn.Module)
-    if backbone.startswith("hf/"):
-        copy_hf(body, backbone.removeprefix("hf/"), folder / "backbone")
-        return "backbone"
-    if backbone.startswith(("timm/", "torchvision/")):
+    if name.startswith("hf/"):
+        return {"pooling": copy_hf(body, name.removeprefix("hf/"), folder / "backbone"), "backbone_files": "backbone"}
+    if name.startswith(("timm/", "torchvision/")):
         save_file({k: v.contiguous() for k, v in body.state_dict().items()}, folder / "backbone.safetensors")
-        return "backbone.safetensors"
-    return None  # inside a package
+        return {"backbone_files": "backbone.safetensors"}
+    return {}
+
+
+def written_backbone(folder: Path, config: dict[str, Any]) -> Backbone:
+    """The backbone of a model, from its folder where it has the weights inside."""
+    name, files = config["backbone"], config.get("backbone_files")
+    size, pooling = config["backbone_size"], config.get("pooling", "auto")
+    if files is None:
+        return make_backbone(Frozen(backbone=name, weights=config.get("weights"), size=size, pooling=pooling))
+    place = folder / Path(files).name
+    if name.startswith("hf/"):
+        return make_backbone(Frozen(backbone=f"hf/{place}", size=size, pooling=pooling))
+    return make_backbone(Frozen(backbone=name, weights=place, size=size))
+
+
+def check_written(folder: Path, trained: Trained, config: dict[str, Any]) -> None:
+    """An error where the network, on what the written backbone makes of `items`, says something else than it did."""
+    if trained.items is None:
+        return
+    with torch.no_grad():
+        if trained.backbone is None or trained.features is None:
+            probs = trained.whole()(trained.items)[1]
+        else:
+            mean, scale = trained.features
+            rows = written_backbone(folder, config).embed(trained.items).half().float()  # as they are kept
+            probs = trained.network((rows - mean) / scale).float().softmax(dim=1)
+    check_said(trained, probs, OTHERWISE)
 
 
 def tensors_of(trained: Trained) -> dict[str, Tensor]:

@@ -123,7 +123,7 @@ class Classifier:
         from safetensors.torch import load_file
 
         from askless import nets
-        from askless.frozen import Frozen, make_backbone
+        from askless.models.folder import written_backbone
 
         try:
             tensors = load_file(self.folder / "model.safetensors")
@@ -148,7 +148,7 @@ class Classifier:
             def features(pixels: Any) -> "torch.Tensor":
                 return (torch.from_numpy(of_texts.embed(pixels)) - mean) / scale
         elif self.config["backbone"] is not None:
-            self.backbone = backbone = make_backbone(Frozen(**self._backbone_options()))
+            self.backbone = backbone = written_backbone(self.folder, self.config)
             mean, scale = tensors["features.mean"], tensors["features.scale"]
 
             def features(pixels: Any) -> "torch.Tensor":
@@ -170,19 +170,6 @@ class Classifier:
             return logits.double().softmax(dim=1).numpy()
 
         return forward
-
-    def _backbone_options(self) -> dict[str, Any]:
-        """Options of `Frozen`; an exported folder has the weights of its backbone inside."""
-        name, files = self.config["backbone"], self.config.get("backbone_files")
-        options = {"size": self.config["backbone_size"], "pooling": self.config.get("pooling", "auto")}
-        if files is None:
-            return {"backbone": name, "weights": self.config.get("weights"), **options}
-        place = self.folder / Path(files).name
-        return (
-            {"backbone": f"hf/{place}", **options}
-            if name.startswith("hf/")
-            else {"backbone": name, "weights": place, **options}
-        )
 
     @property
     def kind(self) -> str:
