@@ -12,7 +12,7 @@ import askless as al
 from askless.backbones import hf_images, hf_texts, timm_by_name, torchvision_by_name
 from askless.frozen import Frozen, embed_texts, frozen_views, make_text_backbone
 from askless.nets import make
-from askless.nets.optional import timm_package, torchvision
+from askless.nets.optional import last_linear, timm_package, torchvision
 from askless.text_backbone import load_text_backbone, text_backbone
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("default")]
@@ -64,6 +64,52 @@ def test_a_backbone_of_torchvision_gives_what_its_last_layer_gets(name, tmp_path
         mean, std = (torch.tensor(v)[None, :, None, None] for v in (preset.mean, preset.std))
         net((x / 255 - mean) / std)
     torch.testing.assert_close(backbone.embed(x), seen[0], atol=1e-4, rtol=1e-3)
+
+
+def published(name, home, content):
+    """Puts a file where torchvision keeps the weights that it has downloaded."""
+    folder = home / "hub" / "checkpoints"
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(content, folder / torchvision().models.get_model_weights(name).DEFAULT.url.rpartition("/")[2])
+
+
+def test_code_in_downloaded_weights_is_never_run(tmp_path, monkeypatch, capfd):
+    class Evil:
+        def __reduce__(self):
+            return (print, ("RAN",))
+
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    published("resnet18", tmp_path, {"x": Evil()})
+    for load in (
+        lambda: torchvision_by_name("resnet18", None),
+        lambda: make("torchvision/resnet18", classes=3, shape=(3, 32, 32), weights="DEFAULT"),
+    ):
+        with pytest.raises(al.ModelError, match="expected tensors only, got a file that needs code to be run"):
+            load()
+    assert "RAN" not in capfd.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["resnet18", "densenet121", "googlenet", "mnasnet1_0"])
+def test_downloaded_weights_give_what_torchvision_makes_of_them(name, tmp_path, monkeypatch):
+    models = torchvision().models
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    options = {"aux_logits": True, "init_weights": False} if name == "googlenet" else {}
+    state = drawn(lambda: models.get_model(name, **options)).state_dict()
+    if name == "densenet121":  # as they are published
+        state = {k: v for k, v in state.items() if not k.endswith("num_batches_tracked")}
+        state = {k.replace(".norm1.", ".norm.1.").replace(".conv2.", ".conv.2."): v for k, v in state.items()}
+    published(name, tmp_path, state)
+    backbone = torchvision_by_name(name, None)
+    with torch.no_grad():
+        net = models.get_model(name, weights="DEFAULT").eval()
+        net.set_submodule(last_linear(name, net), torch.nn.Identity())
+        x = images(side=backbone.size)
+        preset = models.get_model_weights(name).DEFAULT.transforms()
+        mean, std = (torch.tensor(v)[None, :, None, None] for v in (preset.mean, preset.std))
+        want = net((x / 255 - mean) / std)
+    torch.testing.assert_close(backbone.embed(x), want, atol=1e-4, rtol=1e-3)
+    save_file(backbone.module.body.state_dict(), tmp_path / "copy.safetensors")  # as an exported model has them
+    torch.testing.assert_close(torchvision_by_name(name, None, tmp_path / "copy.safetensors").embed(x), want)
 
 
 @pytest.mark.parametrize(

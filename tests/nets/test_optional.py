@@ -22,17 +22,32 @@ class Body(nn.Module):
         return self.fc(self.conv(x).mean(dim=(2, 3)))
 
 
-def get_model(name, weights=None, num_classes=1000):
-    if name == "headless":
-        return nn.Conv2d(3, num_classes, 1)
-    if weights == "MISSING":
-        raise OSError("no route to host")
-    return Body(3, num_classes)
+def get_model(name, num_classes=1000):
+    return nn.Conv2d(3, num_classes, 1) if name == "headless" else Body(3, num_classes)
+
+
+class Published:
+    """The weights of the body: all ones."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def verify(self, weights):
+        return Published(weights)
+
+    def get_state_dict(self, progress, check_hash, weights_only, map_location):
+        assert weights_only
+        assert check_hash
+        if self.name == "MISSING":
+            raise OSError("no route to host")
+        return {name: torch.ones_like(tensor) for name, tensor in Body(3, 1000).state_dict().items()}
 
 
 @pytest.fixture
 def packages(monkeypatch):
-    models = SimpleNamespace(get_model=get_model, list_models=lambda module: ["body", "headless"])
+    models = SimpleNamespace(
+        get_model=get_model, get_model_weights=Published, list_models=lambda module: ["body", "headless"]
+    )
     monkeypatch.setitem(sys.modules, "torchvision", SimpleNamespace(models=models))
     timm = SimpleNamespace(
         is_model=lambda name: name == "body",
@@ -62,8 +77,9 @@ def test_a_net_of_another_package_is_seeded_as_ours_are(name, packages):
 def test_a_pretrained_head_is_made_anew_for_other_classes(packages):
     net = make("torchvision/body", classes=3, shape=(3, 32, 32), weights="DEFAULT")
     assert net(torch.zeros(2, 3, 32, 32)).shape == (2, 3)
+    assert (net.conv.weight == 1).all()
     kept = make("torchvision/body", classes=1000, shape=(3, 32, 32), weights="DEFAULT")
-    assert kept.fc.out_features == 1000
+    assert (kept.fc.weight == 1).all()
 
 
 def test_timm_takes_any_number_of_channels_and_torchvision_three(packages):
@@ -80,7 +96,7 @@ def test_an_unknown_net_says_where_the_known_ones_are(name, packages):
 
 def test_what_another_package_refuses_is_passed_on(packages):
     with pytest.raises(
-        ModelError, match="got OSError: no route to host; check the options; weights have to be downloaded"
+        ModelError, match="got OSError: no route to host; check the name; weights have to be downloaded"
     ):
         make("torchvision/body", classes=3, shape=(3, 32, 32), weights="MISSING")
     with pytest.raises(ModelError, match=r"timm/body: expected a network from options .*depth=3.*got TypeError"):

@@ -25,6 +25,7 @@ from askless.nets.optional import (
     timm_package,
     torchvision,
     torchvision_sides,
+    torchvision_weights,
 )
 from askless.nets.weights import load_weights, read_weights
 
@@ -99,16 +100,16 @@ def torchvision_by_name(
     own = config["size"]
     if size is not None and size != own and name.startswith(("vit_", "maxvit")):
         raise OptionError(f"{owner}: it sees images of {own} pixels only, got size={size}; leave size out")
-    known = None if weights is None else read_weights(weights)
-    if known is None and pretrained:
-        net = built(owner, models.get_model, name, weights="DEFAULT", progress=False)
-    else:
-        net = built(owner, models.get_model, name, **torchvision_sides(name, own, own))
+    known = None
+    if weights is not None or pretrained:
+        known = torchvision_weights(models, name, "DEFAULT" if weights is None else Path(weights))
+    net = built(owner, models.get_model, name, **torchvision_sides(name, own, own, pretrained=True))
     head = last_linear(owner, net)
     net.set_submodule(head, nn.Identity())
     if known is not None:
         load_weights(owner, net, known, [head, *AUXILIARY])
-    return seeing(normalising(net, size or own, config["mean"], config["std"]), f"{owner}{told(known)}", device)
+    called = f"{owner}{told(None if weights is None else known)}"
+    return seeing(normalising(net, size or own, config["mean"], config["std"]), called, device)
 
 
 def torchvision_config(models: Any, name: str) -> dict[str, Any]:

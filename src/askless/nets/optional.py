@@ -1,19 +1,23 @@
 """Networks of torchvision and timm, where those packages are installed (the extra `vision`)."""
 
 import importlib
+import pickle
+import re
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from askless.errors import InputError, ModelError, OptionError
 from askless.nets.checks import image_shape
 from askless.nets.hub import can_ask_hub, downloaded_before
-from askless.nets.weights import is_local, load_weights, read_weights
+from askless.nets.weights import first_line, is_local, load_weights, read_weights
 
 FRAGMENTS: list[torch.library.Library] = []  # operator schemas last as long as something refers to them
+# Names of layers in the published weights of DenseNet, "denselayer1.norm.1.weight", where the network says "norm1".
+OLD_NAME = re.compile(r"^(.*denselayer\d+\.(?:norm|relu|conv))\.([12]\.\w+)$")
 AUXILIARY = ("aux1", "aux2", "AuxLogits")  # second heads of torchvision's Inception models, used in their training only
 
 
@@ -29,12 +33,11 @@ def torchvision_net(shape: Any, classes: int, *, name: str, **options: Any) -> n
             f"which takes any number"
         )
     check_torchvision_name(models, name)
-    file = options.pop("weights") if is_local(options.get("weights")) else None
-    if options.get("weights") is None:
-        options = {"num_classes": classes, **torchvision_sides(name, height, width), **options}
+    weights = options.pop("weights", None)
+    options = {"num_classes": classes, **torchvision_sides(name, height, width, weights is not None), **options}
     model = with_head(owner, built(owner, models.get_model, name, **options), classes)
-    if file is not None:
-        load_weights(owner, model, read_weights(file), [last_linear(owner, model), *AUXILIARY])
+    if weights is not None:
+        load_weights(owner, model, torchvision_weights(models, name, weights), [last_linear(owner, model), *AUXILIARY])
     return model
 
 
@@ -43,10 +46,35 @@ def check_torchvision_name(models: Any, name: str) -> None:
         raise OptionError(f"unknown net 'torchvision/{name}'; torchvision.models.list_models() lists the known ones")
 
 
-def torchvision_sides(name: str, height: int, width: int) -> dict[str, Any]:
+def torchvision_weights(models: Any, name: str, weights: Any) -> dict[str, Tensor]:
+    """Weights of torchvision's model `name`, from a file or folder, or by a name that torchvision knows, as DEFAULT: those
+    are downloaded once, and nothing but tensors is ever unpickled."""
+    owner = f"torchvision/{name}"
+    try:
+        if is_local(weights):
+            found = read_weights(weights)
+        else:
+            known = models.get_model_weights(name).verify(weights)
+            found = known.get_state_dict(progress=False, check_hash=True, weights_only=True, map_location="cpu")
+    except pickle.UnpicklingError as error:
+        raise ModelError(
+            f"{owner}: expected tensors only, got a file that needs code to be run ({first_line(error)}); remove it from "
+            f"{torch.hub.get_dir()}, or pass the weights as a file"
+        ) from None
+    except ModelError:
+        raise
+    except Exception as error:  # whatever torchvision raises: an unknown name, no network
+        raise ModelError(
+            f"{owner}: expected weights {weights!r}, got {type(error).__name__}: {first_line(error)}; check the name; "
+            "weights have to be downloaded once, or pass a file"
+        ) from error
+    return {OLD_NAME.sub(r"\1\2", layer): tensor for layer, tensor in found.items()}
+
+
+def torchvision_sides(name: str, height: int, width: int, pretrained: bool) -> dict[str, Any]:
     """Options of the models that have to be told about their images, or that would put out more than logits."""
-    if name in ("googlenet", "inception_v3"):
-        return {"aux_logits": False, "init_weights": True}
+    if name in ("googlenet", "inception_v3"):  # of which the published weights want pixels from -1 to 1
+        return {"aux_logits": False, "init_weights": True, "transform_input": pretrained}
     if name.startswith("vit_"):
         return {"image_size": height}
     return {"input_size": (height, width)} if name.startswith("maxvit") else {}

@@ -90,7 +90,8 @@ def load_weights(owner: str, net: nn.Module, weights: dict[str, Tensor], spare: 
         raise ModelError(
             f"{owner}: expected the weights of this network, got others: {'; '.join(told)}; use the file that belongs to it"
         )
-    net.load_state_dict(taken, strict=False)
+    known.update(taken)  # which keeps what some layers want to know beside: the version of their names
+    net.load_state_dict(known)
 
 
 def first_line(error: BaseException) -> str:
