@@ -74,6 +74,17 @@ def test_the_loop_on_texts_learns_saves_and_goes_on(tmp_path):
         learner.predict([5])
 
 
+def test_a_pool_of_texts_has_the_features_of_embed_texts():
+    texts = [text for text, _ in reviews(40)]
+    frozen = al.Frozen(backbone="tfidf", hidden=8, dropout=0.25)
+    learner = al.ActiveLearner(texts, net=frozen, classes=2, learner=al.Supervised(steps=2))
+    rows = torch.from_numpy(al.embed_texts(texts, frozen))
+    mean, scale = evened(rows)
+    torch.testing.assert_close(learner.views.plain(torch.arange(40)), (rows - mean) / scale)
+    torch.testing.assert_close(learner.views.of(texts), learner.views.plain(torch.arange(40)))
+    assert next(tuple(p.shape) for p in learner.first_network.parameters()) == (8, rows.shape[1])
+
+
 def test_texts_need_a_backbone_for_texts():
     with pytest.raises(InputError, match="use net='frozen:tfidf'"):
         al.ActiveLearner(["one text", "another text"], classes=["a", "b"])

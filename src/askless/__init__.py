@@ -39,10 +39,11 @@ if TYPE_CHECKING:
     from askless.data import Pool
     from askless.embedding import embed
     from askless.errors import AsklessError, InputError, ModelError, OptionError
-    from askless.frozen import Frozen, embed_texts
+    from askless.frozen import Frozen
     from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp  # type: ignore[no-redef]
     from askless.project import Run, load
     from askless.shards import open_shards
+    from askless.text_backbone import embed_texts
 
 __version__ = "0.1.0"
 
@@ -114,7 +115,8 @@ _HOME = {  # where a name lives
     **dict.fromkeys(("ActiveClassifier",), "classifier"),
     **dict.fromkeys(("Pool",), "data"),
     **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
-    **dict.fromkeys(("Frozen", "embed_texts"), "frozen"),
+    "Frozen": "frozen",
+    "embed_texts": "text_backbone",
     **dict.fromkeys(("embed",), "embedding"),
     **dict.fromkeys(("open_shards",), "shards"),
     **dict.fromkeys(("Run", "load"), "project"),

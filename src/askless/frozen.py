@@ -18,10 +18,8 @@ from askless import digest
 from askless.backbones import (
     POOLINGS,
     Backbone,
-    TextBackbone,
     efficientnet_lite0,
     hf_images,
-    hf_texts,
     module_backbone,
     raw,
     timm_by_name,
@@ -38,7 +36,7 @@ Progress = Callable[[int, int], None]
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
 FORMAT = 1  # of the cached embeddings
-BACKBONES = ("efficientnet-lite0", "raw", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
+BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
 
 @options
@@ -46,14 +44,14 @@ class Frozen:
     """A backbone that is never trained, in place of a network's name.
 
     `backbone`: "efficientnet-lite0" (the extra `pretrained`, no network needed), "timm/NAME" or "torchvision/NAME" (the
-    extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`), "raw" (the pixels themselves), or any module that turns
-    normalised images into feature vectors. `weights`: a file or folder with those of a timm or torchvision model, in place
-    of a download. `pooling`, of hf: "pooler", "cls", "mean", or "auto". Each image is embedded plain,
-    in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one. `hidden`: width of the
-    head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the backbone's own choice.
-    Features are standardised by the pool's mean and deviation, and scaled to one mean length. `cache`: folder for the
-    embeddings, by default in the data home; they are found again by the content of the images. `dropout`: of the head, which
-    BALD and BatchBALD need.
+    extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`, for texts, too), "raw" (the pixels themselves), "tfidf" (the
+    words of texts), or any module that turns normalised images into feature vectors. `weights`: a file or folder with those
+    of a timm or torchvision model, in place of a download. `pooling`, of hf: "pooler", "cls", "mean", or "auto". Each image
+    is embedded plain, in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one.
+    `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the
+    backbone's own choice. Features are standardised by the pool's mean and deviation, and scaled to one mean length.
+    `cache`: folder for the embeddings, by default in the data home; they are found again by the content of the images.
+    `dropout`: of the head, which BALD and BatchBALD need.
     """
 
     backbone: str | nn.Module = "efficientnet-lite0"
@@ -80,8 +78,15 @@ class Frozen:
                 "Frozen: weights go with timm/NAME or torchvision/NAME; the other backbones have their own"
             )
         by_name = name and package in ("timm", "torchvision", "hf")
-        if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:2] and not by_name:
+        if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:3] and not by_name:
             raise OptionError(f"{unknown('backbone', self.backbone, BACKBONES)}, or a module")
+
+
+def as_frozen(net: Any) -> Frozen | None:
+    """The frozen backbone that a net is, or that "frozen:BACKBONE" stands for; None for a net that is trained itself."""
+    if isinstance(net, str) and net.startswith("frozen:"):
+        return Frozen(backbone=net.removeprefix("frozen:"))
+    return net if isinstance(net, Frozen) else None
 
 
 class FrozenViews(CachedViews):
@@ -179,6 +184,8 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
         assert pool is not None
         views = ImageViews(pool)
         return module_backbone(frozen.backbone, views.mean, views.std, frozen.size)
+    if frozen.backbone == "tfidf":
+        raise OptionError("the backbone tfidf embeds texts, got images; use another one, as efficientnet-lite0")
     if frozen.backbone == "raw":
         return raw(frozen.size)
     if frozen.backbone == "efficientnet-lite0":
@@ -188,34 +195,6 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
         return hf_images(name, frozen.size, frozen.pooling, device)
     by_name = timm_by_name if package == "timm" else torchvision_by_name
     return by_name(name, frozen.size, frozen.weights, device)
-
-
-def make_text_backbone(frozen: Frozen, device: str = "cpu") -> TextBackbone:
-    """The function that embeds texts: a list of str -> (n, d)."""
-    if not isinstance(frozen.backbone, str) or not frozen.backbone.startswith("hf/"):
-        raise OptionError(f"expected a backbone for texts, as hf/FOLDER or hf/NAME, got {frozen.backbone!r}")
-    return hf_texts(frozen.backbone.removeprefix("hf/"), frozen.pooling, device)
-
-
-def embed_texts(
-    texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
-) -> np.ndarray:
-    """Features (N, d) float32 of texts, embedded once and found again by their content."""
-    frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
-    texts = list(texts)
-    embedder = make_text_backbone(frozen)
-    folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
-    path = folder / f"{digest.of_text(FORMAT, embedder.name, texts)[:32]}.npy"
-    if not is_whole(path, len(texts)):
-        parts = []
-        for start in range(0, len(texts), batch):
-            parts.append(embedder.embed(texts[start : start + batch]))
-            if progress is not None:
-                progress(min(start + batch, len(texts)), len(texts))
-        if not parts:
-            raise InputError("expected at least one text to embed, got none")
-        save_array(path, np.concatenate(parts))
-    return np.load(path, allow_pickle=False)
 
 
 def as_bytes(x: Any, pool: Pool) -> Tensor:

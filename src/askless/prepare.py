@@ -12,7 +12,7 @@ from askless import kernels, nets
 from askless.acquire import Strategy
 from askless.data import Pool, views_for
 from askless.errors import InputError, ModelError
-from askless.frozen import Frozen, frozen_views
+from askless.frozen import Frozen, as_frozen, frozen_views
 from askless.observe import probabilities
 from askless.text_backbone import text_views
 
@@ -42,34 +42,27 @@ def default_net(pool: Pool) -> str:
 def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:
     if views is not None:
         return views
-    if pool.kind == "text":
-        return text_views(pool, of_texts(net), progress)
-    if isinstance(net, str) and net.startswith("frozen:"):
-        net = Frozen(backbone=net.removeprefix("frozen:"))
-    return frozen_views(pool, net, progress) if isinstance(net, Frozen) else views_for(pool)
-
-
-def of_texts(net: Net) -> str:
-    """The name of the backbone that texts are embedded by."""
-    name = net.backbone if isinstance(net, Frozen) else net if isinstance(net, str) else None
-    if not isinstance(name, str) or not (isinstance(net, Frozen) or name.startswith("frozen:")):
+    frozen = as_frozen(net)
+    if pool.kind != "text":
+        return views_for(pool) if frozen is None else frozen_views(pool, frozen, progress)
+    if frozen is None:
         raise InputError(
             "texts are embedded before a network sees them; use net='frozen:tfidf' for a head on their words"
         )
-    return name.removeprefix("frozen:")
+    return text_views(pool, frozen, progress)
 
 
 def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> nn.Module:
     """The network before any training."""
     if isinstance(net, nn.Module):
         return copy.deepcopy(net)
-    if isinstance(net, Frozen) or net.startswith("frozen:"):
-        width = views.plain(torch.arange(1)).shape[1]
-        hidden, dropout = (net.hidden, net.dropout) if isinstance(net, Frozen) else (0, 0.0)
-        if hidden:
-            return nets.make("mlp", classes=classes, shape=(width,), hidden=(hidden,), dropout=dropout, seed=seed)
-        return nets.make("linear", classes=classes, shape=(width,), dropout=dropout, seed=seed)
-    return nets.make(net, classes=classes, shape=pool.shape, seed=seed)
+    frozen = as_frozen(net)
+    if frozen is None:
+        return nets.make(str(net), classes=classes, shape=pool.shape, seed=seed)
+    shape, dropout = tuple(views.plain(torch.arange(1)).shape[1:]), frozen.dropout
+    if frozen.hidden:
+        return nets.make("mlp", classes=classes, shape=shape, hidden=(frozen.hidden,), dropout=dropout, seed=seed)
+    return nets.make("linear", classes=classes, shape=shape, dropout=dropout, seed=seed)
 
 
 def check_passes(strategy: Strategy, net: nn.Module | None, views: Any) -> None:

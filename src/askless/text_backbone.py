@@ -13,10 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.backbones import hf_texts
-from askless.data import PlainViews, Pool, as_pool
+from askless import digest
+from askless.backbones import TextBackbone, hf_texts
+from askless.data import PlainViews, Pool, as_pool, data_home
 from askless.errors import InputError, OptionError
 from askless.files import write_whole
+from askless.frozen import Frozen, is_whole, save_array
 
 TEXT_BACKBONES = ("tfidf",)
 DIMENSIONS, WORDS = 256, 20_000  # of the SVD, and of the vocabulary, at most
@@ -26,32 +28,42 @@ FORMAT = 1
 
 
 class Embedder(NamedTuple):
-    """`embed`: texts -> (n, d) float32. `name` tells it from others. What was fitted, if anything, is in `words` and
-    `arrays`, from which `load` makes it again."""
+    """`embed`: texts -> (n, d) float32. `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is in `words` and
+    `arrays`, from which `load_text_backbone` makes it again; `model` is one of Hugging Face."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
     words: tuple[str, ...] = ()
     arrays: dict[str, np.ndarray] = {}  # noqa: RUF012
+    model: TextBackbone | None = None
 
-    def save(self, folder: Path) -> None:
-        """Writes backbone.json and, where anything was fitted, backbone.safetensors; nothing is ever unpickled."""
+    def save(self, folder: Path, whole: bool = False) -> None:
+        """Writes backbone.json and, where anything was fitted, backbone.safetensors; nothing is ever unpickled. A model of
+        Hugging Face is named, or, with `whole`, copied into the folder `model`, which then needs nothing else."""
         from safetensors.numpy import save
 
         folder.mkdir(parents=True, exist_ok=True)
         if self.arrays:
             content = save(self.arrays)
             write_whole(folder / "backbone.safetensors", lambda file: file.write(content))
-        about = json.dumps({"format": FORMAT, "name": self.name, "words": self.words}, ensure_ascii=False)
-        write_whole(folder / "backbone.json", lambda file: file.write(about.encode()))
+        about: dict[str, Any] = {"format": FORMAT, "name": self.name, "words": self.words}
+        if self.model is not None:
+            about |= {"pooling": self.model.pooling, "whole": whole}
+            if whole:
+                self.model.copy(folder / "model")
+        text = json.dumps(about, ensure_ascii=False)
+        write_whole(folder / "backbone.json", lambda file: file.write(text.encode()))
 
 
-def text_backbone(name: str, texts: Sequence[str]) -> Embedder:
-    """The backbone called `name`, fitted on these texts where it is one that is fitted."""
+def text_backbone(backbone: str | Frozen, texts: Sequence[str]) -> Embedder:
+    """The backbone, by its name or with options, fitted on these texts where it is one that is fitted."""
+    name = backbone if isinstance(backbone, str) else backbone.backbone
     if name == "tfidf":
         return fitted(texts)
-    if name.startswith("hf/"):
-        return Embedder(hf_texts(name.removeprefix("hf/")).embed, name)
+    if isinstance(name, str) and name.startswith("hf/"):
+        pooling = "auto" if isinstance(backbone, str) else backbone.pooling
+        model = hf_texts(name.removeprefix("hf/"), pooling)
+        return Embedder(model.embed, name, model=model)
     known = ", ".join((*TEXT_BACKBONES, "hf/FOLDER", "hf/NAME"))
     raise OptionError(f"unknown backbone {name!r} for texts; the known ones are {known}")
 
@@ -64,10 +76,46 @@ def load_text_backbone(folder: Path) -> Embedder:
     try:
         about = json.loads((folder / "backbone.json").read_text(encoding="utf-8"))
         if about["name"] != "tfidf":
-            return text_backbone(about["name"], ())
+            name = f"hf/{folder / 'model'}" if about.get("whole") else about["name"]
+            return text_backbone(Frozen(backbone=name, pooling=about.get("pooling", "auto")), ())
         return tfidf(tuple(about["words"]), load_file(folder / "backbone.safetensors"))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise InputError(f"{folder}: expected a backbone for texts that askless saved, got another ({error})") from None
+
+
+def embed_texts(
+    texts: Sequence[str],
+    backbone: str | Frozen,
+    progress: Callable[[int, int], None] | None = None,
+    batch: int = 32,
+) -> np.ndarray:
+    """Features (N, d) float32 of texts, embedded once and found again by their content."""
+    return embedder_and_rows(list(texts), backbone, progress, batch)[1]
+
+
+def embedder_and_rows(
+    texts: Sequence[str], backbone: str | Frozen, progress: Callable[[int, int], None] | None = None, batch: int = 32
+) -> tuple[Embedder, np.ndarray]:
+    """The backbone, and the features of the texts (N, d) float32; those of a model of Hugging Face are kept on disk."""
+    if not texts:
+        raise InputError("expected at least one text to embed, got none")
+    embedder = text_backbone(backbone, texts)
+    path = None
+    if embedder.model is not None:
+        cache = None if isinstance(backbone, str) else backbone.cache
+        folder = data_home() / "embeddings" if cache is None else Path(cache)
+        path = folder / f"{digest.of_text(FORMAT, embedder.model.name, list(texts))[:32]}.npy"
+        if is_whole(path, len(texts)):
+            return embedder, np.load(path, allow_pickle=False)
+    parts = []
+    for start in range(0, len(texts), batch):
+        parts.append(embedder.embed(texts[start : start + batch]))
+        if progress is not None:
+            progress(min(start + batch, len(texts)), len(texts))
+    rows = np.concatenate(parts)
+    if path is not None:
+        save_array(path, rows)
+    return embedder, rows
 
 
 # --- TF-IDF and SVD
@@ -132,30 +180,29 @@ def evened(plain: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class TextViews(PlainViews):
-    """Texts as a network sees them: their features, evened; those from outside are embedded when they come."""
+    """Texts as a network sees them: their features `rows`, less `mean`, by `scale`; those from outside are embedded when
+    they come."""
 
-    def __init__(self, features: Pool, ready: Callable[[Sequence[str]], Tensor]) -> None:
-        super().__init__(features)
-        self._embedded = ready
+    def __init__(self, backbone: Embedder, rows: Tensor) -> None:
+        self.backbone = backbone
+        self.mean, self.scale = evened(rows)
+        super().__init__(as_pool((rows - self.mean) / self.scale, kind="features"))
 
     def of(self, x: Any) -> Tensor:
-        return self._ready(self._embedded(as_texts(x)))
+        return self._ready((torch.from_numpy(self.backbone.embed(as_texts(x))) - self.mean) / self.scale)
 
 
-def text_views(pool: Pool, name: str, progress: Callable[[int, int], None] | None = None) -> TextViews:
-    """The features of a pool of texts, by the backbone called `name`."""
+def text_views(
+    pool: Pool, backbone: str | Frozen, progress: Callable[[int, int], None] | None = None, batch: int = 256
+) -> TextViews:
+    """The features of a pool of texts, by a backbone."""
     texts = [str(pool.x[i]) for i in range(len(pool))]
     if progress is not None:
         progress(0, len(texts))
-    backbone = text_backbone(name, texts)
-    plain = torch.from_numpy(backbone.embed(texts))
-    mean, scale = evened(plain)
+    embedder, rows = embedder_and_rows(texts, backbone, progress, batch)
     if progress is not None:
         progress(len(texts), len(texts))
-    return TextViews(
-        as_pool((plain - mean) / scale, kind="features"),
-        lambda some: (torch.from_numpy(backbone.embed(some)) - mean) / scale,
-    )
+    return TextViews(embedder, torch.from_numpy(rows))
 
 
 def as_texts(x: Any) -> list[str]:

@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 
 import askless as al
 from askless.backbones import hf_images, hf_texts, timm_by_name, torchvision_by_name
-from askless.frozen import Frozen, embed_texts, frozen_views, make_text_backbone
+from askless.frozen import Frozen, frozen_views
 from askless.nets import make
 from askless.nets.optional import last_linear, timm_package, torchvision
-from askless.text_backbone import load_text_backbone, text_backbone
+from askless.text_backbone import embed_texts, load_text_backbone, text_backbone
 
 pytestmark = [pytest.mark.ecosystem, pytest.mark.filterwarnings("default")]
 
@@ -284,9 +284,27 @@ def test_features_of_texts_are_kept(tiny_bert, tmp_path):
     first = embed_texts(TEXTS, frozen, progress=lambda done, total: steps.append((done, total)), batch=3)
     assert steps == [(3, 4), (4, 4)]
     np.testing.assert_array_equal(embed_texts(TEXTS, frozen, progress=lambda done, total: 1 / 0), first)
-    np.testing.assert_allclose(make_text_backbone(frozen).embed(TEXTS), first, atol=1e-5)
+    np.testing.assert_allclose(text_backbone(frozen, ()).embed(TEXTS), first, atol=1e-5)
     with pytest.raises(al.InputError, match="expected a list of texts"):
-        make_text_backbone(frozen).embed("one text")
+        text_backbone(frozen, ()).embed("one text")
+
+
+def test_a_pool_of_texts_has_the_features_of_embed_texts(tiny_bert, tmp_path, monkeypatch):
+    def learner_of(pooling):
+        frozen = Frozen(backbone=f"hf/{tiny_bert}", pooling=pooling, cache=tmp_path / "cache")
+        return al.ActiveLearner(TEXTS, net=frozen, classes=2, learner=al.Supervised(steps=2)), frozen
+
+    seen = {}
+    for pooling in ("cls", "mean"):
+        learner, frozen = learner_of(pooling)
+        rows = torch.from_numpy(embed_texts(TEXTS, frozen))
+        seen[pooling] = learner.views.plain(torch.arange(len(TEXTS)))
+        torch.testing.assert_close(seen[pooling], (rows - learner.views.mean) / learner.views.scale)
+        torch.testing.assert_close(learner.views.of(TEXTS), seen[pooling], atol=1e-3, rtol=1e-4)
+    assert not torch.allclose(seen["cls"], seen["mean"])
+    assert len(list((tmp_path / "cache").iterdir())) == 2
+    monkeypatch.setattr("askless.text_backbone.save_array", lambda path, array: 1 / 0)  # nothing is embedded again
+    assert torch.equal(learner_of("cls")[0].views.plain(torch.arange(len(TEXTS))), seen["cls"])
 
 
 def test_a_pool_of_texts_and_a_run_on_texts_take_a_model_of_hugging_face(tiny_bert, tmp_path):

@@ -1,6 +1,7 @@
 """What a backbone is: a function that embeds, and the module behind it."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -23,10 +24,13 @@ class Backbone(NamedTuple):
 
 
 class TextBackbone(NamedTuple):
-    """Texts -> an array of features (n, d) float32; and a text that tells it from others."""
+    """Texts -> an array of features (n, d) float32; a text that tells it from others; its pooling; and a function that
+    writes it into a folder, from where `hf_texts` reads it."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
+    pooling: str
+    copy: Callable[[Path], None]
 
 
 class Eye(nn.Module):

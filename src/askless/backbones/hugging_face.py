@@ -60,7 +60,13 @@ def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int 
             )
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
-    return TextBackbone(embed, f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling} {length}")
+    def copy(folder: Path) -> None:
+        with quiet():
+            net.save_pretrained(folder, state_dict=trained_part(net, untrained))
+            tokenizer.save_pretrained(folder)
+
+    called = f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling} {length}"
+    return TextBackbone(embed, called, pooling, copy)
 
 
 class ImageFeatures(nn.Module):
