@@ -1,6 +1,7 @@
 """Backbones of torchvision, timm and Hugging Face against what those packages do themselves."""
 
 import json
+import shutil
 import traceback
 
 import numpy as np
@@ -322,6 +323,39 @@ def test_a_pool_of_texts_and_a_run_on_texts_take_a_model_of_hugging_face(tiny_be
     np.testing.assert_array_equal(
         load_text_backbone(tmp_path / "saved").embed(TEXTS), hf_texts(str(tiny_bert)).embed(TEXTS)
     )
+
+
+@pytest.mark.parametrize("name", ["bert", "masked"])
+def test_exported_models_of_texts_need_nothing_else(tiny_bert, name, tmp_path):
+    from askless.project import Run
+
+    model_folder = tiny_bert.with_name(name)
+    texts = [
+        f"{pet} {verb} {where}" for pet in ("cat", "dog") for verb in ("sat", "ran") for where in ("a", "on", "the")
+    ]
+    (tmp_path / "pets.csv").write_text("text\n" + "".join(f"{text}\n" for text in texts))
+    learner = al.ActiveLearner(
+        texts, net=f"frozen:hf/{model_folder}", classes=["cat", "dog"], learner=al.Supervised(steps=20, batch=4)
+    )
+    learner.tell([0, 1, 6, 7], [0, 0, 1, 1])
+    learner.fit()
+    run = Run.create(
+        tmp_path / "pets.csv",
+        tmp_path / "run",
+        **{"text": "text", "classes": ("cat", "dog"), "net": f"frozen:hf/{model_folder}"},
+        **{"budget": 8, "batch": 4, "steps": 20},
+    )
+    while not run.is_finished():
+        while run.advance():
+            pass
+        run.tell({path: texts[int(path) - 1].split()[0] for path in run.waiting()})
+    want = [learner.predict_proba(texts), al.load(run.folder).predict_proba(texts)]
+    folders = [learner.export(tmp_path / "of_learner"), run.export_model(tmp_path / "of_run")]
+    run.close()
+    shutil.rmtree(model_folder)
+    for folder, probs in zip(folders, want, strict=True):
+        moved = folder.rename(tmp_path / f"{folder.name}-moved")
+        np.testing.assert_allclose(al.load(moved).predict_proba(texts), probs, atol=1e-5)
 
 
 def test_code_that_comes_with_a_model_is_never_run(tiny_vit, capfd):

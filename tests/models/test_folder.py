@@ -118,6 +118,34 @@ def test_tokens_are_taken_as_the_network_takes_them(tmp_path):
     np.testing.assert_allclose(model.predict_proba(tokens[:3]), learner.predict_proba(tokens[:3]), atol=1e-6)
 
 
+TEXTS = [f"{how} {what}" for how in ("a lovely", "a great", "an awful", "a poor") for what in ("day", "film", "song")]
+
+
+def test_a_model_of_texts_comes_back_the_same(tmp_path):
+    from askless.cli import main
+
+    for net in ("frozen:tfidf", al.Frozen(backbone="tfidf", hidden=8)):
+        learner = al.ActiveLearner(TEXTS, net=net, classes=["pos", "neg"], learner=al.Supervised(steps=10))
+        learner.tell([0, 4, 7, 11], ["pos", "pos", "neg", "neg"])
+        learner.fit()
+        folder = learner.export(tmp_path / "out", overwrite=True)
+        model = al.load(folder)
+        assert model.kind == "text"
+        new = ["a great song", "awful", "words that nobody knows"]
+        np.testing.assert_allclose(model.predict_proba(new), learner.predict_proba(new), atol=1e-6)
+    card = (folder / "README.md").read_text()
+    assert "A text classifier" in card
+    assert "a small network on the frozen features of tfidf" in card
+    (tmp_path / "new.csv").write_text("text\na great song\nawful\n")
+    with pytest.raises(SystemExit, match="0"):
+        main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "said.csv")])
+    said = [line.split(",")[1] for line in (tmp_path / "said.csv").read_text().splitlines()]
+    assert said == ["label", *model.predict(["a great song", "awful"])]
+    with pytest.raises(al.OptionError, match=r'cannot be written as ONNX: words are no numbers; .*to="model"'):
+        learner.export(tmp_path / "onnx", to="onnx")
+    assert not (tmp_path / "onnx").exists()
+
+
 def test_what_cannot_be_exported_says_why(pool, tmp_path):
     with pytest.raises(al.ModelError, match="has not been trained yet"):
         al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=5)).export(tmp_path / "out")

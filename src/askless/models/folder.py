@@ -1,7 +1,7 @@
 """A trained model -> a folder that can be taken anywhere."""
 
 import json
-import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,6 +20,7 @@ from askless.models.card import card
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
 from askless.options import check_choice
+from askless.text_backbone import Embedder, load_text_backbone
 
 FORMAT = 1
 KINDS = ("model", "onnx")
@@ -38,7 +39,8 @@ class Trained:
     """A trained network and what stands before it.
 
     `config` and `preprocess` as the files of these names have them. `features`: what to subtract from features and to
-    divide them by. `kind`: what an item is. `items`: some of them as they are read, to compare an ONNX file on.
+    divide them by. `kind`: what an item is. `texts`: what makes features of texts. `items`: some of them as they are read,
+    to compare what was written on.
     """
 
     network: nn.Module
@@ -47,9 +49,9 @@ class Trained:
     kind: str
     features: tuple[Tensor, Tensor] | None = None
     backbone: Backbone | None = None
-    items: Tensor | None = None
+    texts: Embedder | None = None
+    items: Tensor | Sequence[str] | None = None
     said: np.ndarray | None = None  # probabilities (n, C) of these items, as they were before the export
-    beside: tuple[Path, ...] = ()  # folders that go along as they are
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -86,7 +88,7 @@ class Trained:
         elif self.kind != "tokens":
             rows = torch.randn((4, *shape), generator=g)
             drawn = [rows if self.features is None else rows * self.features[1] + self.features[0]]
-        given = [] if self.items is None else [self.items]
+        given = [self.items] if isinstance(self.items, Tensor) else []
         if not given and not drawn:
             raise ModelError("expected some items to compare the ONNX file on, got none")
         return torch.cat([*given, *drawn])
@@ -97,6 +99,8 @@ def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite:
     `model.safetensors` (beside them those of a backbone that no package brings) or, with `to="onnx"`, all of it as
     `model.onnx`. What was written is compared with what the network said before it is handed out."""
     check_choice("export", "to", to, KINDS)
+    if to == "onnx" and trained.texts is not None:
+        raise OptionError('a model of texts cannot be written as ONNX: words are no numbers; export it with to="model"')
     place = free_place(Path(out), overwrite)
     try:
         with whole_folder(place) as beside:
@@ -105,8 +109,6 @@ def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite:
                 config = write_onnx(beside, trained, config)
             else:
                 config = write_safetensors(beside, trained, config)
-            for folder in trained.beside:
-                shutil.copytree(folder, beside / folder.name)
             describe(beside, config, trained.preprocess)
     except OSError as error:
         raise InputError(
@@ -119,7 +121,7 @@ def write_onnx(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[s
     config = config | {"onnx": True, "kind": trained.kind}
     whole, items = trained.whole(), trained.some_items()
     told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
-    if trained.items is not None:
+    if isinstance(trained.items, Tensor):
         with torch.no_grad():
             check_said(trained, whole(trained.items)[1], HALF)
     data = onnx_bytes(whole, items, INPUTS[trained.kind], told)
@@ -144,6 +146,8 @@ def write_safetensors(folder: Path, trained: Trained, config: dict[str, Any]) ->
     config = config | {"backbone_files": None}
     if trained.backbone is not None and trained.backbone.module is not None:
         config |= write_backbone(folder, config["backbone"], trained.backbone.module)
+    if trained.texts is not None:
+        trained.texts.save(folder / "text", whole=True)
     check_written(folder, trained, config)
     return config
 
@@ -179,11 +183,15 @@ def check_written(folder: Path, trained: Trained, config: dict[str, Any]) -> Non
     if trained.items is None:
         return
     with torch.no_grad():
-        if trained.backbone is None or trained.features is None:
+        if isinstance(trained.items, Tensor) and (trained.backbone is None or trained.features is None):
             probs = trained.whole()(trained.items)[1]
         else:
+            assert trained.features is not None
             mean, scale = trained.features
-            rows = written_backbone(folder, config).embed(trained.items).half().float()  # as they are kept
+            if isinstance(trained.items, Tensor):
+                rows = written_backbone(folder, config).embed(trained.items).half().float()  # as they are kept
+            else:
+                rows = torch.from_numpy(load_text_backbone(folder / "text").embed(trained.items))
             probs = trained.network((rows - mean) / scale).float().softmax(dim=1)
     check_said(trained, probs, OTHERWISE)
 
@@ -229,6 +237,11 @@ def image_preprocess(size: int | list[int], channels: int) -> dict[str, Any]:
         **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
         **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},
     }
+
+
+def text_preprocess(backbone: str) -> dict[str, Any]:
+    """What is done with a text before the network sees it."""
+    return {"input": f"a text; {backbone} makes features of it, then (x - mean) / scale"}
 
 
 def write_json(path: Path, value: Any) -> None:

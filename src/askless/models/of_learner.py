@@ -10,12 +10,13 @@ from torch import Tensor
 from askless.backbones import Backbone
 from askless.data import ImageViews, PlainViews
 from askless.errors import ModelError
-from askless.frozen import Frozen, FrozenViews
+from askless.frozen import Frozen, FrozenViews, as_frozen
 from askless.intervals import share
 from askless.learn import LabelPropagation
 from askless.machine import versions
-from askless.models.folder import OWN, Trained, image_preprocess
+from askless.models.folder import OWN, Trained, image_preprocess, text_preprocess
 from askless.observe import probabilities
+from askless.text_backbone import Embedder, TextViews
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
 TENSORS = "as the network takes it: whatever prepared the data has to prepare it here, too"
@@ -31,23 +32,27 @@ def trained_model(learner: Any) -> Trained:
     pool, views, net = learner.pool, learner.views, learner.net
     backbone: Backbone | None = None
     features: tuple[Tensor, Tensor] | None = None
+    texts: Embedder | None = None
     kind: str = pool.kind
     preprocess: dict[str, Any] = {"input": TENSORS}
     if isinstance(views, FrozenViews):
         backbone, features = own_copy(views.backbone), (views.mean, views.scale)
         preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
         preprocess |= {"input": "as the backbone wants it, from pixels 0..255"}
+    elif isinstance(views, TextViews):
+        texts, features = views.backbone, (views.mean, views.scale)
+        preprocess = text_preprocess(texts.name)
     elif isinstance(views, ImageViews):
         preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
         preprocess |= {"mean": views.mean.tolist(), "std": views.std.tolist()}
         preprocess |= {"input": "pixels / 255, then (x - mean) / std"}
     elif isinstance(views, PlainViews) and kind == "features":
         preprocess = {"input": "the features themselves"}
-    elif kind == "image":
+    elif kind in ("image", "text"):
         kind = "other"  # views of the user's own: what they do is not known here
     taken = views.plain(torch.arange(1))
-    frozen = net if isinstance(net, Frozen) else Frozen(backbone=net[7:]) if is_frozen(net) else None
-    config = {
+    frozen = as_frozen(net)
+    config: dict[str, Any] = {
         "net": network_name(net, frozen),
         "module": type(network).__name__,
         "options": {"hidden": [frozen.hidden]} if frozen is not None and frozen.hidden else {},
@@ -66,13 +71,11 @@ def trained_model(learner: Any) -> Trained:
         "measure": measured(learner),
         "versions": versions(PACKAGES),
     }
+    if texts is not None:
+        config["text"] = ""  # no column: it was a list
     at = np.unique(np.linspace(0, len(pool) - 1, 8).astype(np.int64))
     said = probabilities(network, views.plain(torch.from_numpy(at)))
-    return Trained(network, config, preprocess, kind, features, backbone, as_read(learner, kind, at), said)
-
-
-def is_frozen(net: Any) -> bool:
-    return isinstance(net, str) and net.startswith("frozen:")
+    return Trained(network, config, preprocess, kind, features, backbone, texts, as_read(learner, kind, at), said)
 
 
 def network_name(net: Any, frozen: Frozen | None) -> str | None:
@@ -98,9 +101,12 @@ def measured(learner: Any) -> dict[str, Any] | None:
     return None if found is None else {"on": "held-out test items", **found}
 
 
-def as_read(learner: Any, kind: str, at: np.ndarray) -> Tensor:
+def as_read(learner: Any, kind: str, at: np.ndarray) -> Tensor | list[str]:
     """Items of the pool as they are read from a file."""
+    if kind == "text":
+        return [str(learner.pool.x[i]) for i in at]
     if kind == "image":
         x = learner.pool.take(at)
         return x if x.dtype == torch.uint8 else (x * 255).round().clamp(0, 255).to(torch.uint8)
-    return learner.views.plain(torch.from_numpy(at))
+    rows: Tensor = learner.views.plain(torch.from_numpy(at))
+    return rows

@@ -42,7 +42,7 @@ def save_model(
     from safetensors.torch import save_file
 
     from askless.data import ImageViews
-    from askless.models.folder import describe, image_preprocess
+    from askless.models.folder import describe, image_preprocess, text_preprocess
     from askless.project.material import raw_side
 
     folder.mkdir(parents=True)
@@ -74,7 +74,7 @@ def save_model(
     if text_backbone is not None:
         shutil.copytree(text_backbone, folder / "text")
         config["text"] = settings.text
-        preprocess = {"input": f"a text; {config['backbone']} makes features of it, then (x - mean) / scale"}
+        preprocess = text_preprocess(str(config["backbone"]))
     elif not config["features"]:
         preprocess |= image_preprocess(base.side, 3)
     describe(folder, config, preprocess)
@@ -138,11 +138,11 @@ class Classifier:
         net = nets.make(name, classes=len(self.classes_), shape=shape, **options) if own is None else copy.deepcopy(own)
         net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
         net.eval()
-        self.network, self.tensors, self.backbone = net, tensors, None
+        self.network, self.tensors, self.backbone, self.texts = net, tensors, None, None
         if self.kind == "text":
             from askless.text_backbone import load_text_backbone
 
-            of_texts = load_text_backbone(self.folder / "text")
+            self.texts = of_texts = load_text_backbone(self.folder / "text")
             mean, scale = tensors["features.mean"], tensors["features.scale"]
 
             def features(pixels: Any) -> "torch.Tensor":

@@ -94,8 +94,6 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
     from askless.project.standing import standing
 
     model = load(run.folder)
-    if to == "onnx" and "text" in model.config:
-        raise OptionError("the model of a run on texts cannot be written as ONNX: words are no numbers; use --to model")
     measure = standing(run)["measure"]
     config = {
         **model.config,
@@ -106,12 +104,15 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
     features = None
     if "features.mean" in model.tensors:
         features = (model.tensors["features.mean"], model.tensors["features.scale"])
-    seen = []
-    if model.size is not None:
+    seen: list[Any] = []  # some items, as the model reads them
+    if model.kind == "text":
+        seen = list(run.texts(run.readable()[:8].tolist()).values())
+    elif model.size is not None:
         read = reader(run.pictures, max(model.size))
         for item in run.readable()[:8].tolist():
             with suppress(UnreadableError):  # gone since: it is only to compare on
-                seen.append(torch.from_numpy(model.pixels(read(item)).transpose(2, 0, 1).copy()))
+                seen.append(model.pixels(read(item)))
+    items = torch.from_numpy(np.stack(seen).transpose(0, 3, 1, 2).copy()) if seen and model.kind != "text" else seen
     trained = Trained(
         model.network,
         config,
@@ -119,9 +120,9 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
         model.kind,
         features,
         model.backbone,
-        torch.stack(seen) if seen else None,
-        model.predict_proba([one.numpy().transpose(1, 2, 0) for one in seen]) if seen else None,
-        tuple(folder for folder in (model.folder / "text",) if folder.is_dir()),
+        model.texts,
+        items if seen else None,
+        model.predict_proba(seen) if seen else None,
     )
     return write_model(out, trained, to, overwrite)
 
