@@ -1,6 +1,6 @@
 import pytest
 
-from askless.files import write_whole
+from askless.files import in_full, write_whole
 
 
 def test_a_file_is_written_whole_and_folders_are_made(tmp_path):
@@ -23,3 +23,13 @@ def test_a_failure_on_the_way_leaves_what_was_there(tmp_path):
         write_whole(path, half)
     assert path.read_bytes() == b"before"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_the_folder_of_a_net_is_named_in_full(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hf" / "bert").mkdir(parents=True)
+    for start in ("", "frozen:"):
+        for folder in ("hf/bert", "./hf/bert", str(tmp_path / "hf" / "bert")):
+            assert in_full(f"{start}hf/{folder}") == f"{start}hf/{tmp_path / 'hf' / 'bert'}"
+    for net in ("frozen:hf/google/bert", "frozen:hf/", "hf", "frozen:timm/hf/bert", "small-cnn"):
+        assert in_full(net) == net

@@ -22,7 +22,16 @@ from askless.models.folder import write_model
 from askless.models.of_learner import trained_model
 from askless.observe import head_gradients, observe, probabilities
 from askless.options import check_choice
-from askless.prepare import Net, check_network, check_passes, class_names, default_net, first_network, make_views
+from askless.prepare import (
+    Net,
+    check_network,
+    check_passes,
+    class_names,
+    default_net,
+    first_network,
+    make_views,
+    net_in_full,
+)
 from askless.rng import stream
 from askless.saving import Saved, SaveError, save
 from askless.track import Event, Tracker, Trail
@@ -86,7 +95,7 @@ class ActiveLearner:
         if not 0 <= random_share < 1:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
-        self.net: Net = default_net(self.pool) if net is None else net
+        self.net: Net = net_in_full(default_net(self.pool) if net is None else net)
         self.own_views = views is not None
         self.views = make_views(self.pool, self.net, views, progress)
         self.first_network = first_network(self.pool, self.net, self.views, len(self.class_names), self.seed)

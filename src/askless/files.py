@@ -72,6 +72,13 @@ def whole_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def in_full(net: str) -> str:
+    """The name of a net, with the whole path where it names a folder, as frozen:hf/FOLDER: it may be used from anywhere."""
+    start, hf, folder = net.partition("hf/")
+    is_folder = hf and start in ("", "frozen:") and folder and Path(folder).is_dir()
+    return f"{start}hf/{Path(folder).resolve()}" if is_folder else net
+
+
 def sha256_of(file: BinaryIO) -> bytes:
     """The hash of what is left to read, piece by piece (hashlib has such a function from Python 3.11 on)."""
     total = hashlib.sha256()

@@ -2,6 +2,8 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from askless import kernels, nets
 from askless.acquire import Strategy
 from askless.data import Pool, views_for
 from askless.errors import InputError, ModelError
+from askless.files import in_full
 from askless.frozen import Frozen, as_frozen, frozen_views
 from askless.observe import probabilities
 from askless.text_backbone import text_views
@@ -37,6 +40,16 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
 def default_net(pool: Pool) -> str:
     """What is trained where nobody says: a small network on images, a linear head on vectors."""
     return "linear" if pool.kind in ("features", "other") and len(pool.shape) == 1 else "small-cnn"
+
+
+def net_in_full(net: Net) -> Net:
+    """The net with folders and files named in full, for a learner that was saved may go on from anywhere."""
+    if isinstance(net, str):
+        return in_full(net)
+    if not isinstance(net, Frozen) or not isinstance(net.backbone, str):
+        return net
+    weights = None if net.weights is None else Path(net.weights).resolve()
+    return replace(net, backbone=in_full(net.backbone), weights=weights)
 
 
 def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], None] | None) -> Any:

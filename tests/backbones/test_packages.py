@@ -358,6 +358,18 @@ def test_exported_models_of_texts_need_nothing_else(tiny_bert, name, tmp_path):
         np.testing.assert_allclose(al.load(moved).predict_proba(texts), probs, atol=1e-5)
 
 
+def test_a_saved_learner_goes_on_from_another_folder(tiny_bert, tmp_path, monkeypatch):
+    monkeypatch.chdir(tiny_bert.parent)
+    for net in ("frozen:hf/bert", Frozen(backbone="hf/./bert", cache=tmp_path / "cache")):
+        monkeypatch.chdir(tiny_bert.parent)
+        learner = al.ActiveLearner(TEXTS, net=net, classes=2, learner=al.Supervised(steps=2))
+        learner.save(tmp_path / "saved")
+        (tmp_path / "elsewhere").mkdir(exist_ok=True)
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        again = al.ActiveLearner.load(tmp_path / "saved")
+        assert torch.equal(again.views.plain(torch.arange(4)), learner.views.plain(torch.arange(4)))
+
+
 def test_code_that_comes_with_a_model_is_never_run(tiny_vit, capfd):
     config = json.loads((tiny_vit / "config.json").read_text())
     config |= {"model_type": "mine", "auto_map": {"AutoConfig": "mine.C", "AutoModel": "mine.M"}}

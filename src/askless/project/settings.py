@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.errors import InputError, OptionError, unknown
-from askless.files import write_whole
+from askless.files import in_full, write_whole
 from askless.machine import versions
 from askless.project.schema import RunError
 
@@ -100,9 +100,7 @@ class Settings:
 def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
     """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted. Folders
     and files of weights are named in full, for a run may go on from anywhere."""
-    folder = settings.net.removeprefix("frozen:hf/")
-    if folder != settings.net and Path(folder).is_dir():
-        settings = replace(settings, net=f"frozen:hf/{Path(folder).resolve()}")
+    settings = replace(settings, net=in_full(settings.net))
     if settings.weights:
         settings = replace(settings, weights=str(Path(settings.weights).resolve()))
     if settings.net != BACKBONE or find_spec("efficientnet_lite_pytorch") is not None:
