@@ -90,3 +90,22 @@ def test_the_methods_page_names_every_strategy():
     text = (ROOT / "docs" / "methods.md").read_text()
     for name in STRATEGIES:
         assert f"`{name}`" in text
+
+
+def test_an_image_for_onnx_is_read_as_askless_reads_it(tmp_path, monkeypatch):
+    """The example without askless in docs/models.md, on a photo that is not square and was taken upright."""
+    import numpy as np
+    from PIL import Image, ImageOps
+
+    from askless.reading import read_image
+
+    monkeypatch.chdir(tmp_path)
+    photo = Image.fromarray(np.random.default_rng(0).integers(0, 256, (150, 220, 3), dtype=np.uint8))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # to be turned by a quarter
+    photo.save("photo.jpg", exif=exif)
+    lines = (ROOT / "docs" / "models.md").read_text(encoding="utf-8").splitlines()
+    code = [line[4:] for line in lines if line.startswith((">>> image =", ">>> pixels ="))]
+    names = {"np": np, "Image": Image, "ImageOps": ImageOps}
+    exec("\n".join(code), names)
+    np.testing.assert_array_equal(names["pixels"], read_image("photo.jpg", (128, 128)))
