@@ -218,6 +218,24 @@ def test_a_network_that_cannot_be_traced_says_so(tmp_path):
         trained(Odd()).export(tmp_path / "out", to="onnx")
 
 
+def test_a_network_that_is_too_large_for_a_file_says_so(tmp_path, monkeypatch):
+    class Large:
+        class model_proto:
+            producer_name = ""
+
+            @staticmethod
+            def SerializeToString():
+                raise ValueError("Message onnx.ModelProto exceeds maximum protobuf size of 2GB: 2500000000")
+
+    import onnx
+
+    monkeypatch.setattr(torch.onnx, "export", lambda *given, **options: Large)
+    monkeypatch.setattr(onnx.helper, "set_model_props", lambda proto, told: None)
+    with pytest.raises(al.ModelError, match=r'exceeds maximum .*: one file holds 2 GB; export it with to="model"'):
+        trained("linear").export(tmp_path / "out", to="onnx")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_damaged_and_foreign_files_are_refused(tmp_path):
     import onnx
     from onnx import TensorProto, helper

@@ -48,7 +48,13 @@ def onnx_bytes(whole: nn.Module, items: Tensor, name: str, told: dict[str, Any])
         ) from error
     proto.producer_name = "askless"
     onnx.helper.set_model_props(proto, {key: json.dumps(value) for key, value in told.items()})
-    data: bytes = proto.SerializeToString()
+    try:
+        data: bytes = proto.SerializeToString()
+    except Exception as error:  # protobuf has its own errors, and a limit of 2 GB
+        raise ModelError(
+            f"the network cannot be written as ONNX ({type(error).__name__}: {first_line(error)}): one file holds 2 GB; "
+            'export it with to="model", or use a smaller network'
+        ) from None
     return data
 
 
