@@ -115,10 +115,11 @@ def test_a_cell_finds_its_benchmark(capsys, benchmark_folder, tmp_path, inside):
 def test_a_run_of_a_preset_that_noted_only_its_name(capsys, benchmark_folder, tmp_path, monkeypatch):
     """As runs of an earlier askless do."""
     from askless.bench import presets
-    from askless.cli.bench import find
+    from askless.cli import bench as command
 
-    made = find(str(benchmark_folder.parent / "mine.py"), "small", None)
+    made = command.find(str(benchmark_folder.parent / "mine.py"), "small", None)
     monkeypatch.setitem(presets.PRESETS, "tiny", presets.Preset("tiny", "", lambda scale: made))
+    monkeypatch.setattr(command, "PRESETS", (*command.PRESETS, "tiny"))
     copied = copy_of(benchmark_folder, tmp_path, what=None)
     code, _, err = run(capsys, "theory", copied, *FEW)
     assert code == 0, err
