@@ -3,6 +3,7 @@
     python benchmarks/scale.py              # 10,000,000 x 128 float16 in 100 shards, 1,000 labelled, 1,000 picks
     python benchmarks/scale.py --quick
     python benchmarks/scale.py --keep FOLDER    # shards and measurements stay there, to go on with after a stop
+    python benchmarks/scale.py --but dal    # without these strategies
     python benchmarks/scale.py --docs       # nothing run: the results that are there into docs/scale.md
 
 Each strategy is `askless select --features SHARDS --max-memory 4GB` in a process of its own. Peak memory is all that the
@@ -129,6 +130,7 @@ def measured(name: str, folder: Path, picks: int) -> dict[str, float]:
 
 def keeping(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--keep", type=Path, help="shards and measurements stay in this folder, to go on with")
+    parser.add_argument("--but", default="", help="strategies to leave out, such as dal,typiclust")
 
 
 def main() -> None:
@@ -141,7 +143,8 @@ def main() -> None:
         if not (folder / "labels.npy").exists():  # the last thing written
             make_shards(folder, rows, shards, d, C, labelled)
         size = f"N = {rows * shards:,}, d = {d}, C = {C}, {picks:,} picks"
-        for name in (name for name in STRATEGIES if {*make(name).needs} <= {*NAMES}):
+        left_out = given.but.split(",")
+        for name in (name for name in STRATEGIES if {*make(name).needs} <= {*NAMES} and name not in left_out):
             found = measured(name, folder, picks)
             tenth = Other("a tenth of the shards", found["tenth"])
             lines.append(Line(f"{name}, {size}", found["seconds"], reference=tenth))
