@@ -195,6 +195,13 @@ def test_a_memory_travels_from_batch_to_batch():
     assert len(learner.strategy.state["asked"]) == 18
 
 
+def test_a_strategy_in_two_levels_is_saved_with_the_learner(tmp_path):
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy=al.TwoLevel(of=al.TypiClust(), parts=2))
+    loop(learner, rounds=1)
+    learner.save(tmp_path / "saved")
+    assert al.ActiveLearner.load(tmp_path / "saved").strategy == learner.strategy
+
+
 def test_names_are_labels_too_and_the_last_wins_only_when_asked():
     pool = blobs()
     learner = al.ActiveLearner(pool.x, net="mlp", learner=FAST, strategy="random", classes=["cat", "dog", "owl"])

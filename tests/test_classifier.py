@@ -337,3 +337,17 @@ def test_a_strategy_with_a_memory_refuses_rows_that_were_not_fitted():
     model = al.ActiveClassifier(strategy="albl").fit(X[:60], y[:60])
     with pytest.raises(InputError, match=r"albl remembers what it asked for.*fit all rows and use ask\(n\)"):
         model.query(X[60:], 4)
+
+
+def test_what_a_strategy_of_ones_own_calls_its_state_is_its_own_affair():
+    class Last:
+        name, needs = "last", ("features",)
+
+        def select(self, view, n, rng):
+            return al.Selection(view.unlabelled[-n:], None, {"state": {"round": 1}})
+
+    X, truth, y = blobs()
+    model = al.ActiveClassifier(LogisticRegression(), strategy=Last()).fit(X, y)
+    picks = model.ask(4).indices
+    y[picks] = truth[picks]
+    assert len(model.fit(X, y).ask(4)) == 4

@@ -1,6 +1,6 @@
 import pytest
 
-from askless.files import in_full, write_whole
+from askless.files import in_full, put_aside, restore_folder, whole_folder, write_whole
 
 
 def test_a_file_is_written_whole_and_folders_are_made(tmp_path):
@@ -33,3 +33,23 @@ def test_the_folder_of_a_net_is_named_in_full(tmp_path, monkeypatch):
             assert in_full(f"{start}hf/{folder}") == f"{start}hf/{tmp_path / 'hf' / 'bert'}"
     for net in ("frozen:hf/google/bert", "frozen:hf/", "hf", "frozen:timm/hf/bert", "small-cnn"):
         assert in_full(net) == net
+
+
+def test_a_folder_takes_anothers_place_and_nobody_elses_is_touched(tmp_path):
+    (tmp_path / ".out.old").mkdir()
+    (tmp_path / ".out.old" / "mine").touch()
+    for content in ("one", "two"):
+        with whole_folder(tmp_path / "out") as place:
+            (place / content).touch()
+    assert sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*")) == [
+        *(".out.old", ".out.old/mine"),
+        *("out", "out/two"),
+    ]
+
+
+def test_a_folder_comes_back_when_a_kill_left_it_aside(tmp_path):
+    final = tmp_path / "model"
+    final.mkdir()
+    final.rename(put_aside(final))
+    restore_folder(final)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]

@@ -129,7 +129,8 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         if self._memory is not None and self._asks_by == self.strategy:
             strategy = dataclasses.replace(strategy, state=self._memory)  # type: ignore[type-var]
         picks = self._select(strategy, self._X, self.labelled_, n)
-        self._next_memory = picks.info.get("state") if self._asks_by == self.strategy else None
+        remembers = hasattr(strategy, "state") and self._asks_by == self.strategy
+        self._next_memory = picks.info.get("state") if remembers else None
         return picks
 
     def query(self, X: Any, n: int) -> Selection:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+ASIDE = ".askless-old"
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
@@ -34,10 +36,15 @@ def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
         write(file)
 
 
+def put_aside(final: Path) -> Path:
+    """Where a folder is while another one takes its place: a name that nobody else gives."""
+    return final.with_name(f".{final.name}{ASIDE}")
+
+
 def replace_folder(new: Path, final: Path) -> None:
     """Puts a finished folder in the place of another one; whatever happens, one of the two is there, under its name or,
-    for an instant, under that name with `.old`, from where `restore_folder` brings it back."""
-    old = final.with_name(f".{final.name}.old")
+    for an instant, under the name `put_aside` gives, from where `restore_folder` brings it back."""
+    old = put_aside(final)
     shutil.rmtree(old, ignore_errors=True)
     try:
         if final.exists():
@@ -51,7 +58,7 @@ def replace_folder(new: Path, final: Path) -> None:
 
 def restore_folder(final: Path) -> None:
     """Undoes a `replace_folder` that was interrupted between its two renames."""
-    old = final.with_name(f".{final.name}.old")
+    old = put_aside(final)
     if old.exists() and not final.exists():
         old.rename(final)
 

@@ -28,6 +28,7 @@ KINDS: dict[str, type] = {
     **{
         kind.__name__: kind
         for kind in (
+            acquire.TwoLevel,
             learn.Supervised,
             learn.FixMatch,
             learn.MeanTeacher,

@@ -142,6 +142,20 @@ def test_logits_stand_in_for_probabilities(strategy, dtype):
     assert np.array_equal(al.select(strategy, 6, probs=probs, logits=-logits, **others).indices, expected.indices)
 
 
+def test_a_strategy_of_ones_own_gets_an_array_of_probabilities_whatever_the_memory():
+    class Doubt:
+        name, needs = "doubt", ("probs",)
+
+        def select(self, view, n, rng):
+            order = view["probs"].max(axis=1)[view.unlabelled].argsort(kind="stable")
+            return al.Selection(view.unlabelled[order[:n]], None, {})
+
+    logits = np.log(P)
+    expected = al.select("confidence", 6, probs=P).indices
+    for max_memory in (2**28, 100):
+        assert np.array_equal(al.select(Doubt(), 6, logits=logits, max_memory=max_memory).indices, expected)
+
+
 def test_a_bandit_is_rewarded_by_logits_as_by_probabilities():
     others = {"features": F, "labelled": [1, *STATE["batch"]], "labels": [0, 1]}
     one, two = (

@@ -150,7 +150,7 @@ def test_twelve_cells_on_ray_have_the_bytes_of_a_local_run(cluster, source, tmp_
     ray_run(source, out)
     assert snapshot(out) == before, "a second run computes nothing"
     assert cluster.is_initialized(), "what was begun before is not ended"
-    wait_for(lambda: cluster.available_resources().get("CPU") == 2, 10, "all cores to be given back")
+    wait_for(lambda: cluster.available_resources().get("CPU") == 2, 60, "all cores to be given back")
 
 
 @pytest.mark.usefixtures("cluster")
@@ -336,7 +336,7 @@ def test_the_command_starts_its_own_ray_and_ctrl_c_ends_it(source, tmp_path, loc
     assert code == 130, said
     assert "the same command goes on where it was" in said
     pids = [int(p.name) for p in (tmp_path / "pids").iterdir()]
-    wait_for(lambda: not any(Path(f"/proc/{p}").exists() for p in pids), 20, "the workers to be gone")
+    wait_for(lambda: not any(Path(f"/proc/{p}").exists() for p in pids), 60, "the workers to be gone")
     before = snapshot(out)
     assert len(before) < 3
     (tmp_path / "deaths").unlink()

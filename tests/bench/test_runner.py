@@ -138,7 +138,7 @@ def start_and_kill(file, out, ready):
         process.wait()
         process.stderr.close()
     assert len(workers) >= 2  # and what Python itself starts beside them
-    wait_for(lambda: not any(map(alive, workers)), 10, "the workers to go away by themselves")
+    wait_for(lambda: not any(map(alive, workers)), 60, "the workers to go away by themselves")
     assert len(snapshot(out)) < 4
     return snapshot(out)
 

@@ -130,6 +130,17 @@ def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsy
     assert (code, "goes on as it was started; --budget not used" in out) == (0, True)
 
 
+def test_the_same_command_goes_on_whatever_its_options_become(photos, capsys):
+    begin = ["start", "photos", "--classes", "red,green", "--keys", "red=r,green=g", "--track", "jsonl:told.jsonl"]
+    begin += ["--net", "frozen:raw", "--size", 32, "--no-page"]
+    assert call(capsys, *begin)[0] == 0
+    code, out, err = call(capsys, *begin)  # keys are kept as a table, and paths in full
+    assert (code, "Going on with" in out, err) == (0, True, "")
+    begin[begin.index("red=r,green=g")] = "red=r,green=n"
+    code, _, err = call(capsys, *begin)
+    assert (code, "with another --keys, and nothing" in err) == (2, True)
+
+
 def test_a_misspelt_class_is_not_added_unless_told(finished, tmp_path, capsys):
     path, label = next((row["path"], row["label"]) for row in labels_in(finished))
     (tmp_path / "typo.csv").write_text(f"path,label\n{path},{label}x\n")

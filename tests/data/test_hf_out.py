@@ -38,6 +38,17 @@ def test_an_imagefolder_comes_back_with_the_same_labels(tmp_path):
     assert not (tmp_path / "other").exists()
 
 
+def test_what_is_unknown_is_left_out_and_a_class_too_many_is_told(tmp_path):
+    pool = small_pool()
+    save_imagefolder(pool, tmp_path / "out", labels={0: 0, 1: -1, 3: np.int64(1), 4: np.int64(-1)})
+    assert imagefolder(tmp_path / "out").labels.tolist() == [0, 1]
+    with pytest.raises(InputError, match="expected numbers of its 2 classes, cat, hot dog, got 2 for item 3"):
+        save_imagefolder(pool, tmp_path / "other", labels={0: 0, 3: 2})
+    with pytest.raises(InputError, match="expected positions from 0 to 5, got 6"):
+        save_imagefolder(pool, tmp_path / "other", labels={6: 0})
+    assert not (tmp_path / "other").exists()
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl"])
 def test_a_metadata_file_names_files_and_labels(tmp_path, suffix):
     for split, labels in (("train", ["cat", "", "dog"]), ("test", ["dog"])):
@@ -92,6 +103,22 @@ def test_a_tar_of_images_and_labels(tmp_path, name):
     (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:100])
     with pytest.raises(InputError, match="expected"):
         webdataset(tmp_path / name)
+
+
+def test_a_tar_that_is_damaged_in_the_middle_is_refused(tmp_path):
+    """tarfile itself stops there without a word."""
+    x = np.random.default_rng(0).integers(0, 256, (6, 6, 6, 3), dtype=np.uint8)
+    write_tar(tmp_path / "a.tar", [(f"s{i}.png", png(x[i])) for i in range(6)])
+    with tarfile.open(tmp_path / "a.tar") as tar:
+        fourth = tar.getmembers()[3].offset
+    whole = (tmp_path / "a.tar").read_bytes()
+    assert len(webdataset(tmp_path / "a.tar")) == 6
+    flipped = bytearray(whole)
+    flipped[fourth + 5] ^= 1
+    for damaged in (bytes(flipped), whole[:fourth], whole[: fourth + 100]):
+        (tmp_path / "a.tar").write_bytes(damaged)
+        with pytest.raises(InputError, match="expected a whole tar"):
+            webdataset(tmp_path / "a.tar")
 
 
 def test_pixels_out_of_range_are_refused_before_they_wrap(tmp_path):

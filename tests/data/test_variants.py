@@ -36,8 +36,8 @@ def test_what_is_held_out_depends_on_the_seed_alone():
 def test_only_labelled_items_are_held_out():
     whole = replace(pool_of([20, 20]), test=None, labels=np.where(np.arange(40) % 2, 1, -1))
     assert (hold_out(whole, 19).test[1] == 1).all()
-    for n in (0, 20):
-        with pytest.raises(InputError, match=f"expected 1 to 19 of 20 labelled items for test, got {n}"):
+    for n in (0, 20, 2.0, "2", True):
+        with pytest.raises(InputError, match=f"expected 1 to 19 of 20 labelled items for test, got {n!r}"):
             hold_out(whole, n)
 
 

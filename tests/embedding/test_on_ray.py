@@ -1,5 +1,6 @@
 """Embedding on Ray: the arrays of one process, also when a worker is killed in the middle."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -33,7 +34,7 @@ def running():
 
 
 def actors():
-    """The processes of Ray Data's workers."""
+    """The processes of Ray Data's workers that were started from here: others on this machine are not ours to kill."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -41,8 +42,17 @@ def actors():
                 title = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if title.startswith(b"ray::MapWorker"):
+            if title.startswith(b"ray::MapWorker") and os.getpid() in ancestors(int(entry.name)):
                 found.append(int(entry.name))
+    return found
+
+
+def ancestors(pid):
+    found = []
+    with contextlib.suppress(OSError):  # one that has just ended
+        while pid > 1:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            found.append(pid)
     return found
 
 

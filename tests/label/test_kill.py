@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from askless.files import put_aside
 from askless.label.oracle import Client
 from askless.project import Run
 
@@ -45,7 +46,7 @@ def test_killed_between_two_renames(tmp_path: Path) -> None:
         run.tell({path: CLASSES[i % 3] for i, path in enumerate(run.waiting())})
         assert [run.advance(), run.advance()] == ["closing", "training"]
     for folder in (server.folder / "rounds" / "001", server.folder / "model"):
-        folder.rename(folder.with_name(f".{folder.name}.old"))
+        folder.rename(put_aside(folder))
     url = server.start()
     try:
         check_views(server.folder)

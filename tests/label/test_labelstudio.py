@@ -15,7 +15,7 @@ from PIL import Image
 
 from askless.cli import main
 from askless.errors import BusyError, InputError, OptionError
-from askless.label.labelstudio import Client, Images, LabelStudioError, read_export, take_annotations, write_tasks
+from askless.label.labelstudio import Client, Images, LabelStudioError, push, read_export, take_annotations, write_tasks
 from askless.label.labelstudio.batch import batch, made_smaller
 from askless.label.labelstudio.client import token_kind
 from askless.label.labelstudio.tasks import (
@@ -543,6 +543,38 @@ def test_the_kind_of_a_token_shows_in_its_shape():
 def test_an_address_or_token_that_cannot_be_one_is_refused(url, token):
     with pytest.raises(InputError, match="expected"):
         Client(url, token)
+
+
+class HalfMended:
+    """A server that makes projects and refuses tasks at first."""
+
+    url = "http://127.0.0.1:1"
+
+    def __init__(self):
+        self.projects, self.tasks, self.mended = [], [], False
+
+    def get(self, path):
+        return next(p for p in self.projects if path == f"/api/projects/{p['id']}")
+
+    def pages(self, path, *_, **asked):
+        return [p for p in self.projects if p["title"] == asked["title"]] if path == "/api/projects" else []
+
+    def post(self, path, body):
+        if path == "/api/projects":
+            self.projects.append({**body, "id": 7 + len(self.projects)})
+            return self.projects[-1]
+        if not self.mended:
+            raise LabelStudioError("the disk is full", 500)
+        self.tasks += body
+
+
+def test_a_push_that_failed_in_a_new_project_goes_on_there(run):
+    server = HalfMended()
+    with pytest.raises(LabelStudioError, match="the disk is full"):
+        push(run, server)
+    server.mended = True
+    pushed = push(run, server)
+    assert (pushed.project, pushed.new, len(server.projects)) == (7, len(server.tasks), 1)
 
 
 @pytest.fixture

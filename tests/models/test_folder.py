@@ -163,6 +163,13 @@ def test_what_cannot_be_exported_says_why(pool, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["cache"]
 
 
+def test_images_of_four_channels_are_not_called_grey(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (20, 4, 8, 8), dtype=np.uint8)
+    learner = trained(al.data.as_pool((x, np.arange(20) % 10), kind="image", layout="chw"), "linear")
+    with pytest.raises(al.InputError, match="expected images with 1 or 3 channels, as image files have, got 4"):
+        learner.export(tmp_path / "out")
+
+
 def test_nothing_that_is_there_is_lost(learner, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")

@@ -4,7 +4,7 @@ from askless.errors import InputError
 from askless.project import Run, facts
 from askless.project.answering import Given, answer, undo
 from askless.project.asking import Desk
-from askless.project.classes import add_class, all_classes, is_shown, merge_class
+from askless.project.classes import add_class, all_classes, is_shown, merge_class, rename_class
 from askless.project.export import Incoming, read_answers, read_labels_csv
 from askless.project.importing import import_answers
 from askless.project.replay import replay, stored
@@ -147,8 +147,8 @@ def test_labels_of_merged_classes_are_the_same_as_those_they_were_merged_into(ma
     with room.run.store.change() as db:
         merge_class(db, room.request(), "ann", 1, 0)
     assert take(room, [("3", "cat")]).same == 1
-    assert take(room, [("4", "dog")]).taken == 1  # a new class of that name
-    assert names(room) == ["cat", "dog"]
+    assert take(room, [("4", "dog")]).taken == 1  # labels of that name to come are, too
+    assert (labels(room)[1], names(room)) == ((4, "file", 0), ["cat"])
 
 
 # --- files ---------------------------------------------------------------------------------------------------------------
@@ -209,3 +209,26 @@ def test_a_failed_import_leaves_the_run_as_it_was(make_room):
         )
     assert labels(room) == []
     Run.open(room.run.folder).close()
+
+
+def test_a_name_that_a_class_had_means_that_class(make_room):
+    room = make_room()
+    with room.run.store.change() as db:
+        kitten = add_class(db, room.request(), "ann", "kitten")
+        merge_class(db, room.request(), "ann", kitten, 0)
+        rename_class(db, room.request(), "ann", 1, "hound")
+    given = [Incoming("3", "kitten"), Incoming("4", "dog"), Incoming("5", "Hound"), Incoming("6", "cat")]
+    assert import_into(room.run, given, "file", "keep").taken == 4
+    assert labels(room) == [(3, "file", 0), (4, "file", 1), (5, "file", 1), (6, "file", 0)]
+    assert names(room) == ["cat", "hound"]
+    with room.run.store.look() as db:
+        assert replay(db) == stored(db)
+
+
+def test_accents_are_the_same_however_they_are_written(make_room):
+    """Names of folders on a Mac have the letter and its accent one after the other."""
+    room = make_room()
+    with room.run.store.change() as db:
+        add_class(db, room.request(), "ann", "café")
+    assert import_into(room.run, [Incoming("3", "cafe\N{COMBINING ACUTE ACCENT}")], "file", "keep").taken == 1
+    assert (labels(room), names(room)) == ([(3, "file", 2)], ["cat", "dog", "café"])

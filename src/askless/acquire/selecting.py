@@ -10,10 +10,13 @@ import numpy as np
 from askless.acquire.arrays import check_arrays
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
-from askless.acquire.table import make
+from askless.acquire.table import STRATEGIES, make
+from askless.acquire.two_level import TwoLevel
 from askless.errors import AsklessError, InputError, OptionError
 from askless.options import check_count
 from askless.rng import Seed, stream
+
+OURS = {TwoLevel, *(info.make for info in STRATEGIES.values())}
 
 
 def select(
@@ -82,7 +85,8 @@ def select(
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
     if isinstance(max_memory, bool) or not isinstance(max_memory, int | np.integer) or max_memory < 1:
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
-    view = with_probs(dataclasses.replace(view, max_memory=int(max_memory), progress=progress))
+    view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
+    view = with_probs(view, whole=type(chosen) not in OURS)
     start = time.perf_counter()
     selection = chosen.select(view, int(n), stream(seed, "select"))
     check_picks(chosen.name, selection, view, int(n))
@@ -90,11 +94,17 @@ def select(
     return dataclasses.replace(selection, info=info)
 
 
-def with_probs(view: View) -> View:
-    """Probabilities of logits are made once where they take at most half of the memory; the strategy has the rest."""
-    if not isinstance(view.probs, Softmax) or view.probs.nbytes > view.max_memory // 2:
+def with_probs(view: View, *, whole: bool) -> View:
+    """Probabilities of logits are made once where they take at most half of the memory; the strategy has the rest.
+
+    Else they are made by rows, as our own strategies ask for them; with `whole`, for a user's, they are an array all the
+    same.
+    """
+    if not isinstance(view.probs, Softmax):
         return view
-    return dataclasses.replace(view, probs=np.asarray(view.probs), max_memory=view.max_memory - view.probs.nbytes)
+    if view.probs.nbytes <= view.max_memory // 2:
+        return dataclasses.replace(view, probs=np.asarray(view.probs), max_memory=view.max_memory - view.probs.nbytes)
+    return dataclasses.replace(view, probs=np.asarray(view.probs)) if whole else view
 
 
 def check_picks(name: str, selection: Selection, view: View, n: int) -> None:

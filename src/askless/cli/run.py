@@ -140,11 +140,21 @@ def label(
 
 def other_options(run: Any, options: dict[str, Any], given: Sequence[str]) -> list[str]:
     """Those of the `given` options that say something else than the run was started with."""
-    from askless.project.settings import read_classes
-
-    said = {**options, "classes": read_classes(options.get("classes"))}
+    if not given:
+        return []
+    said = run.settings_by(read_options(options, new=False))
     plain = {option: option.removeprefix("--").replace("-", "_") for option in given}
-    return [option for option, name in plain.items() if said[name] != getattr(run.settings, name)]
+    return [option for option, name in plain.items() if getattr(said, name) != getattr(run.settings, name)]
+
+
+def read_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
+    """The options of the command line as `Run.create` takes them: classes and keys in parts, no empty net. Keys of a new run
+    are for its classes."""
+    from askless.project.settings import read_classes, read_keys
+
+    names = read_classes(options.get("classes"))
+    read = {**options, "classes": names, "keys": read_keys(options.get("keys") or "", names if new else None)}
+    return {name: value for name, value in read.items() if name != "net" or value}
 
 
 def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
@@ -161,19 +171,18 @@ def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
 
 def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> Any:
     from askless.project import Run, Settings
-    from askless.project.settings import read_classes, read_keys
 
     if not what.exists():
         raise InputError(
             f"{what}: expected a folder of images, a .csv, .tsv or .npz, texts, or a run; nothing is there"
         )
-    names = read_classes(options.get("classes"))
-    options = {**options, "classes": names, "keys": read_keys(options.get("keys", ""), names), "command": command()}
-    if not options.get("net"):
-        options.pop("net", None)
+    options = {**read_options(options), "command": command()}
     Settings(source="", **options)  # before anything is read
-    if len(names) == 1:
-        say("note", f"{names[0]} is the only class so far; a model needs two: press n on the page to make another")
+    if len(names := options["classes"]) == 1:
+        say(
+            "note",
+            f"{names[0]} is the only class so far; a model needs two: press n on the page to make another",
+        )
     begun = time.perf_counter()
     with progress_bar(f"Indexing {what}", notes) as progress:
         run = Run.create(what, folder, progress=progress, notes=lambda text: say("note", text), **options)

@@ -23,7 +23,7 @@ def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path
     knows. Images become PNG; the label is a ClassLabel. Needs the package `datasets` (extra `hf`).
     """
     classes = named_classes(pool)
-    known = labels_by_position(pool, labels)
+    known = labels_by_position(pool, labels, classes)
     splits = {"train": rows_at(pool, list(known), [classes[y] for y in known.values()])}
     if pool.test is not None:
         x, y = pool.test
@@ -44,7 +44,7 @@ def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None
             raise InputError(
                 f"imagefolder: the class {name!r} cannot be the name of a folder; rename it, or use save_hf"
             )
-    known = labels_by_position(pool, labels)
+    known = labels_by_position(pool, labels, classes)
     with whole_folder(free(Path(folder))) as place:
         parts = [("train", rows_at(pool, list(known), [classes[y] for y in known.values()]))]
         if pool.test is not None:
@@ -92,10 +92,10 @@ def named_classes(pool: Pool) -> tuple[str, ...]:
     return tuple(map(str, range(pool.n_classes)))
 
 
-def labels_by_position(pool: Pool, labels: Any) -> dict[int, int]:
+def labels_by_position(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[int, int]:
     given = pool.labels if labels is None else labels
     if isinstance(given, Mapping):
-        known = {int(i): int(y) for i, y in given.items()}
+        known = {int(i): int(y) for i, y in given.items() if y >= 0}
     else:
         array = np.asarray(given)
         if array.shape != (len(pool),):
@@ -103,6 +103,14 @@ def labels_by_position(pool: Pool, labels: Any) -> dict[int, int]:
         known = {int(i): int(array[i]) for i in np.flatnonzero(array >= 0)}
     if not known:
         raise InputError("expected at least one labelled item, got none; label some first")
+    for i, y in known.items():
+        if not 0 <= i < len(pool):
+            raise InputError(f"labels: expected positions from 0 to {len(pool) - 1}, got {i}")
+        if y >= len(classes):
+            raise InputError(
+                f"labels: expected numbers of its {len(classes)} classes, {', '.join(classes)}, got {y} for item {i}; "
+                "give it all classes: dataclasses.replace(pool, classes=(...))"
+            )
     return known
 
 

@@ -15,7 +15,7 @@ from askless.data.pool import Pool, encode_labels
 from askless.errors import InputError
 from askless.reading import UnreadableError, as_size, has_image_suffix
 from askless.reading.image_file import decode_image
-from askless.reading.tars import LABELS, TARS, by_key, label_in, unzipped
+from askless.reading.tars import LABELS, TARS, by_key, label_in, whole_tar
 
 
 def webdataset(
@@ -60,7 +60,7 @@ def webdataset(
 def samples(file: Path) -> Iterator[tuple[str, bytes, str]]:
     """(key, content, label) of every image of a tar; several under one key are called by their own names."""
     try:
-        with file.open("rb") as raw, unzipped(raw, file.name) as plain, tarfile.open(fileobj=plain, mode="r:") as tar:
+        with file.open("rb") as raw, whole_tar(raw, file.name) as tar:
             for key, members in by_key(tar):
                 beside = dict(members)
                 label = next((label_in(beside[key + end], end) for end in LABELS if key + end in beside), "")

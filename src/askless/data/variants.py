@@ -58,8 +58,8 @@ def hold_out(pool: Pool, n: int, seed: Seed = 0) -> Pool:
     if pool.test is not None:
         raise InputError(f"hold_out: expected a pool without test items, got {pool}")
     known = np.flatnonzero(pool.labels >= 0)
-    if not 1 <= n < len(known):
-        raise InputError(f"hold_out: expected 1 to {len(known) - 1} of {len(known)} labelled items for test, got {n}")
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n < len(known):
+        raise InputError(f"hold_out: expected 1 to {len(known) - 1} of {len(known)} labelled items for test, got {n!r}")
     held = np.sort(stream(seed, "hold out").permutation(known)[:n])
     x = tuple(pool.x[i] for i in held) if pool.kind == "text" else pool.take(held)
     rest = np.setdiff1d(np.arange(len(pool)), held)

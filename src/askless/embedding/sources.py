@@ -24,7 +24,7 @@ from askless.data.load import SOURCES
 from askless.errors import InputError, OptionError
 from askless.reading.image_file import UnreadableError, decode_image, has_image_suffix
 from askless.reading.parquet import class_names, named
-from askless.reading.tars import LABELS, TARS, by_key, label_in, unzipped
+from askless.reading.tars import LABELS, TARS, by_key, label_in, whole_tar
 from askless.shards import pyarrow
 
 IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
@@ -116,16 +116,9 @@ class Tar:
 
     def read(self, size: Size) -> Iterator[Item]:
         fs, path = file_system(self.url)
-        with refusing_damage(self.url), fs.open(path) as file, unzipped(file, path) as plain:
-            with tarfile.open(fileobj=plain, mode="r:") as tar:
-                for key, members in by_key(tar):
-                    yield from self.items(key, members, size)
-                plain.seek(tar.offset)
-                rest = plain.read()
-            if len(rest) < 512 or any(rest):  # a whole tar ends in blocks of zeros; tarfile stops at the first odd one
-                raise InputError(
-                    f"{self.url}: expected a whole tar, got one that is damaged or cut after byte {tar.offset}"
-                )
+        with refusing_damage(self.url), fs.open(path) as file, whole_tar(file, path) as tar:
+            for key, members in by_key(tar):
+                yield from self.items(key, members, size)
 
     def items(self, key: str, members: list[tuple[str, bytes]], size: Size) -> Iterator[Item]:
         """One item, named by the key; where several images have that key, each by its own name."""

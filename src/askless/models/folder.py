@@ -233,6 +233,10 @@ def free_place(out: Path, overwrite: bool) -> Path:
 
 def image_preprocess(size: int | list[int], channels: int) -> dict[str, Any]:
     """What is done with an image file before the network, or its backbone, sees pixels from 0 to 255."""
+    if channels not in (1, 3):
+        raise InputError(
+            f"export: expected images with 1 or 3 channels, as image files have, got {channels}; `save` keeps the learner"
+        )
     return {
         **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
         **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},

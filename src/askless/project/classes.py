@@ -39,6 +39,25 @@ def final_class(db: sqlite3.Connection) -> dict[int, int]:
     return final
 
 
+def folded(name: str) -> str:
+    """What makes two names the same class."""
+    return unicodedata.normalize("NFC", name.strip()).casefold()
+
+
+def class_numbers(db: sqlite3.Connection) -> dict[str, int]:
+    """The number of the class that a (folded) name from elsewhere means: by its name of now, by one that was merged into it,
+    and by one that it had before."""
+    classes, final = all_classes(db), final_class(db)
+    renamed = db.execute(
+        "SELECT json_extract(payload, '$.before'), json_extract(payload, '$.class') FROM event "
+        "WHERE kind = 'class_rename' ORDER BY seq"
+    )
+    named = [(name, number) for name, number in renamed]
+    named += [(c.name, c.id) for c in classes if c.merged_into is not None]
+    named += [(c.name, c.id) for c in classes if is_shown(c)]
+    return {folded(name): final[number] for name, number in named if not classes[final[number]].hidden}
+
+
 def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> str:
     """The name as it is stored; an error for one that is blank, too long, unprintable, or taken."""
     name = unicodedata.normalize("NFC", given.strip())
@@ -49,7 +68,7 @@ def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> st
     if not name.isprintable() or any(0xD800 <= ord(c) < 0xE000 for c in name):
         raise InputError("a class name has printable characters only, got a line break or another control character")
     for c in all_classes(db):
-        if c.id != but and c.merged_into is None and c.name.casefold() == name.casefold():
+        if c.id != but and c.merged_into is None and folded(c.name) == folded(name):
             raise InputError(f"there is a class {c.name!r} already; choose another name")
     return name
 
@@ -58,7 +77,7 @@ def add_class(db: sqlite3.Connection, request_id: str, annotator: str, given: st
     """A new class, after all others; one that was added and taken back comes back under its number."""
     once(db, request_id, "class_add")
     gone = db.execute("SELECT id, name FROM class WHERE hidden AND merged_into IS NULL").fetchall()
-    again = next((row["id"] for row in gone if row["name"].casefold() == given.strip().casefold()), None)
+    again = next((row["id"] for row in gone if folded(row["name"]) == folded(given)), None)
     name = check_name(db, given, but=again)
     number = db.execute("SELECT count(*) FROM class").fetchone()[0] if again is None else again
     if number >= MOST:
@@ -141,7 +160,7 @@ def refuse_namesake(db: sqlite3.Connection, number: int) -> None:
     """An error where a class is to come back and another one has its name by now."""
     name = all_classes(db)[number].name
     for c in all_classes(db):
-        if c.id != number and is_shown(c) and c.name.casefold() == name.casefold():
+        if c.id != number and is_shown(c) and folded(c.name) == folded(name):
             raise InputError(f"there is another class {c.name!r} by now; rename that one first")
 
 

@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from askless.errors import InputError
 from askless.project.answering import own_answer, put_answer
-from askless.project.classes import add_class, all_classes, final_class, is_shown
+from askless.project.classes import add_class, all_classes, class_numbers, final_class, folded
 from askless.project.store import record
 
 Policy = Literal["keep", "replace"]
@@ -39,7 +39,7 @@ def import_answers(
     check images, which were drawn at random, count as their answers.
     """
     ids = {row["path"]: (row["id"], row["split"]) for row in db.execute("SELECT id, path, split FROM item")}
-    numbers = {c.name.casefold(): c.id for c in all_classes(db) if is_shown(c)}
+    numbers = class_numbers(db)
     names = {c.id: c.name for c in all_classes(db)}
     final = final_class(db)
     taken, same, conflicts, unknown = [], 0, [], []
@@ -50,13 +50,13 @@ def import_answers(
             unknown.append(path)
             continue
         item, split = ids[path]
-        if name and name.casefold() not in numbers:
+        if name and folded(name) not in numbers:
             if not new_classes:
                 raise InputError(f"unknown class {name!r}; the classes are {', '.join(sorted(names.values()))}")
             number = add_class(db, f"{request_id}-class-{len(numbers)}", annotator, name)
             db.execute("DELETE FROM action WHERE seq = (SELECT max(seq) FROM action)")
-            numbers[name.casefold()], names[number], final[number] = number, name, number
-        label = numbers[name.casefold()] if name else None
+            numbers[folded(name)], names[number], final[number] = number, name, number
+        label = numbers[folded(name)] if name else None
         rows = db.execute(
             "SELECT annotator, class FROM answer WHERE item = ? ORDER BY annotator = ? DESC, seq DESC",
             (item, annotator),

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -76,12 +76,7 @@ class Run:
     ) -> "Run":
         """A new run on a folder of images, a .csv or .tsv that lists them, an .npz, or texts; options are those of
         `Settings`."""
-        if "classes" in options:
-            options["classes"] = tuple(options["classes"])
-        if "track" in options:
-            options["track"] = tuple(settled(text) for text in options["track"])
-        settings = Settings(source=str(Path(source).resolve()), **options)
-        settings, missing = with_backbone_here(settings)
+        settings, missing = settings_of(source, options)
         index = scan(
             Path(source),
             follow_links=settings.follow_links,
@@ -102,14 +97,8 @@ class Run:
         notes: Callable[[str], None] = lambda text: None,
         first_note: str = "",
     ) -> "Run":
-        if index.kind == "features" and settings.frozen:
-            settings = replace(settings, net="linear")
-        if index.kind != "texts" and settings.net == TEXT_BACKBONE:
-            raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
-        if index.kind == "texts":
-            from askless.project.texts import with_text_net
-
-            settings, first_note = with_text_net(settings, index.text), ""
+        settings = fit_for(settings, index.kind, index.text)
+        first_note = "" if index.kind == "texts" else first_note
         for text in filter(None, [first_note, *make_run(Path(folder), settings, index)]):
             notes(text)
         run = cls(folder)
@@ -136,6 +125,11 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def settings_by(self, options: Mapping[str, Any]) -> Settings:
+        """The settings that a run on this one's items would get from options of `create`."""
+        settings, _ = settings_of(self.settings.source, options)
+        return fit_for(settings, self.kind, settings.text or self.settings.text)
 
     # --- what is known -----------------------------------------------------------------------------------------------
 
@@ -624,6 +618,25 @@ class Run:
             writer = csv.writer(file)
             writer.writerow(("rank", "path", "picked_by", "score", "reason"))
             writer.writerows(tuple(row) for row in rows)
+
+
+def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
+    """The settings that options of `Run.create` make here, paths in full, and a sentence where the backbone is another."""
+    given = {"classes": tuple(options.get("classes", ())), "track": tuple(map(settled, options.get("track", ())))}
+    return with_backbone_here(Settings(source=str(Path(source).resolve()), **{**options, **given}))
+
+
+def fit_for(settings: Settings, kind: Kind, text: str) -> Settings:
+    """The settings with a network that takes such items; `text` is the column of texts."""
+    if kind == "features" and settings.frozen:
+        return replace(settings, net="linear")
+    if kind != "texts" and settings.net == TEXT_BACKBONE:
+        raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
+    if kind == "texts":
+        from askless.project.texts import with_text_net
+
+        return with_text_net(settings, text)
+    return settings
 
 
 def trainable(db: Any) -> bool:

@@ -145,14 +145,14 @@ def read_settings(path: Path) -> Settings:
         raise RunError(f"{path}: cannot be used ({error}); restore it from a copy") from None
 
 
-def read_keys(text: str, classes: tuple[str, ...]) -> dict[str, str]:
-    """The keys of "cat=c,dog=d", as {"c": "cat", "d": "dog"}."""
+def read_keys(text: str, classes: tuple[str, ...] | None) -> dict[str, str]:
+    """The keys of "cat=c,dog=d", as {"c": "cat", "d": "dog"}, of these classes, or, with None, of any."""
     keys: dict[str, str] = {}
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, equals, key = (part.strip() for part in pair.rpartition("="))
         if not equals or len(key) != 1 or not key.isprintable():
             raise OptionError(f"keys: expected class=key with one character as key, as in cat=c, got {pair!r}")
-        if name not in classes:
+        if classes is not None and name not in classes:
             raise OptionError(f"keys: unknown class {name!r}; the classes are {', '.join(classes) or 'none yet'}")
         if key in keys:
             raise OptionError(f"keys: {key!r} is given to {keys[key]!r} and {name!r}; give each class its own")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from askless.errors import InputError, OptionError
-from askless.project.classes import all_classes, is_shown
+from askless.project.classes import all_classes, class_numbers, folded, is_shown
 from askless.project.export import (
     Exported,
     Incoming,
@@ -175,13 +175,12 @@ def import_into(
     """Takes answers from a file; those that say who gave them keep that name.
 
     A run without classes gets those of the file. One that has classes gets others only with `add_classes`: else they are an
-    error that names them, and nothing is taken.
+    error that names them, and nothing is taken. A name that a class had, or that was merged into it, means that class.
     """
     parts = []
     with run.store.look() as db:
-        known = [c.name for c in all_classes(db)]
-    folded = {name.casefold() for name in known}
-    new = [a.label for a in answers if a.status == "labelled" and a.label and a.label.casefold() not in folded]
+        known, numbers = [c.name for c in all_classes(db) if is_shown(c)], class_numbers(db)
+    new = [a.label for a in answers if a.status == "labelled" and a.label and folded(a.label) not in numbers]
     if known and new and not add_classes:
         others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))
         raise InputError(

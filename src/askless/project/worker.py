@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.errors import AsklessError
-from askless.files import restore_folder
+from askless.files import ASIDE, put_aside, restore_folder
 from askless.locks import held
 from askless.project.run import Report, Run, quiet
 
@@ -84,8 +84,8 @@ def catch_up(run: Run, report: Report = quiet) -> None:
 
 def put_back(folder: Path) -> None:
     """The model and the rounds of which a kill left the folder under its old name, while a new one was put in its place."""
-    for old in (*folder.glob(".model.old"), *(folder / "rounds").glob(".*.old")):
-        restore_folder(old.with_name(old.name.removeprefix(".").removesuffix(".old")))
+    for old in (put_aside(folder / "model"), *(folder / "rounds").glob(f".*{ASIDE}")):
+        restore_folder(old.with_name(old.name.removeprefix(".").removesuffix(ASIDE)))
 
 
 def leave_with_parent() -> None:

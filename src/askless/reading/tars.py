@@ -25,6 +25,19 @@ def unzipped(file: Any, path: str) -> Iterator[Any]:
         yield plain
 
 
+@contextmanager
+def whole_tar(file: Any, path: str) -> Iterator[tarfile.TarFile]:
+    """An opened file as a tar, and once all of it was read, an error where that was not all: a whole tar ends in blocks of
+    zeros, and tarfile stops at the first odd block without a word."""
+    with unzipped(file, path) as plain:
+        with tarfile.open(fileobj=plain, mode="r:") as tar:
+            yield tar
+            plain.seek(tar.offset)
+            rest = plain.read()
+        if len(rest) < 512 or any(rest):
+            raise tarfile.ReadError(f"damaged or cut after byte {tar.offset}")
+
+
 def by_key(tar: tarfile.TarFile) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """Members that follow each other under one name up to its first dot: that name, and they with their contents."""
     key = ""

@@ -64,7 +64,10 @@ def push(
     plain = control_for(run)
     with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait until it has ended"):
         names = class_names(run)
-        found = find_project(client, run, project) or make_project(client, run, project, config_xml(names, plain))
+        found = find_project(client, run, project)
+        if found is None:
+            found = make_project(client, run, project, config_xml(names, plain))
+            remember(run, client, int(found["id"]))  # at once: should the rest fail, the next push goes on there
         number = int(found["id"])
         control, added = fit_config(client, found, names, plain.tag)
         there = frozenset(known[ITEM] for _, known in our_tasks(client, run, number))

@@ -1,7 +1,6 @@
 """Annotations of Label Studio -> answers in a run's log, by the functions that the page uses; each is stored once."""
 
 import sqlite3
-import unicodedata
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from askless.label.labelstudio.tasks import Annotation
 from askless.project import RunError, facts
 from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, own_answer, skip
 from askless.project.asking import Desk, take
-from askless.project.classes import add_class, all_classes, final_class, is_shown
+from askless.project.classes import add_class, all_classes, class_numbers, final_class, folded, is_shown
 from askless.project.importing import import_answers
 
 if TYPE_CHECKING:
@@ -54,7 +53,6 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
         ids = {row["path"]: row["id"] for row in db.execute("SELECT id, path FROM item")}
         numbers = class_numbers(db)
         bring_classes(db, annotations, numbers, add_classes, taken)
-        final = final_class(db)
         touched = set()
         for one in annotations:
             if one.path not in ids:
@@ -64,7 +62,7 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
                 taken.left_out.append((one.path, f"expected one class, {one.who} chose {said}"))
             else:
                 touched.add(ids[one.path])
-                label = None if one.cancelled else final[numbers[folded(one.choices[0])]]
+                label = None if one.cancelled else numbers[folded(one.choices[0])]
                 with kept_whole(db, one, taken):
                     store_one(run, db, one, ids[one.path], label, taken)
         taken.disagree = [run.paths[a.item] for a in facts.agreed(db) if a.conflict and a.item in touched]
@@ -168,24 +166,6 @@ def suggested(run: "Run", db: sqlite3.Connection, item: int) -> dict[int, Sugges
 
 
 # --- classes -----------------------------------------------------------------------------------------------------------
-
-
-def folded(name: str) -> str:
-    return unicodedata.normalize("NFC", name.strip()).casefold()
-
-
-def class_numbers(db: sqlite3.Connection) -> dict[str, int]:
-    """The number of each class by its name: by that of now, by one that was merged away, and by one before a renaming."""
-    numbers = {}
-    renamed = db.execute(
-        "SELECT json_extract(payload, '$.before'), json_extract(payload, '$.class') FROM event "
-        "WHERE kind = 'class_rename' ORDER BY seq"
-    )
-    numbers.update({folded(name): number for name, number in renamed})
-    classes = all_classes(db)
-    numbers.update({folded(c.name): c.id for c in classes if c.merged_into is not None})
-    numbers.update({folded(c.name): c.id for c in classes if is_shown(c)})
-    return numbers
 
 
 def bring_classes(
