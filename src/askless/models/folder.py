@@ -225,7 +225,9 @@ def free_place(out: Path, overwrite: bool) -> Path:
         raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
     if out.is_dir() and any(out.iterdir()):
         if not overwrite:
-            raise InputError(f"{out}: expected an empty folder or a new name, got one with files in it; pass overwrite")
+            raise InputError(
+                f"{out}: expected an empty folder or a new name, got files in it; pass overwrite (--overwrite)"
+            )
         if not ((out / "config.json").is_file() and (out / "preprocess.json").is_file()):
             raise InputError(f"{out}: expected an earlier export to overwrite, got other files; choose another name")
     return out

@@ -63,5 +63,5 @@ def package(name: str) -> ModuleType:
         return import_module(name)
     except ImportError as error:
         raise ModelError(
-            f"ONNX models need the package {name}, which cannot be imported ({error}); run `pip install askless[onnx]`"
+            f"ONNX models need the package {name}, which cannot be imported ({error}); run `pip install 'askless[onnx]'`"
         ) from None

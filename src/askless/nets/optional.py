@@ -150,7 +150,7 @@ def required(package: str, extra: str = "vision") -> ModuleType:
         return importlib.import_module(package)
     except ImportError as error:
         raise ModelError(
-            f"expected the package {package}, which cannot be imported ({error}); run `pip install askless[{extra}]`"
+            f"expected the package {package}, which cannot be imported ({error}); run `pip install 'askless[{extra}]'`"
         ) from None
 
 

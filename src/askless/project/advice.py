@@ -63,19 +63,14 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
         return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), facts)
     if facts.spent >= facts.budget:
         used = f"{facts.spent} of {facts.budget} labels are given"
+        lacking = ([] if facts.rounds else [_no_model(facts)]) + lacking
         return _advice("budget used", [used], lacking + stability + _short_of_target(facts), facts)
     if facts.nothing_left and facts.rounds >= 1:
         every = f"no {facts.noun} is left to ask for, with {facts.spent} of {facts.budget} of the budget used"
         return _advice("nothing left", [every], lacking + stability + _short_of_target(facts), facts)
     left = f"{facts.budget - facts.spent} of {_many(facts.budget, 'label')} are left"
     if facts.rounds == 0:
-        one_class = sum(n > 0 for n in facts.counts.values()) == 1
-        why = (
-            "all labels so far are of one class, and a model needs two"
-            if one_class
-            else "no model has been trained yet"
-        )
-        return _advice("too early", [why], [left], facts)
+        return _advice("too early", [_no_model(facts)], [left], facts)
     if facts.rounds == 1:
         return _advice("too early", ["there is one model only, and nothing to compare it with"], [left], facts)
     against = lacking + ([] if steady else stability) + _short_of_target(facts)
@@ -83,6 +78,13 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
         return _advice("keep going", against[:1], against[1:] + (stability if steady else []) + [left], facts)
     quiet = "no new class" + (f" in {facts.since_new_class} labels" if facts.since_new_class is not None else "")
     return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*stability[1:], left], facts)
+
+
+def _no_model(facts: Standing) -> str:
+    classes = sum(n > 0 for n in facts.counts.values())
+    if classes >= 2:
+        return "no model has been trained yet"
+    return f"all labels so far are {'of one class' if classes else 'unsure'}, and a model needs two classes"
 
 
 def measured(measure: Mapping[str, Any] | None, checked: int = 0, noun: str = "image") -> str:

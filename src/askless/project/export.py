@@ -201,14 +201,14 @@ def place_for(out: Path, to: str, overwrite: bool) -> Path:
     if to not in FOLDERS:
         out = out / f"labels.{'json' if to == 'coco' else to}" if out.is_dir() else out
         if out.exists() and not overwrite:
-            raise InputError(f"{out}: expected a name that is free, got an existing file; pass overwrite to replace it")
+            raise InputError(f"{out}: expected a name that is free, got an existing file; pass overwrite (--overwrite)")
         return out
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
     if out.is_dir() and any(out.iterdir()):
         if not overwrite:
             raise InputError(
-                f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite"
+                f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite (--overwrite)"
             )
         if not (out / MARK).is_file():
             raise InputError(
@@ -627,7 +627,7 @@ def _parquet_bytes(table: _Table) -> bytes:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise InputError("parquet: expected pyarrow, which is not installed; pip install askless[parquet]") from None
+        raise InputError("parquet: expected pyarrow, which is not installed; pip install 'askless[parquet]'") from None
     kind = {"seconds": arrow.float64(), "round": arrow.int64(), "rank": arrow.int64()}
     kind |= {"model_prob": arrow.float64(), "pseudo_prob": arrow.float64()}
     schema = arrow.schema([(name, kind.get(name, arrow.string())) for name in table.header])

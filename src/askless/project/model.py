@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from askless.errors import InputError
-from askless.project.schema import RunError
+from askless.project.schema import RunError, run_beside
 from askless.reading import TextFile, UnreadableError, read_arrays, read_image, read_texts
 from askless.reading.texts import TABLES
 
@@ -98,9 +98,12 @@ class Classifier:
             self.config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
             self.preprocess = json.loads((self.folder / "preprocess.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise RunError(
-                f"{self.folder}: no model here yet; label at least two classes and let the first round be trained"
-            ) from None
+            if (self.folder.parent / "state.sqlite").exists():
+                why = "no model here yet; label at least two classes and let the first round be trained"
+            else:
+                beside = run_beside(self.folder)
+                why = f"expected a run, the folder of an exported model, or an .onnx file, found none{beside}"
+            raise RunError(f"{self.folder}: {why}") from None
         except ValueError as error:
             raise RunError(f"{self.folder}: the model's description is damaged ({error})") from None
         try:

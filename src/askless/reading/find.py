@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from askless.reading.image_file import UnreadableError, has_image_suffix
+from askless.reading.image_file import UnreadableError, has_image_suffix, named_like_image
 
 
 class OutsideError(UnreadableError):
@@ -41,7 +41,13 @@ def walk_images(
     root: Path, follow_links: bool = False, marker: str = ""
 ) -> tuple[list[ImageFile], list[Skipped], list[str]]:
     """Files below root that are named like images, what was left out, and the folders with the marker: `walk_files`."""
-    return walk_files(root, has_image_suffix, follow_links, marker)
+    files, left_out, marked = walk_files(root, named_like_image, follow_links, marker)
+    found = [file for file in files if has_image_suffix(Path(file.name))]
+    for file in files:
+        if not has_image_suffix(Path(file.name)):
+            reason = f"images in {Path(file.name).suffix.lower()} are not read; convert them to .jpg or .png"
+            left_out.append(Skipped(file.name, "unreadable", reason))
+    return found, sorted(left_out), marked
 
 
 def walk_files(

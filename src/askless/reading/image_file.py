@@ -17,6 +17,7 @@ from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedIm
 
 from askless.errors import InputError
 
+NOT_READ = (".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 # All that is ever tried, whatever a file is called: Pillow would run Ghostscript on PostScript that is named x.png.
 FORMATS = ("JPEG", "PNG", "GIF", "BMP", WebPImagePlugin.WebPImageFile.format, TiffImagePlugin.TiffImageFile.format)
@@ -196,3 +197,8 @@ def grey_8_bit(values: np.ndarray) -> np.ndarray:
 
 def has_image_suffix(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
+
+
+def named_like_image(path: Path) -> bool:
+    """Also of a format that is not read here."""
+    return path.suffix.lower() in SUFFIXES + NOT_READ

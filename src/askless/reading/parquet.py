@@ -17,7 +17,7 @@ def open_parquet(file: Path) -> Any:
     try:
         parquet, arrow = import_module("pyarrow.parquet"), import_module("pyarrow")
     except ImportError:
-        raise InputError("Parquet files need pyarrow, which is not installed; pip install askless[parquet]") from None
+        raise InputError("Parquet files need pyarrow, which is not installed; pip install 'askless[parquet]'") from None
     try:
         return parquet.ParquetFile(file)
     except FileNotFoundError:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from askless.errors import InputError, OptionError
 from askless.reading.find import Skipped, is_text, real_file, walk_files
-from askless.reading.image_file import UnreadableError, has_image_suffix, open_file
+from askless.reading.image_file import UnreadableError, named_like_image, open_file
 from askless.reading.parquet import class_names, named, open_parquet, records
 from askless.reading.table import LABEL_NAMES, PATH_NAMES, TEXT_NAMES, label_text
 
@@ -117,12 +117,12 @@ def holds_texts(path: Path, column: str = "") -> bool:
 def only_txt(root: Path) -> bool:
     """Whether there are .txt files below a folder and no images; it stops at the first image."""
     found = False
-    for folder, below, files in os.walk(root):
+    for _, below, files in os.walk(root):
         below[:] = [name for name in below if not name.startswith(".")]
         for name in files:
             if name.startswith("."):
                 continue
-            if has_image_suffix(Path(folder, name)):
+            if named_like_image(Path(name)):
                 return False
             found = found or name.lower().endswith(".txt")
     return found
