@@ -77,6 +77,7 @@ def cluster():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_worker_niceness", "0")  # beside other work they would hardly get a turn
         ray.init("local", num_cpus=2, include_dashboard=False, object_store_memory=100 * 2**20, log_to_driver=False)
         yield ray
         ray.shutdown()
@@ -228,6 +229,11 @@ def only_here(pid, source):
     return source()
 
 
+def behind_a_lock(data, lock):
+    with lock:
+        return data()
+
+
 @pytest.mark.usefixtures("cluster")
 def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monkeypatch):
     """And a worker has the folder and the settings of this process, which is what a local one has."""
@@ -235,7 +241,8 @@ def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monke
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("ASKLESS_DATA", "somewhere")
     plan = seeds_of(source, (0,))
-    rows = (dataclasses.replace(plan.rows[0], data=partial(print, threading.Lock())),)
+    row = plan.rows[0]
+    rows = (dataclasses.replace(row, data=partial(behind_a_lock, row.data, threading.Lock())),)
     with pytest.raises(
         InputError, match=r"expected a benchmark that can be sent to a worker, got TypeError: .*`source`"
     ):
