@@ -112,3 +112,11 @@ def test_what_ten_million_rows_took_becomes_a_table_with_an_estimate(monkeypatch
     assert page.endswith("<!-- end -->\nafter")
     assert "| margin | 1.5 | 5 | 1.04 | 6.5 |" in page
     assert "old" not in page
+
+
+def test_the_table_of_ten_million_rows_is_that_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    scale = load("scale")
+    page = scale.PAGE.read_text()
+    record = json.loads((scale.RESULTS / "scale.json").read_text())
+    assert scale.renewed(page, record) == page, "run `python benchmarks/scale.py --docs`"
