@@ -43,6 +43,11 @@ def check_count(owner: str, option: str, got: object, least: int = 1) -> None:
         raise InputError(f"{owner}: {option} must be a whole number >= {least}, got {got!r}")
 
 
+def check_flag(owner: str, option: str, got: object) -> None:
+    if not isinstance(got, bool | np.bool_):
+        raise InputError(f"{owner}: {option} must be True or False, got {got!r}")
+
+
 def check_number(owner: str, option: str, got: object, least: float = 0.0, most: float = float("inf")) -> None:
     if isinstance(got, bool) or not isinstance(got, int | float | np.number) or not least <= got <= most:
         limit = f"from {least} to {most}" if most < float("inf") else f">= {least}"

@@ -355,3 +355,10 @@ def test_bad_input_is_named(strategy, n, arrays, message):
 def test_bad_options_are_named(make, message):
     with pytest.raises(al.InputError, match=message):
         make()
+
+
+@pytest.mark.parametrize("strategy", [al.NPC, al.CRC, al.TypiClust, al.ProbCover])
+def test_a_flag_is_true_or_false(strategy):
+    for wrong in ("no", 7, None):
+        with pytest.raises(al.InputError, match=f"normalize must be True or False, got {wrong!r}"):
+            strategy(normalize=wrong)

@@ -124,3 +124,10 @@ def test_only_the_most_promising_are_measured_in_float64(monkeypatch):
     x, _ = blobs([900, 700])
     al.select("typiclust", 2, features=x)
     assert [len(of) for of in measured] == [16, 16]
+
+
+@pytest.mark.parametrize("n", [10, 60])
+def test_one_huge_row_is_no_accident(n):
+    x = np.random.default_rng(0).normal(size=(200, 4))
+    x[-1] = 1e40  # more than float32 has
+    assert len(al.select("typiclust", n, features=x)) == n

@@ -47,6 +47,11 @@ def test_win_loss_sums_over_groups(results, curve_results):
     assert (methods, W.tolist(), settings) == (["random", "npc"], [[0, 0], [2, 0]], 2)  # the shared start is none
 
 
+def test_the_shared_start_is_no_setting_though_a_seed_is_missing(curve_results):
+    curves = {"random": [[0.5, 0.5], [0.6, 0.6]], "npc": [[0.5, 0.7], [None, None]], "crc": [[0.5, 0.6], [0.6, 0.7]]}
+    assert panels.win_loss(curve_results(curves), "test_accuracy")[2] == 1
+
+
 def test_iou_is_of_the_union_over_seeds_without_the_start(results):
     asked = {("", "a", 0): [[0], [1], [2]], ("", "a", 1): [[0], [3], [4]], ("", "b", 0): [[0], [1], [9]]}
     r = Results({"methods": ["b", "a"]}, [Record(*k, "s", 1, None, "test_accuracy", 0.5) for k in asked], asked=asked)

@@ -111,6 +111,8 @@ def test_rows_are_told_apart_by_group_and_method():
         benchmark(rows=(row(), row(strategy="badge")))
     with pytest.raises(InputError, match="distinct"):
         benchmark(rows=())
+    with pytest.raises(InputError, match=r"folders of their cells, got \('', 'reach<1'\) and \('', 'reach>1'\)"):
+        benchmark(rows=(row(method="reach<1"), row(method="reach>1")))
 
 
 @pytest.mark.parametrize("seeds", [(), (1, 1)])

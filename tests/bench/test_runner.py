@@ -411,6 +411,23 @@ def test_no_workers_are_refused(tmp_path):
         run(benchmark(), tmp_path, workers=0)
 
 
+def test_data_that_cannot_be_sent_to_a_process_are_told(tmp_path):
+    here = Data(name="digits", items=100, test=40)
+    with pytest.raises(InputError, match=r"can be sent to a worker, got .*`source`"):
+        run(benchmark(row(data=lambda: here()), row("margin", data=lambda: here())), tmp_path, workers=2)
+
+
+def test_a_damaged_result_is_named(tmp_path):
+    run(benchmark(row(), seeds=(0,)), tmp_path)
+    [file] = tmp_path.glob("cells/*/result.json")
+    file.write_text("{")
+    for again in (partial(read, tmp_path), partial(run, benchmark(row(), seeds=(0,)), tmp_path)):
+        with pytest.raises(
+            InputError, match=r"result.json: damaged .*; remove its folder, and run the benchmark again"
+        ):
+            again()
+
+
 # --- engines: those on Ray are in test_on_ray.py --------------------------------------------------------------------
 
 

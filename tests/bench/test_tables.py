@@ -110,6 +110,14 @@ def test_a_missing_seed_shows_in_n_and_pairs_only_what_is_shared(curve_results):
     assert cells(summary, "npc")[2] == "+10.00 ± 0.00"
 
 
+def test_labels_to_reach_are_of_the_seeds_that_both_have(curve_results):
+    """npc is random, seed by seed; without the worst seed its own curve would be above random's."""
+    rows = [[0.5, 0.6, 0.7], [0.6, 0.7, 0.8], [0.2, 0.3, 0.4]]
+    r = curve_results({"random": rows, "npc": [*rows[:2], [None] * 3]}, labels=(10, 20, 30))
+    (summary,) = tables.summary_tables(r)
+    assert cells(summary, "npc")[4] == cells(summary, "random")[4] == "30"
+
+
 def test_nan_values_are_missing_values(curve_results):
     r = curve_results({"random": [[0.5, 0.6], [0.5, 0.6]], "npc": [[0.5, NAN], [0.5, 0.7]], "crc": [[NAN, NAN]] * 2})
     (main,) = tables.accuracy_tables(r, "test_accuracy")

@@ -394,6 +394,7 @@ def test_a_get_never_changes_the_state(office, ann):
         "/image/0/red-00.png",
         "/image/state.sqlite",
         "/static/../app.py",
+        f"/static/{'a' * 5000}.js",
         "/static/..%2fapp.py",
         "/static/%2fetc%2fpasswd",
         "/static//etc/passwd",

@@ -483,3 +483,14 @@ def test_fifty_thousand_rows_of_ten_classes_take_less_than_two_seconds(scale, bi
     print(f"50,000 x 10, bias {bias}: {min(seconds):.2f} s, {refined.steps} steps")
     assert refined.error < 1e-9
     assert min(seconds) < 2
+
+
+@pytest.mark.parametrize(("N", "seed"), [(4, 28), (448, 48)])
+def test_newton_that_stalls_among_rows_that_are_sure_is_helped_on(N, seed):
+    """Steps that Armijo allows made no progress here, in 200 of them."""
+    rng = np.random.default_rng(seed)
+    P, target = softmax(50 * rng.normal(size=(N, 10))), rng.dirichlet(np.full(10, 0.5))
+    refined = solve(P, target)
+    assert refined.error < 1e-9
+    assert not refined.smoothed
+    np.testing.assert_allclose(np.asarray(refined.X).sum(axis=0), N * target, atol=1e-8 * N)

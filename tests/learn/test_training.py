@@ -291,6 +291,20 @@ def test_early_stopping_returns_the_best_on_validation(views, labelled, make_net
     assert measured.index(max(measured)) == len(measured) - 1 - 4
 
 
+def test_a_training_that_patience_ended_may_be_followed_by_another(views, labelled, make_net, tmp_path):
+    validation = (views.x, torch.from_numpy(views.y))
+    learner = Supervised(steps=500, batch=8, lr=0.01, evaluate_every=5, patience=2, checkpoint_every=50)
+    options = {"checkpoint": tmp_path / "c", "validation": validation}
+    first = train(learner, views, labelled, make_net(), **options)
+    again = train(learner, views, labelled, make_net(), **options)  # found finished
+    assert torch.equal(weights(first.model), weights(again.model))
+    fewer = (labelled[0][:-1], labelled[1][:-1])
+    other = train(learner, views, fewer, make_net(), **options)
+    assert torch.equal(
+        weights(other.model), weights(train(learner, views, fewer, make_net(), validation=validation).model)
+    )
+
+
 def test_the_kernel_caps_the_rate_and_reports_it(views, labelled, make_net):
     free = train(
         Supervised(steps=3, batch=4, lr=1e4, schedule="constant", kernel_rate=True), views, labelled, make_net()

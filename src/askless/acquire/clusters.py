@@ -17,27 +17,36 @@ EPOCHS = 100
 TOO_SMALL = 0.01  # clusters with a smaller share than this of the largest one's count start again elsewhere
 
 
+LARGE = 1e15  # of larger numbers float32 could not sum the squares
+
+
 class Centred:
     """Rows of the features around their mean, of unit length before that with `normalize`, in float32.
 
-    The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits.
+    The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. With `fit`,
+    rows whose squares float32 could not hold are made smaller, all by one number.
     """
 
-    def __init__(self, features: np.ndarray, normalize: bool, max_memory: int) -> None:
+    def __init__(self, features: np.ndarray, normalize: bool, max_memory: int, fit: bool = False) -> None:
         self.features, self.normalize = features, normalize
         self.dtype = np.float64 if features.dtype.itemsize >= 8 or normalize else np.float32
         self.step = max(1, min(max_memory // 4, 2**23) // (8 * features.shape[1]))
-        total = np.zeros(features.shape[1])
+        total, largest = np.zeros(features.shape[1]), 0.0
         for i in range(0, len(features), self.step):
-            total += self._rows(slice(i, i + self.step)).sum(axis=0, dtype=np.float64)
+            rows = self._rows(slice(i, i + self.step))
+            total += rows.sum(axis=0, dtype=np.float64)
+            largest = max(largest, float(rows.max(initial=0)), -float(rows.min(initial=0)))
         self.mean = (total / len(features)).astype(self.dtype)
+        self.unit = self.dtype(largest) if fit and largest > LARGE else None
 
     def __len__(self) -> int:
         return len(self.features)
 
     def __getitem__(self, positions: np.ndarray | slice) -> np.ndarray:
         """The rows at `positions` (k,) -> (k, d)."""
-        return (self._rows(positions) - self.mean).astype(np.float32, copy=False)
+        rows = self._rows(positions)
+        rows = rows - self.mean if self.unit is None else rows / self.unit - self.mean / self.unit
+        return rows.astype(np.float32, copy=False)
 
     def everything(self) -> np.ndarray:
         """All rows in float32, a tile at a time."""
@@ -56,7 +65,7 @@ class Centred:
 
 def cluster_of_each(features: np.ndarray, k: int, normalize: bool, state: int, max_memory: int = 2**28) -> np.ndarray:
     """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as TypiClust's do."""
-    x = Centred(features, normalize, max_memory)
+    x = Centred(features, normalize, max_memory, fit=True)
     if k > 50 or len(x) > 50_000:
         return nearest_centre(x, mini_batch_centres(x, k, np.random.RandomState(state)))
     from sklearn.cluster import KMeans  # a second to import, which most uses of askless do without

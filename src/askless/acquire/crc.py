@@ -11,7 +11,7 @@ from askless.acquire.strategy import Selection, View
 from askless.linalg import Rows
 from askless.linalg.bordered import scores_beside
 from askless.linalg.gram import BatchScores, rank_tolerance, score_batches, spectra
-from askless.options import check_choice, check_count, options
+from askless.options import check_choice, check_count, check_flag, options
 
 DIRECTIONS = 32  # tried before all columns are
 
@@ -37,6 +37,8 @@ class CRC:
     def __post_init__(self) -> None:
         if self.group is not None:
             check_count("CRC", "group", self.group)
+        check_flag("CRC", "bias", self.bias)
+        check_flag("CRC", "normalize", self.normalize)
         check_choice("CRC", "score", self.score, ("rank-aware", "positive"))
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from askless.acquire.strategy import Selection, View, top
-from askless.options import check_choice, options
+from askless.options import check_choice, check_flag, options
 
 
 @options
@@ -25,6 +25,7 @@ class EGL:
 
     def __post_init__(self) -> None:
         check_choice("EGL", "layers", self.layers, ("last", "all"))
+        check_flag("EGL", "bias", self.bias)
 
     @property
     def needs(self) -> tuple[str, ...]:

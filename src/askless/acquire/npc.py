@@ -12,7 +12,7 @@ from askless.acquire.strategy import Selection, View
 from askless.errors import InputError
 from askless.linalg import Rows, add_best, best_batch, gram_score, swap_until_stable
 from askless.linalg.gram import rank_tolerance, spectra
-from askless.options import check_choice, check_count, options
+from askless.options import check_choice, check_count, check_flag, options
 
 
 @options
@@ -43,6 +43,8 @@ class NPC:
 
     def __post_init__(self) -> None:
         check_count("NPC", "draws", self.draws)
+        check_flag("NPC", "bias", self.bias)
+        check_flag("NPC", "normalize", self.normalize)
         check_choice("NPC", "score", self.score, ("rank-aware", "positive", "schur"))
         check_choice("NPC", "search", self.search, ("random", "greedy", "swap"))
         if self.search != "random" and self.score != "rank-aware":

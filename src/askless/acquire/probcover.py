@@ -9,7 +9,7 @@ from torch import Tensor
 
 from askless.acquire.clusters import Centred, cluster_of_each
 from askless.acquire.strategy import Selection, View, first_of_the_largest, largest
-from askless.options import check_count, check_number, options
+from askless.options import check_count, check_flag, check_number, options
 from askless.rng import stream
 
 CLASSES = 10  # where nobody knows how many there are
@@ -48,6 +48,7 @@ class ProbCover:
         if self.delta is not None:
             check_number("ProbCover", "delta", self.delta)
         check_number("ProbCover", "alpha", self.alpha, 0, 1)
+        check_flag("ProbCover", "normalize", self.normalize)
         if self.classes is not None:
             check_count("ProbCover", "classes", self.classes, least=2)
         check_count("ProbCover", "targets", self.targets)

@@ -7,7 +7,7 @@ import torch
 
 from askless.acquire.clusters import cluster_of_each
 from askless.acquire.strategy import Selection, View
-from askless.options import check_count, options
+from askless.options import check_count, check_flag, options
 from askless.rng import stream
 
 TILE = 2**19  # distances at a time: what stays in the processor's cache
@@ -36,6 +36,7 @@ class TypiClust:
 
     def __post_init__(self) -> None:
         check_count("TypiClust", "neighbours", self.neighbours)
+        check_flag("TypiClust", "normalize", self.normalize)
         check_count("TypiClust", "max_clusters", self.max_clusters)
         check_count("TypiClust", "max_members", self.max_members, least=2)
 

@@ -19,7 +19,7 @@ from askless import nets
 from askless.active import ActiveLearner
 from askless.bench.memory import measured_peak
 from askless.bench.plan import Moment, Row, Sample, default_settings, settings, start_positions, text_of
-from askless.bench.results import cell_name
+from askless.bench.results import cell_name, read_json
 from askless.data import Pool, subset, views_for
 from askless.errors import InputError
 from askless.files import write_whole
@@ -93,7 +93,8 @@ def settings_there(folder: Path) -> dict[str, str] | None:
     """What the cell in this folder was made with, so far as there is something of it."""
     for path in (folder / "result.json", folder / "progress.json"):
         if path.exists():
-            return json.loads(path.read_text(encoding="utf-8"))["settings"]
+            settings_then: dict[str, str] = read_json(path)["settings"]
+            return settings_then
     return None
 
 

@@ -18,7 +18,7 @@ from askless import digest
 from askless.bench.cell import Cell, round_numbers
 from askless.bench.crew import News
 from askless.bench.results import ABOUT, CELLS, cell_name
-from askless.bench.worker import Source, Task, Trouble, Worker, benchmark_of, task_of
+from askless.bench.worker import Source, Task, Trouble, Worker, benchmark_of, cannot_be_sent, task_of
 from askless.engine import check_room, connected, in_short
 from askless.errors import AsklessError, BusyError, InputError
 from askless.locks import held
@@ -80,10 +80,7 @@ class Actors:
         try:
             content = cloudpickle.dumps(source)
         except Exception as error:
-            raise InputError(
-                f"expected a benchmark that can be sent to a worker, got {type(error).__name__}: {error}; give run() a "
-                "`source`, a function that makes the benchmark again, or put it in a file for `askless bench run FILE.py`"
-            ) from error
+            raise cannot_be_sent(error) from error
         self.out = out.resolve()
         self.home = Home(os.getcwd(), sys.path, str(self.out), digest_of(out / ABOUT))
         self.source, self.threads = ray.put(content), threads

@@ -123,9 +123,9 @@ def win_loss(results: Results, metric: str, learner: str | None = None) -> tuple
     W, settings = np.zeros((len(methods), len(methods)), dtype=int), 0
     for group in groups_of(results):
         p = panel(results, metric, group, learner, missing=True)
-        differ = [
-            k for k in range(len(p.labels)) if len(np.unique(p.values[:, :, k], axis=0)) > 1
-        ]  # not the shared start
+        high = np.nanmax(p.values, axis=0, initial=-np.inf)  # (seeds, labels); a seed may be missing
+        low = np.nanmin(p.values, axis=0, initial=np.inf)
+        differ = np.flatnonzero((high > low).any(axis=0))  # not the shared start
         W, settings = W + wins(p.values[:, :, differ]), settings + len(differ)
     return methods, W, settings
 

@@ -16,6 +16,7 @@ from askless.acquire import STRATEGIES, Strategy, make
 from askless.active import ActiveLearner
 from askless.bench import figures
 from askless.bench.papers import PaperRow
+from askless.bench.results import cell_name
 from askless.data import SOURCES, Pool, hold_out, load, long_tailed, subset
 from askless.errors import InputError, OptionError, unknown
 from askless.frozen import Frozen
@@ -203,6 +204,13 @@ class Benchmark:
         keys = [(r.group, r.method) for r in self.rows]
         if len(set(keys)) < len(keys) or not keys:
             raise InputError(f"{self.name}: expected rows with distinct (group, method), got {keys}")
+        folders: dict[str, tuple[str, str]] = {}
+        for key in keys:
+            if (other := folders.setdefault(cell_name(*key, 0), key)) != key:
+                raise InputError(
+                    f"{self.name}: expected (group, method) that differ in letters or digits, which name the folders of "
+                    f"their cells, got {other} and {key}"
+                )
         for a in self.rows:
             b = next(r for r in self.rows if r.trials and (r.group, r.start) == (a.group, a.start)) if a.trials else a
             if a.trials != b.trials:

@@ -1,6 +1,7 @@
 """Worker processes of this machine, for the cells of a benchmark."""
 
 import multiprocessing
+import pickle
 from collections.abc import Iterator
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 
 from askless.bench.cell import Cell
 from askless.bench.crew import News
-from askless.bench.worker import Source, Worker, benchmark_of, task_of
+from askless.bench.worker import Source, Worker, benchmark_of, cannot_be_sent, task_of
 from askless.engine import stay_with_parent
 from askless.track import due
 
@@ -38,7 +39,10 @@ class Processes:
         process = self.context.Process(
             target=serve, args=(self.source, str(self.out), self.threads, theirs, self.rates), daemon=True
         )
-        process.start()
+        try:
+            process.start()
+        except (AttributeError, TypeError, pickle.PicklingError) as error:
+            raise cannot_be_sent(error) from error
         theirs.close()
         return process, mine
 

@@ -103,6 +103,13 @@ def cell_name(group: str, method: str, seed: int) -> str:
     return f"{plain(group) or 'all'}--{plain(method)}--{seed}"
 
 
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:  # the disk's fault, or a hand's: it was written whole
+        raise InputError(f"{path}: damaged ({error}); remove its folder, and run the benchmark again") from None
+
+
 def read(folder: str | Path) -> Results:
     """What a benchmark has finished so far in `folder`."""
     folder = Path(folder)
@@ -117,7 +124,7 @@ def read(folder: str | Path) -> Results:
         key = (str(cell["group"]), str(cell["method"]), int(cell["seed"]))
         place = folder / CELLS / cell_name(*key)
         if (place / "result.json").exists():
-            result = json.loads((place / "result.json").read_text(encoding="utf-8"))
+            result = read_json(place / "result.json")
             records += [Record(*key, *r) for r in result["records"]]
             asked[key] = result["asked"]
             if (place / "times.json").exists():

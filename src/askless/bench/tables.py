@@ -105,7 +105,8 @@ def summary_table(results: Results, p: Panel) -> Table:
     if not np.isnan(target):
         head.append(f"labels to reach {100 * target:.1f} %")
         notes.append(
-            f"Labels to reach: where the mean curve first comes to {baseline}'s final mean, interpolated between counts."
+            f"Labels to reach: where the mean curve first comes to {baseline}'s final mean over the same seeds, "
+            "interpolated between counts."
         )
     ends = [] if short else [(p.metric, -1, "final")]
     ends += [(m, -1, "final") for m in ("pool_accuracy",) if m != p.metric]
@@ -126,7 +127,7 @@ def summary_table(results: Results, p: Panel) -> Table:
                 [Cell(NOTHING)] * 2 if method == baseline else [Cell(_difference(d, p.metric)), Cell(_p(p_values[i]))]
             )
         if not np.isnan(target):
-            row.append(Cell(_reach(p, method, target)))
+            row.append(Cell(_reach(p, method, str(baseline))))
         row += [Cell(_spread(spread(q.of(method)[:, k]), q.metric)) for q, k in columns]
         rows.append(tuple(row))
     return Table(_title("Summary", p), tuple(head), tuple(rows), " ".join(notes))
@@ -418,9 +419,14 @@ def _mean_curve(p: Panel, method: str) -> np.ndarray:
     return np.array([spread(p.of(method)[:, k]).mean for k in p.shared])
 
 
-def _reach(p: Panel, method: str, target: float) -> str:
+def _reach(p: Panel, method: str, baseline: str) -> str:
+    """The labels at which the method comes to the baseline's end, both over the seeds that both have."""
     labels = np.array(p.labels)[p.shared]
-    reached = labels_to_target(labels, _mean_curve(p, method), target)
+    own, base = p.of(method)[:, p.shared], p.of(baseline)[:, p.shared]
+    both = ~np.isnan(own + base).any(axis=1)
+    if not both.any():
+        return NOTHING
+    reached = labels_to_target(labels, own[both].mean(axis=0), base[both].mean(axis=0)[-1])
     return f"> {labels[-1]}" if np.isinf(reached) else f"{reached:.0f}"
 
 

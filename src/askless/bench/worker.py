@@ -11,7 +11,7 @@ from askless.bench.cell import Cell, Report, Stage, Steps, run_cell
 from askless.bench.plan import Benchmark
 from askless.bench.results import CELLS
 from askless.bench.trials import trial_rows
-from askless.errors import AsklessError
+from askless.errors import AsklessError, InputError
 
 Source = Benchmark | Callable[[], Benchmark]
 
@@ -38,6 +38,13 @@ def task_of(cell: Cell) -> Task:
 
 def benchmark_of(source: Source) -> Benchmark:
     return source if isinstance(source, Benchmark) else source()
+
+
+def cannot_be_sent(error: Exception) -> InputError:
+    return InputError(
+        f"expected a benchmark that can be sent to a worker, got {type(error).__name__}: {error}; give run() a `source`, a "
+        "function that makes the benchmark again, or put it in a file for `askless bench run FILE.py`"
+    )
 
 
 class Worker:

@@ -73,6 +73,10 @@ def embed(
         batch=batch,
         threads=None if engine == "local" and workers == 1 else max(1, cores() // workers),
     )
+    if out.exists() and not out.is_dir():
+        raise InputError(
+            f"{out}: expected a folder for the shards, or a name that is free, got a file; choose another name"
+        )
     parts = parts_of(absolute(str(pool)), rows, job.size)
     out.mkdir(parents=True, exist_ok=True)
     with held(out / ".lock", f"another embedding is running in {out}; wait for it, or use another folder"):

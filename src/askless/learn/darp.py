@@ -35,6 +35,7 @@ LEAST_ENTROPY = 1e-8  # of a one-hot row, whose weight would be infinite
 SUM_TOLERANCE = 1e-2  # rows of bfloat16 softmax outputs are off by a few thousandths; they are scaled to 1
 STEPS = 200  # of Newton; ten are usual, even under strong bias
 HALVINGS = 12  # of one Newton step
+RESCUES, SWEEPS = 5, 10  # where Newton stalls: so many times so many sweeps of coordinate ascent
 TOLERANCE = 1e-12  # the error of the column sums, over N, at which Newton stops
 SOLVED = 1e-9  # the error at which a solution is one, should rounding stop Newton earlier
 CONDITION = 100  # of a confusion matrix that can be inverted
@@ -146,6 +147,24 @@ def weights(p: np.ndarray) -> np.ndarray:
 def maximise_by_newton(
     p: np.ndarray, M: np.ndarray, w: np.ndarray, nu: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, int]:
+    """x (N, K), nu (K,) and the number of steps of Newton; where these do not arrive, sweeps over the classes go between.
+
+    Where nearly all rows are sure there is little curvature to go by, and steps that are allowed may lead nowhere.
+    """
+    x, nu, steps = newton_steps(p, M, w, nu)
+    if (p > 0).all():
+        log_p = np.log(p.T.copy())
+        for _ in range(RESCUES):
+            if column_error(x, M) <= SOLVED:
+                break
+            for _ in range(SWEEPS):
+                nu = maximise_each(log_p, M, 1 / w, nu)
+            x, nu, more = newton_steps(p, M, w, nu)
+            steps += more
+    return x, nu, steps
+
+
+def newton_steps(p: np.ndarray, M: np.ndarray, w: np.ndarray, nu: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
     """x (N, K), nu (K,) and the number of steps: damped Newton on g with K - 1 free coordinates, from nu.
 
     Where p has zeros the counts may be out of reach and g without maximum: it then stops early, at columns that are wrong.

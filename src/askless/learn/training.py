@@ -196,7 +196,7 @@ def fit(
             show(run.step, learner.steps, numbers)
             if watch is not None:
                 watch(run.step, learner.steps, numbers)
-            if path is not None and (run.step % learner.checkpoint_every == 0 or last):
+            if path is not None and (run.step % learner.checkpoint_every == 0 or last or run.stopped):
                 run.global_state = torch.random.get_rng_state()
                 run.stop_unless_finite()
                 state = run.state_dict() | {"settings": settings, "steps": learner.steps}
@@ -292,7 +292,7 @@ class _Run:
             "metrics": self.metrics,
             "best": self.best,
             "since_best": self.since_best,
-            "finished": self.finished,
+            "finished": self.stopped,
             "best_state": self.best_state,
             "global_state": self.ranks.gather(self.global_state[None]),  # (W, state)
             "lr": self.lr,
