@@ -387,7 +387,7 @@ def test_export_options_that_are_unknown_are_a_wrong_use(finished, tmp_path, cap
         assert "expected" in err
 
 
-def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys):
+def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys, monkeypatch):
     for words in (("status",), ("report",), ("export", "--to", "csv", "--out", tmp_path / "x.csv")):
         code, _, err = call(capsys, words[0], tmp_path, *words[1:])
         assert code == 3
@@ -398,6 +398,9 @@ def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys):
     assert (code, "expected a run, the folder of an exported model" in err) == (3, True)
     assert f"there is a run in {tmp_path / 'photos-run'}" in err
     assert f"there is a run in {tmp_path / 'photos-run'}" in call(capsys, "status", tmp_path / "photos")[2]
+    monkeypatch.chdir(tmp_path / "photos")
+    assert "photos-run" in call(capsys, "status", ".")[2]
+    assert call(capsys, "status", "/")[0] == 3
 
 
 def test_doctor_finds_a_run_that_differs_from_its_log_and_images_that_are_gone(finished, tmp_path, capsys):

@@ -130,6 +130,15 @@ def test_a_run_whose_every_item_has_a_label_is_at_its_end():
     assert advise(replace(facts, nothing_left=False)).verdict == "too early"
 
 
+def test_before_the_first_label_nothing_is_said_of_labels():
+    found = advise(
+        Standing(
+            budget=20, spent=0, rounds=0, counts={"cat": 0, "dog": 0}, measure=None, changes=[], since_new_class=None
+        )
+    )
+    assert (found.verdict, found.reasons[0]) == ("too early", "no model has been trained yet")
+
+
 @pytest.mark.parametrize(
     ("counts", "why"),
     [

@@ -82,7 +82,7 @@ def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
 
 def _no_model(facts: Standing) -> str:
     classes = sum(n > 0 for n in facts.counts.values())
-    if classes >= 2:
+    if classes >= 2 or not (classes or facts.spent):
         return "no model has been trained yet"
     return f"all labels so far are {'of one class' if classes else 'unsure'}, and a model needs two classes"
 

@@ -17,7 +17,7 @@ class RunError(AsklessError):
 
 def run_beside(folder: Path) -> str:
     """A hint at the run that `askless start` makes beside a folder of images, where there is one."""
-    beside = folder.with_name(f"{folder.name}-run")
+    beside = Path(f"{folder}-run") if folder.name else folder.resolve().parent / f"{folder.resolve().name}-run"
     return f"; there is a run in {beside}" if beside.is_dir() else ""
 
 
