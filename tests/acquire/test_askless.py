@@ -6,6 +6,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 import askless as al
 from askless.acquire import covering
+from askless.acquire.askless import scarce
 from askless.acquire.covering import Cover, Space, greedy, main_directions, reach_sq
 from askless.errors import InputError, OptionError
 from askless.testing import check_strategy
@@ -38,7 +39,7 @@ def probabilities(rng, N, C=4):
     return rng.dirichlet(np.full(C, 0.5), N)
 
 
-def by_hand(features, probs, labelled, n, trust=2.0):
+def by_hand(features, probs, labelled, n, trust=10.0, labels=None):
     """The strategy as its docstring has it, for pools small enough that nothing is drawn."""
     rows = unit_rows(features)
     squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
@@ -47,8 +48,13 @@ def by_hand(features, probs, labelled, n, trust=2.0):
     weight = np.ones(len(rows))
     if len(labelled) and probs is not None:
         top = np.sort(probs, axis=1)
-        t = len(labelled) / (len(labelled) + trust * probs.shape[1])
-        weight = np.maximum(1 - (top[:, -1] - top[:, -2]), 0.01) ** t
+        t = min(1, len(labelled) / (trust * probs.shape[1]))
+        weight = np.maximum(1 - (top[:, -1] - top[:, -2]), 0.01)
+        if labels is not None:
+            C = probs.shape[1]
+            each = [(len(labels) / C + 1) / (np.count_nonzero(labels == c) + 1) for c in range(C)]
+            weight = weight * np.array([sum(p * e for p, e in zip(row, each, strict=True)) for row in probs])
+        weight = weight**t
     kernel = rbf_kernel(rows, gamma=1 / h_sq)
     return *naive(kernel, weight, labelled, n), kernel, weight, h_sq
 
@@ -68,6 +74,46 @@ def test_the_picks_are_those_of_a_naive_greedy(seed, n_labelled, dtype):
     before, after = covered(kernel, weight, labelled.tolist()), covered(kernel, weight, [*labelled, *picks])
     assert (got.info["covered_before"], got.info["covered"]) == pytest.approx((before, after), abs=1e-5)
     assert got.scores.sum() == pytest.approx(after - before, abs=1e-4)
+
+
+@pytest.mark.parametrize("trust", [0, 1, 10])
+@pytest.mark.parametrize("seed", range(3))
+def test_with_labels_too_the_picks_are_those_of_a_naive_greedy(seed, trust):
+    rng = np.random.default_rng(seed)
+    features, probs = rng.normal(size=(90, 5)), probabilities(rng, 90)
+    labelled = rng.permutation(90)[:12]
+    labels = np.minimum(rng.geometric(0.5, size=12) - 1, probs.shape[1] - 1)
+    picks, gains, *_ = by_hand(features, probs, labelled, 8, trust=trust or 1e-9, labels=labels)
+    got = al.select(al.Askless(trust=trust), 8, features=features, probs=probs, labelled=labelled, labels=labels)
+    assert got.indices.tolist() == picks
+    assert got.scores == pytest.approx(gains, abs=1e-5)
+    each = [(12 / 4 + 1) / (np.count_nonzero(labels == c) + 1) for c in range(probs.shape[1])]
+    assert got.info["scarce"] == pytest.approx(probs[picks] @ each)
+
+
+def test_a_class_with_few_labels_is_asked_for_first():
+    features = clusters(np.random.default_rng(0), [100, 100, 20])
+    probs = np.repeat([[0.9, 0.1], [0.1, 0.9], [1, 0]], [100, 100, 20], axis=0)  # as unsure of one group as of the next
+    labelled, labels = np.r_[0, 100, 200:208], np.r_[0, 1, np.zeros(8, int)]
+    view = al.View(N=220, labelled=labelled, unlabelled=np.arange(0), labels=labels, probs=probs)
+    assert scarce(view)[[0, 100]] == pytest.approx([0.9 * 6 / 10 + 0.1 * 6 / 2, 0.1 * 6 / 10 + 0.9 * 6 / 2])
+
+    def of_the_second_class(strategy, labels):
+        picks = al.select(strategy, 10, features=features, probs=probs, labelled=labelled, labels=labels)
+        return np.count_nonzero((picks.indices >= 100) & (picks.indices < 200))
+
+    even = of_the_second_class(al.Askless(trust=0), None)
+    assert of_the_second_class(al.Askless(trust=0, balance=False), labels) == even
+    assert (
+        of_the_second_class(al.Askless(trust=0), 1 - labels) < even < of_the_second_class(al.Askless(trust=0), labels)
+    )
+
+
+def test_labels_outside_the_probabilities_count_for_none_of_the_classes():
+    """A class that the model does not know yet: probabilities of two, a label of a third."""
+    features, probs = np.random.default_rng(0).normal(size=(20, 3)), np.full((20, 2), 0.5)
+    got = al.select("askless", 3, features=features, probs=probs, labelled=[0, 1, 2], labels=[0, 1, 2])
+    assert len(set(got.indices.tolist())) == 3
 
 
 def test_greedy_is_within_its_bound_of_the_best_batch():
@@ -118,7 +164,8 @@ def test_the_model_is_trusted_more_the_more_labels_there_are():
         al.View(N=50, labelled=np.arange(L), unlabelled=np.arange(L, 50), probs=np.full((50, 5), 0.2))
         for L in (0, 10, 40)
     ]
-    assert [al.Askless().trusted(v) for v in view] == [0, 0.5, 0.8]
+    assert [al.Askless().trusted(v) for v in view] == [0, 0.2, 0.8]
+    assert [al.Askless(trust=4).trusted(v) for v in view] == [0, 0.5, 1]
     assert [al.Askless(trust=0).trusted(v) for v in view] == [0, 1, 1]
     assert [al.Askless(trust=float("inf")).trusted(v) for v in view] == [0, 0, 0]
 
@@ -258,7 +305,7 @@ def test_wrong_options_are_named():
         al.Askless(trust=-1)
     with pytest.raises(InputError, match="Askless: targets must be a whole number >= 2, got 1"):
         al.Askless(targets=1)
-    with pytest.raises(OptionError, match="its options are trust, reach, directions, targets"):
+    with pytest.raises(OptionError, match="its options are trust, reach, directions, targets, balance"):
         al.Askless(sigma=1)
 
 
@@ -275,8 +322,8 @@ def test_an_array_that_nobody_can_give_is_named():
 
 def test_an_arm_of_albl_gets_what_it_wants():
     albl = al.ALBL(arms=(al.Askless(), al.Margin(on="logit")))
-    assert set(albl.needs) | set(albl.wants) == {"features", "logits", "probs"}
-    assert albl.wants == ()
+    assert set(albl.needs) | set(albl.wants) == {"features", "labels", "logits", "probs"}
+    assert albl.wants == ("labels",)
     check_strategy(albl)
 
 

@@ -15,33 +15,37 @@ PER_LABEL = 8  # targets that a label stands for, at least
 class Askless:
     r"""The batch S that covers most of what the model does not know yet.
 
-    An item weighs $w(x) = (1 - \text{margin}(x))^t$: how unsure the model is of it, as far as the model is trusted,
-    $t = |L| / (|L| + \text{trust} \cdot C)$. It is covered by a labelled or chosen item as far as they are alike, and S is
-    chosen greedily for the largest
+    An item weighs $w(x) = ((1 - \text{margin}(x)) \cdot \text{scarce}(x))^t$: how unsure the model is of it, times how few
+    labels there are of what it may be, $\text{scarce}(x) = \sum_c p_c(x) (|L| / C + 1) / (|L_c| + 1)$, as far as the model
+    is trusted, $t = \min(1, |L| / (\text{trust} \cdot C))$. It is covered by a labelled or chosen item as far as they are
+    alike, and S is chosen greedily for the largest
 
     $$\sum_x w(x) \max_{s \in L \cup S} \exp(-|x - s|^2 / h^2).$$
 
     Without labels, or without `probs`, all items weigh the same: the picks are the middles of the largest groups. As the
-    model learns they move to where it hesitates, still where many items are, and not twice to one place. The reach h is the
-    distance within which an item has $1 / (|L| + n)$ of the pool around it: what each label stands for.
+    model learns they move to where it hesitates and to classes with few labels, still where many items are, and not twice to
+    one place. The reach h is the distance within which an item has $1 / (|L| + n)$ of the pool around it: what each label
+    stands for.
 
-    `trust`: so many labels per class give the model's word half its force (0: all of it at once; infinite: coverage alone).
-    `reach`: times h. Features are taken around their mean and to unit length, of wider ones `directions` main directions.
-    Pools of more than `targets` items are covered on so many of them, drawn at random (8 per label, where `max_memory` has
-    room for them); every item can be picked. Scores are the share of all weight that a pick newly covers. `info`: the reach,
-    the share `covered` and `covered_before`, and for each pick how `unsure` the model is of it and how many items lie
-    nearest to it, which it `stands_for`. Memory: `max_memory`, and 100 MB for a sample of the rows and for the targets.
+    `trust`: so many labels per class give the model's word its full force (0: all at once; infinite: coverage alone).
+    `balance`: whether classes with few labels weigh more. `reach`: times h. Features are taken around their mean and to unit
+    length, of wider ones `directions` main directions. Pools of more than `targets` items are covered on so many of them,
+    drawn at random (8 per label, where `max_memory` has room for them); every item can be picked. Scores are the share of
+    all weight that a pick newly covers. `info`: the reach, the share `covered` and `covered_before`, and for each pick how
+    `unsure` the model is of it, how `scarce` labels of its classes are and how many items lie nearest to it, which it
+    `stands_for`. Memory: `max_memory`, and 100 MB for a sample of the rows and for the targets.
 
     Herding (Bae et al., ECCV 2024) weighted by uncertainty (Bae et al., ICLR 2025), with reach, trust and bounds of our own.
     """
 
-    trust: float = 2.0
+    trust: float = 10.0
     reach: float = 1.0
     directions: int = 256
     targets: int = 8192
+    balance: bool = True
     name = "askless"
     needs = ("features",)
-    wants = ("probs",)
+    wants = ("probs", "labels")
 
     def __post_init__(self) -> None:
         check_number("Askless", "trust", self.trust)
@@ -56,9 +60,9 @@ class Askless:
         space = Space(view["features"], self.directions, view.max_memory // 2, rng)
         many = max(self.targets, min(PER_LABEL * (labels + n), view.max_memory // (16 * space.width)))
         targets = np.arange(view.N) if many >= view.N else np.sort(rng.choice(view.N, many, replace=False))
-        unsure = self.unsure(view)
+        unsure, few = self.unsure(view), scarce(view) if self.balance else np.ones(view.N)
         h_sq = max(self.reach**2 * reach_sq(space, targets, labels + n, rng), LEAST)
-        weight = unsure[targets] ** self.trusted(view)
+        weight = (unsure * few)[targets] ** self.trusted(view)
         cover = Cover(space, targets, weight, h_sq, view.max_memory // 4)
         cover.add(view.labelled)
         before = cover.share
@@ -68,6 +72,7 @@ class Askless:
             "covered_before": before,
             "covered": cover.share,
             "unsure": unsure[picks.items].tolist(),
+            "scarce": few[picks.items].tolist(),
             "stands_for": np.round(picks.stands_for * (view.N / len(targets))).astype(int).tolist(),
         }
         return Selection(picks.items, picks.gains, info)
@@ -81,4 +86,15 @@ class Askless:
     def trusted(self, view: View) -> float:
         """The exponent t, from 0 to 1."""
         labels, classes = len(view.labelled), 1 if view.probs is None else view.probs.shape[1]
-        return labels / (labels + self.trust * classes) if labels else 0.0
+        return min(1.0, labels / (self.trust * classes)) if labels and self.trust else float(labels > 0)
+
+
+def scarce(view: View) -> np.ndarray:
+    """How few labels there are of what each item may be, (N,): 1 where its classes have as many as all have on average; 1
+    for all where labels or probabilities are not known."""
+    if view.probs is None or view.labels is None or len(view.labels) == 0:
+        return np.ones(view.N)
+    C = view.probs.shape[1]
+    counts = np.bincount(view.labels, minlength=C)[:C]
+    need = (len(view.labels) / C + 1) / (counts + 1)
+    return view.by_rows(lambda probs: probs @ need, "probs")
