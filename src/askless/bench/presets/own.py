@@ -245,10 +245,7 @@ def ingredients() -> dict[str, Strategy]:
         "askless": Askless(),
         "coverage alone": Askless(trust=float("inf")),
         "full trust": Askless(trust=0.0),
-        "half the reach": Askless(reach=0.5),
-        "twice the reach": Askless(reach=2.0),
-        "64 directions": Askless(directions=64),
-        "2,000 targets": Askless(targets=2000),
+        "classes unbalanced": Askless(balance=False),
         "uncertainty alone": Margin(),
         "far, not many (coreset)": Coreset(),
     }
@@ -256,7 +253,12 @@ def ingredients() -> dict[str, Strategy]:
 
 def ablation(scale: str) -> Benchmark:
     smoke = {"digits": Embedded(data=TINY, backbone="raw")}
-    pools = {"CIFAR-10": Embedded(data=CIFAR10), "digits": Embedded(data=DIGITS, backbone="raw")}
+    pools = {
+        "CIFAR-10": Embedded(data=CIFAR10),
+        "long-tailed CIFAR-10": Embedded(data=CIFAR10, tail=50),
+        "digits": Embedded(data=DIGITS, backbone="raw"),
+        "long-tailed digits": Embedded(data=DIGITS, backbone="raw", tail=20),
+    }
     return Benchmark(
         name="askless.ablation",
         title="askless without each of its ingredients",
@@ -279,8 +281,9 @@ def ablation(scale: str) -> Benchmark:
         scale=scale,
         protocol=protocol(
             scale,
-            "As askless.zero, on CIFAR-10 and on the pixels of the 1,397 digits: from no label, 20 per round; a linear head "
-            "by supervised training (200 steps of 32), or label propagation.",
+            "As askless.zero, on CIFAR-10 and on the pixels of the 1,397 digits, as they are and long-tailed (the first "
+            "class 50 and 20 times as frequent as the last; the test is as it was): from no label, 20 per round; a linear "
+            "head by supervised training (200 steps of 32), or label propagation.",
         ),
         open_points=POINTS[:1],
         baseline="askless",
