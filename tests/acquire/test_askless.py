@@ -112,7 +112,7 @@ def test_a_class_with_few_labels_is_asked_for_first():
 def test_labels_outside_the_probabilities_count_for_none_of_the_classes():
     """A class that the model does not know yet: probabilities of two, a label of a third."""
     features, probs = np.random.default_rng(0).normal(size=(20, 3)), np.full((20, 2), 0.5)
-    got = al.select("askless", 3, features=features, probs=probs, labelled=[0, 1, 2], labels=[0, 1, 2])
+    got = al.select("askless", 3, features=features, probs=probs, labelled=[0, 1, 2], labels=[0, 1, 2**40])
     assert len(set(got.indices.tolist())) == 3
 
 

@@ -95,6 +95,6 @@ def scarce(view: View) -> np.ndarray:
     if view.probs is None or view.labels is None or len(view.labels) == 0:
         return np.ones(view.N)
     C = view.probs.shape[1]
-    counts = np.bincount(view.labels, minlength=C)[:C]
+    counts = np.bincount(view.labels[view.labels < C], minlength=C)
     need = (len(view.labels) / C + 1) / (counts + 1)
     return view.by_rows(lambda probs: probs @ need, "probs")
