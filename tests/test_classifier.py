@@ -209,14 +209,15 @@ def test_asking_learns_more_than_chance_and_refuses_nonsense():
     X, truth = load_digits(return_X_y=True)
     X, truth = X[:500], truth[:500]
 
-    def after(strategy):
+    def after(strategy, random_state):
         y = np.full(500, -1)
         for _ in range(3):
-            picks = al.ActiveClassifier(strategy=strategy).fit(X, y).ask(10).indices
+            picks = al.ActiveClassifier(strategy=strategy, random_state=random_state).fit(X, y).ask(10).indices
             y[picks] = truth[picks]
-        return al.ActiveClassifier().fit(X, y).score(X, truth)
+        return al.ActiveClassifier(random_state=random_state).fit(X, y).score(X, truth)
 
-    assert after("askless") > after("random")
+    chance = [after("random", seed) for seed in range(5)]  # from .79 to .94: a single draw may be lucky
+    assert after("askless", 0) > np.mean(chance) + 0.02
     model = al.ActiveClassifier().fit(X, np.where(np.arange(500) < 20, truth, -1))
     with pytest.raises(ValueError, match=r"n must be a whole number >= 0, got 2\.5"):
         model.ask(2.5)
