@@ -71,6 +71,81 @@ def test_same_seed_same_picks_and_asking_twice_changes_nothing():
     assert loop(other) != loop(two)
 
 
+def first_weights(learner, monkeypatch):
+    """The weights that each fit of two rounds starts from."""
+    started = []
+    start = learner._start
+
+    def noted():
+        net = start()
+        started.append(torch.cat([p.detach().flatten().clone() for p in net.parameters()]))
+        return net
+
+    monkeypatch.setattr(learner, "_start", noted)
+    loop(learner)
+    return started
+
+
+def mine(seed):
+    return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+@pytest.mark.parametrize("net", ["mlp", mine], ids=["by name", "by a function"])
+def test_new_weights_are_drawn_for_every_training(net, monkeypatch):
+    learner = al.Supervised(steps=2, batch=4)
+    made = [
+        al.ActiveLearner(blobs(), net=net, learner=learner, strategy="random", fresh=fresh, seed=seed)
+        for fresh, seed in (("new", 0), ("new", 0), ("new", 1), (True, 0))
+    ]
+    new, again, other, same = (first_weights(m, monkeypatch) for m in made)
+    assert not torch.equal(*new)
+    assert torch.equal(*same)
+    assert all(torch.equal(a, b) for a, b in zip(new, again, strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(new, other, strict=True))
+
+
+def test_new_weights_are_the_same_after_a_save_and_a_load(tmp_path):
+    options = {"net": "mlp", "learner": al.Supervised(steps=5, batch=4), "strategy": "random", "fresh": "new"}
+    straight = al.ActiveLearner(blobs(), **options)
+    loop(straight)
+    broken = al.ActiveLearner(blobs(), **options)
+    loop(broken, rounds=1)
+    broken.save(tmp_path)
+    broken = al.ActiveLearner.load(tmp_path)
+    loop(broken, rounds=1)
+    for a, b in zip(straight.model.parameters(), broken.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_module_has_no_other_weights_to_start_from():
+    with pytest.raises(al.AsklessError, match=r"a module has only its own; pass a function that makes it"):
+        al.ActiveLearner(blobs(), net=mine(0), fresh="new")
+    with pytest.raises(al.AsklessError, match="fresh must be one of True, False, new, got 'never'"):
+        al.ActiveLearner(blobs(), fresh="never")
+    with pytest.raises(al.AsklessError, match="expected a function that makes a module from a seed, got int from it"):
+        al.ActiveLearner(blobs(), net=lambda seed: seed)
+
+
+def test_an_untrained_network_is_asked_with_the_pools_statistics():
+    """With BatchNorm's initial 0 and 1 this one gives every digit the same class."""
+    pool = al.data.subset(al.data.digits(), 200)
+    seen = {}
+    for calibrate in (False, True):
+        learner = al.ActiveLearner(pool, net="small-cnn", strategy="entropy", calibrate=calibrate, seed=0)
+        classes = learner.observe()["probs"].argmax(1).numpy()
+        seen[calibrate] = np.bincount(classes, minlength=10).max() / len(pool)
+        assert torch.equal(learner._start().body[0][1].running_mean, torch.zeros(16))  # training starts as ever
+    assert seen[False] > 0.9
+    assert seen[True] < 0.5
+
+
+def test_a_trained_network_is_asked_as_it_is(monkeypatch):
+    learner = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy="entropy", seed=0)
+    loop(learner, rounds=1)
+    monkeypatch.setattr("askless.active.calibrated", None)
+    learner.observe()
+
+
 def test_only_what_the_strategy_needs_is_computed(monkeypatch):
     from askless import kernels
 

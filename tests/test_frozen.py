@@ -121,12 +121,12 @@ def test_a_users_own_module_is_a_backbone(pool, tmp_path):
 
 def test_every_learner_trains_a_head(pool, tmp_path):
     for learner in (
-        al.Supervised(steps=30),
-        al.FixMatch(steps=30),
-        al.MeanTeacher(steps=40, lr=0.01),
-        al.PiModel(steps=40, lr=0.01),
+        al.Supervised(steps=100),
+        al.FixMatch(steps=100, batch=16),
+        al.MeanTeacher(steps=80, lr=0.01),
+        al.PiModel(steps=80, lr=0.01),
     ):
-        active = al.ActiveLearner(pool, net=Frozen(backbone="raw", cache=tmp_path, hidden=16), learner=learner)
+        active = al.ActiveLearner(pool, net=Frozen(backbone="raw", weak=2, cache=tmp_path, hidden=16), learner=learner)
         active.start_balanced(2)
         active.fit()
         assert active.score() > 0.25, learner

@@ -16,6 +16,7 @@ from askless.acquire.albl import moved_state
 from askless.data import CachedViews, Pool, as_pool
 from askless.errors import AsklessError, InputError
 from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
+from askless.learn.calibration import calibrated
 from askless.learn.ranks import these
 from askless.learn.training import Look, TrainingError, Watch, check_labels
 from askless.models.folder import write_model
@@ -37,7 +38,7 @@ from askless.saving import Saved, SaveError, save
 from askless.track import Event, Tracker, Trail
 from askless.worth import Surprise, compare, surprises
 
-SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
+SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "head", "random_share", "device")
 
 
 class ActiveLearner:
@@ -49,18 +50,22 @@ class ActiveLearner:
         learner.fit()
 
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
-    which embeds every image once and trains only a head; or any module that ends in a linear layer (its present weights
-    are where every training starts); by default "small-cnn" for images and "linear" for vectors. `learner`: Supervised,
+    which embeds every image once and trains only a head; any module that ends in a linear layer (its present weights are
+    where every training starts); or a function that makes one from a seed; by default "small-cnn" for images and "linear"
+    for vectors. `learner`: Supervised,
     FixMatch, MeanTeacher, PiModel, or LabelPropagation on features. `strategy`: a name or an object. `classes`: how many,
     or their names; by default what the pool knows.
 
-    `fresh`: every `fit` starts from the first weights (as NPC and CRC train); otherwise it goes on from the last ones (as
-    dynamicAL does). `layers="all"` lets NPC and CRC see gradients of the whole network. `random_share`: this share of every
-    batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how images look in
-    training, if not as `askless.data.views_for` has it. `progress(done, total)` is told how embedding goes, and `track`, one
-    tracker of `askless.track` or several, how rounds and trainings go.
+    `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
+    (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets NPC
+    and CRC see gradients of the whole network. `random_share`: this share of every batch is drawn at random, and
+    `comparison()` tells whether the chosen ones were worth more. `views`: how images look in training, if not as
+    `askless.data.views_for` has it. `progress(done, total)` receives the progress of embedding, and `track`, one tracker
+    of `askless.track` or several, that of rounds and trainings.
 
     Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
+    `calibrate`: BatchNorm layers that have seen no data yet get the pool's statistics for that look. With their initial 0
+    and 1 the outputs of a deep network saturate, and strategies that look at them choose by noise.
     """
 
     def __init__(
@@ -72,7 +77,8 @@ class ActiveLearner:
         strategy: str | Strategy = "askless",
         classes: int | Sequence[str] | None = None,
         seed: int = 0,
-        fresh: bool = True,
+        fresh: bool | Literal["new"] = True,
+        calibrate: bool = True,
         layers: Literal["last", "all"] = "last",
         head: str | None = None,
         random_share: float = 0.0,
@@ -91,7 +97,14 @@ class ActiveLearner:
         if not isinstance(self.learner, Training | LabelPropagation):
             raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
         check_choice("ActiveLearner", "layers", layers, ("last", "all"))
-        self.fresh, self.layers, self.head, self.device = fresh, layers, head, device
+        check_choice("ActiveLearner", "fresh", fresh, (True, False, "new"))
+        if fresh == "new" and isinstance(net, nn.Module):
+            raise InputError(
+                "fresh='new' draws new weights for every fit, and a module has only its own; pass a function that makes it, "
+                "as net=lambda seed: MyNet(), the name of a network, or fresh=True"
+            )
+        self.fresh, self.calibrate = fresh, calibrate
+        self.layers, self.head, self.device = layers, head, device
         if not 0 <= random_share < 1:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
@@ -101,6 +114,7 @@ class ActiveLearner:
         self.first_network = first_network(self.pool, self.net, self.views, len(self.class_names), self.seed)
         if isinstance(self.learner, Training):
             check_network(self.first_network, self.views, self.classes)
+            self.learner.check_views(self.first_network, self.views, len(self.pool))
         check_passes(self.strategy, self.first_network if isinstance(self.learner, Training) else None, self.views)
         self.model: nn.Module | None = None
         self.labels: dict[int, int] = {}
@@ -203,8 +217,12 @@ class ActiveLearner:
     def _seen(self) -> dict[str, Any]:
         if isinstance(self.learner, LabelPropagation):
             return self._propagated_arrays()
+        model = self.model
+        if model is None:
+            model = self.first_network
+            model = calibrated(model, self.views, len(self.pool)) if self.calibrate else model
         return observe(
-            self.first_network if self.model is None else self.model,
+            model,
             self.views,
             len(self.pool),
             self.strategy,
@@ -269,8 +287,7 @@ class ActiveLearner:
             fitted = self._propagate()
             self._track_round(time.perf_counter() - began)
             return fitted
-        start = self.first_network if self.fresh or self.model is None else self.model
-        net = copy.deepcopy(start)
+        net = self._start()
         held_out = None
         if validation is not None:
             x = torch.cat(list(self._outside(validation[0])))
@@ -284,6 +301,13 @@ class ActiveLearner:
         self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
         self._track_round(time.perf_counter() - began)
         return fitted
+
+    def _start(self) -> nn.Module:
+        """The network that the next training starts from."""
+        if self.fresh == "new":
+            drawn = int(stream(self.seed, f"init {len(self.labels)}").integers(2**62))
+            return first_network(self.pool, self.net, self.views, self.classes, drawn)
+        return copy.deepcopy(self.first_network if self.fresh or self.model is None else self.model)
 
     def _fit(
         self,
@@ -577,7 +601,7 @@ class ActiveLearner:
         plain = saved.plain
         if plain["own_views"] and "views" not in given:
             raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
-        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
+        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name in plain and name not in given}
         learner = cls(pool, **options, **given)
         if len(learner.pool) != plain["items"]:
             raise SaveError(

@@ -33,9 +33,9 @@ def options(cls: type[T]) -> type[T]:
     return cls
 
 
-def check_choice(owner: str, option: str, got: object, known: tuple[str, ...]) -> None:
+def check_choice(owner: str, option: str, got: object, known: tuple[object, ...]) -> None:
     if got not in known:
-        raise OptionError(f"{owner}: {option} must be one of {', '.join(known)}, got {got!r}")
+        raise OptionError(f"{owner}: {option} must be one of {', '.join(map(str, known))}, got {got!r}")
 
 
 def check_count(owner: str, option: str, got: object, least: int = 1) -> None:

@@ -19,7 +19,7 @@ from askless.frozen import Frozen, as_frozen, frozen_views
 from askless.observe import probabilities
 from askless.text_backbone import text_views
 
-Net = str | nn.Module | Frozen
+Net = str | nn.Module | Frozen | Callable[[int], nn.Module]
 
 
 def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, ...]:
@@ -66,9 +66,11 @@ def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], 
 
 
 def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> nn.Module:
-    """The network before any training."""
+    """The network before any training, with weights drawn from the seed unless it is a module."""
     if isinstance(net, nn.Module):
         return copy.deepcopy(net)
+    if callable(net):
+        return made_by(net, seed)
     frozen = as_frozen(net)
     if frozen is None:
         return nets.make(str(net), classes=classes, shape=pool.shape, seed=seed)
@@ -76,6 +78,16 @@ def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> 
     if frozen.hidden:
         return nets.make("mlp", classes=classes, shape=shape, hidden=(frozen.hidden,), dropout=dropout, seed=seed)
     return nets.make("linear", classes=classes, shape=shape, dropout=dropout, seed=seed)
+
+
+def made_by(make: Callable[[int], nn.Module], seed: int) -> nn.Module:
+    """The module that `make(seed)` returns; layers that it makes without a look at the seed draw from it too."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed % 2**63)
+        net = make(seed)
+    if not isinstance(net, nn.Module):
+        raise InputError(f"net: expected a function that makes a module from a seed, got {type(net).__name__} from it")
+    return net
 
 
 def check_passes(strategy: Strategy, net: nn.Module | None, views: Any) -> None:

@@ -78,7 +78,12 @@ def kill_in_round(monkeypatch, folder, number, seed=0, **options):
 
 @pytest.mark.parametrize(
     ("strategy", "learner", "fresh"),
-    [(NPC(draws=20), FEW, True), (CRC(), FEW, False), (ALBL(), FixMatch(steps=3, batch=8, mu=2), True)],
+    [
+        (NPC(draws=20), FEW, True),
+        (NPC(draws=20), FEW, "new"),
+        (CRC(), FEW, False),
+        (ALBL(), FixMatch(steps=3, batch=8, mu=2), True),
+    ],
 )
 def test_a_cell_is_ask_tell_and_fit(tmp_path, strategy, learner, fresh):
     result = run(tmp_path, 3, strategy=strategy, learner=learner, fresh=fresh)
@@ -142,16 +147,17 @@ def test_strategies_of_a_seed_share_the_start_and_the_first_weights(tmp_path):
     assert other["asked"][0] != results[0]["asked"][0]
 
 
-def test_every_learner_values_the_same_labels_from_the_same_first_weights(tmp_path):
-    other = Supervised(steps=9, batch=8, lr=0.05)
-    result = run(tmp_path / "a", 1, learner=FixMatch(steps=3, batch=8, mu=2), value=(("again", other),))
-    plain = run(tmp_path / "b", 1, learner=FixMatch(steps=3, batch=8, mu=2))
+@pytest.mark.parametrize("fresh", [True, "new"])
+def test_every_learner_values_the_same_labels_from_the_same_first_weights(tmp_path, fresh):
+    other, by = Supervised(steps=9, batch=8, lr=0.05), {"learner": FixMatch(steps=3, batch=8, mu=2), "fresh": fresh}
+    result = run(tmp_path / "a", 1, value=(("again", other),), **by)
+    plain = run(tmp_path / "b", 1, **by)
     assert result["asked"] == plain["asked"], "who judges does not ask"
     assert [r for r in result["records"] if r[0] == "fixmatch"] == plain["records"]
     pool, told = TINY(), []
     for count, batch in zip((10, 15, 20), result["asked"], strict=True):
         told += batch
-        by_hand = ActiveLearner(pool, net="small-cnn", learner=other, seed=1)
+        by_hand = ActiveLearner(pool, net="small-cnn", learner=other, seed=1, fresh=fresh)
         by_hand.tell(told, pool.labels[told])
         by_hand.fit()
         assert values(result, "test_accuracy", "again")[count] == by_hand.score()
@@ -317,9 +323,10 @@ def test_the_memory_of_a_strategy_survives(tmp_path, monkeypatch, arms):
     assert set(seen[0]["asked"]) == {str(i) for i in asked[1]} | set(map(str, seen[0]["batch"]))
 
 
-def test_a_training_goes_on_at_its_checkpoint(tmp_path, monkeypatch):
+@pytest.mark.parametrize("drawn", [{}, {"fresh": "new"}, {"fresh": "new", "net_options": (("width", 3),)}], ids=str)
+def test_a_training_resumes_at_its_checkpoint(tmp_path, monkeypatch, drawn):
     """Killed within a training: the steps that were saved are not done again."""
-    options = {"learner": Supervised(steps=6, batch=16, checkpoint_every=2), "counts": (10, 15)}
+    options = {"learner": Supervised(steps=6, batch=16, checkpoint_every=2), "counts": (10, 15), **drawn}
     whole = run(tmp_path / "whole", **options)
     fit, steps = ActiveLearner.fit, []
 

@@ -313,6 +313,7 @@ CHANGES = {
     "trials": (3, "best"),
     "other_init": True,
     "fresh": False,
+    "calibrate": False,
     "layers": "all",
     "augment": False,
     "learner_name": "mine",
@@ -334,6 +335,7 @@ def test_every_option_of_a_row_is_in_its_text():
 
 def test_what_an_older_askless_did_not_note_was_the_default():
     assert default_settings()["other_init"] == settings(row())["other_init"] == "False"
+    assert default_settings()["calibrate"] == "False"  # untrained networks were asked without it
     assert "counts" not in default_settings()
 
 

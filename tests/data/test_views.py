@@ -192,11 +192,30 @@ def test_other_pools_and_normalised_floats_are_refused():
 
 def test_plain_views_are_the_items():
     x = np.arange(12.0).reshape(4, 3)
-    views = PlainViews(as_pool(x))
+    views = PlainViews(as_pool(x), weak_noise=0, noise=0)
     for seen in (views.plain([2]), views.weak([2], generator()), views.strong([2], generator())):
         assert seen.tolist() == [[6, 7, 8]]
         assert seen.dtype == torch.float32
-    assert PlainViews(as_pool(x.astype(np.int64))).plain([1]).dtype == torch.int64
+    tokens = PlainViews(as_pool(x.astype(np.int64)))
+    for seen in (tokens.plain([1]), tokens.weak([1], generator()), tokens.strong([1], generator())):
+        assert seen.tolist() == [[3, 4, 5]]
+        assert seen.dtype == torch.int64
+
+
+def test_features_get_noise_in_units_of_each_columns_deviation():
+    x = np.random.default_rng(0).normal(size=(4000, 2)) * [1, 50]
+    views = PlainViews(as_pool(x))
+    plain, at = views.plain(range(4000)), range(4000)
+    for view, share in ((views.weak, 0.15), (views.strong, 0.5)):
+        noise = view(at, generator()) - plain
+        assert (noise.std(dim=0) / plain.std(dim=0)).tolist() == pytest.approx([share, share], rel=0.1)
+        assert not torch.equal(view(at, generator()), view(at, generator(1)))
+
+
+def test_labelled_features_have_no_noise_unless_the_weak_view_is_ones_own():
+    pool = as_pool(np.eye(4))
+    assert torch.equal(PlainViews(pool).labelled([1, 2], generator()), torch.eye(4)[1:3])
+    assert PlainViews(pool, weak=lambda x, g: x + 1).labelled([0], generator()).tolist() == [[2, 1, 1, 1]]
 
 
 def test_the_users_functions_make_the_views():
@@ -211,7 +230,7 @@ def test_the_users_functions_make_the_views():
 
 def test_noise_and_dropout_make_a_strong_view_of_features():
     x = np.random.default_rng(0).normal(size=(4000, 2)) * [1, 50]
-    views = PlainViews(as_pool(x), noise=0.1, dropout=0.25)
+    views = PlainViews(as_pool(x), weak_noise=0, noise=0.1, dropout=0.25)
     strong, plain = views.strong(range(4000), generator()), views.plain(range(4000))
     assert float((strong == 0).float().mean()) == pytest.approx(0.25, abs=0.02)
     kept = (strong * 0.75 - plain).where(strong != 0, torch.nan)
@@ -224,8 +243,13 @@ def test_noise_and_dropout_make_a_strong_view_of_features():
     ("pool", "options", "message"),
     [
         (np.zeros((2, 2)), {"noise": 0.1, "strong": lambda x, g: x}, "got them together with strong=; drop them"),
-        (np.zeros((2, 2), np.int64), {"dropout": 0.1}, "got them for tokens items"),
-        (np.zeros((2, 2)), {"dropout": 1.0}, "expected noise >= 0 and 0 <= dropout < 1, got 0.0 and 1.0"),
+        (np.zeros((2, 2)), {"weak_noise": 0.1, "weak": lambda x, g: x}, "got them together with weak=; drop them"),
+        (np.zeros((2, 2), np.int64), {"dropout": 0.1}, "got them for tokens"),
+        (
+            np.zeros((2, 2)),
+            {"dropout": 1.0},
+            "expected weak_noise and noise >= 0 and 0 <= dropout < 1, got 0.15, 0.5 and 1.0",
+        ),
     ],
 )
 def test_wrong_noise_is_refused(pool, options, message):

@@ -9,6 +9,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -137,17 +138,18 @@ def run_cell(
         own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
         given = {"strategy": with_memory(row.strategy, state.get("memory"))} if own else {}
         place = folder / f"learner-{state['rounds']}"
-        net = network(row, pool, seed)
+        net = network(row, pool)
         learner = ActiveLearner.load(place, pool=pool, net=net, learner=row.learner, views=views, **given)
     else:
         state = {"settings": now, "rounds": 0, "asked": [], "records": [], "times": [], "seconds": 0.0}
         learner = ActiveLearner(
             pool,
-            net=network(row, pool, seed),
+            net=network(row, pool),
             learner=row.learner,
             strategy=row.strategy,
             seed=seed,
             fresh=row.fresh,
+            calibrate=row.calibrate,
             layers=row.layers,
             views=views,
         )
@@ -236,7 +238,13 @@ def one_round(
             record(*sample)
     for other_name, other in row.value:
         judge = ActiveLearner(
-            pool, net=network(row, pool, seed), learner=other, strategy="random", seed=seed, views=learner.views
+            pool,
+            net=network(row, pool),
+            learner=other,
+            strategy="random",
+            seed=seed,
+            fresh=row.fresh,
+            views=learner.views,
         )
         judge.labels = dict(learner.labels)
         judge.fit(**stopped_by(other, held_out))
@@ -283,9 +291,10 @@ def first_asker(row: Row, seed: int, learner: ActiveLearner) -> ActiveLearner:
         return learner
     other = int(stream(seed, "other init").integers(2**62))
     same = {
-        "net": network(row, learner.pool, other),
+        "net": network(row, learner.pool),
         "learner": row.learner,
         "strategy": row.strategy,
+        "calibrate": row.calibrate,
         "layers": row.layers,
     }
     asker = ActiveLearner(learner.pool, seed=other, views=learner.views, **same)  # type: ignore[arg-type]
@@ -301,12 +310,18 @@ def measure_accuracy(learner: ActiveLearner, record: Callable[[str, float], None
     record("pool_accuracy", float(right[known].mean()))
 
 
-def network(row: Row, pool: Pool, seed: int) -> Net:
-    """The row's network; with options it is made here, with weights drawn from the seed."""
+def network(row: Row, pool: Pool) -> Net:
+    """The row's network; one with options as a function that makes it from a seed."""
     if not row.net_options or not isinstance(row.net, str):
         return row.net
     classes = len(class_names(None, pool))
-    return nets.make(row.net, classes=classes, shape=pool.shape, seed=seed, **dict(row.net_options))
+    return partial(make_network, row.net, classes, pool.shape, row.net_options)
+
+
+def make_network(
+    name: str, classes: int, shape: tuple[int, ...], options: tuple[tuple[str, Any], ...], seed: int
+) -> torch.nn.Module:
+    return nets.make(name, classes=classes, shape=shape, seed=seed, **dict(options))
 
 
 def write_json(path: Path, content: Any) -> None:

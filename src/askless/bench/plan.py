@@ -106,7 +106,8 @@ class Row:
 
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
     by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
-    papers do; without it every seed has its own start, the same for all methods. `fresh`, `layers`: as in ActiveLearner.
+    papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers`: as in
+    ActiveLearner.
     Without `augment` the weak views are the images themselves. `validation`: so many items of the pool are held out for
     early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at each trained network,
     `along` at networks while they are trained.
@@ -123,7 +124,8 @@ class Row:
     start_by: Start = "balanced"
     trials: tuple[int, Literal["median", "best"]] | None = None
     other_init: bool = False
-    fresh: bool = True
+    fresh: bool | Literal["new"] = True
+    calibrate: bool = True
     layers: Literal["last", "all"] = "last"
     augment: bool = True
     learner_name: str = ""
@@ -150,6 +152,7 @@ class Row:
             )
         check_choice(self.method, "start_by", self.start_by, ("balanced", "random", "first"))
         check_choice(self.method, "layers", self.layers, ("last", "all"))
+        check_choice(self.method, "fresh", self.fresh, (True, False, "new"))
         if self.trials is not None:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))
@@ -229,9 +232,9 @@ def learner_name(learner: Training | LabelPropagation) -> str:
 
 
 def default_settings() -> dict[str, str]:
-    """What a row has where nothing was said; a cell of an older askless, which lacks an option, had it so."""
+    """What a cell of an older askless had, which lacks an option: the default, or what was done before there was one."""
     fields = [f for f in dataclasses.fields(Row) if f.default is not dataclasses.MISSING]
-    return {f.name: text_of(f.default) for f in fields}
+    return {f.name: text_of(f.default) for f in fields} | {"calibrate": "False"}
 
 
 def settings(row: Row) -> dict[str, str]:

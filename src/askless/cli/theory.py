@@ -111,7 +111,7 @@ def read_json(path: Path) -> Any:
 def load_learner(place: Path) -> "ActiveLearner":
     """A saved learner; that of a cell with the data that its benchmark names."""
     from askless.active import ActiveLearner
-    from askless.bench.cell import prepare
+    from askless.bench.cell import network, prepare
     from askless.saving import Saved, SaveError
 
     if (place / "learner.json").exists():
@@ -124,7 +124,7 @@ def load_learner(place: Path) -> "ActiveLearner":
     given = {name: getattr(row, name) for name in ("learner", "strategy") if saved[name] is None}
     with progress_bar("embedding", notes) as progress:
         pool, views, _ = prepare(row, progress)
-    return ActiveLearner.load(place / "learner", pool=pool, net=row.net, views=views, **given)
+    return ActiveLearner.load(place / "learner", pool=pool, net=network(row, pool), views=views, **given)
 
 
 def row_of(place: Path) -> "Row":

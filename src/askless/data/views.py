@@ -1,6 +1,7 @@
 """Views of a pool's items, as the training loop asks for them: plain, weak and strong."""
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -16,6 +17,8 @@ from askless.errors import InputError
 from askless.reading.layout import as_images
 
 SAMPLE = 2000  # items of a Dataset that mean and standard deviation are computed from
+# On floats that are not images, in standard deviations. .15: as Laine & Aila and Oliver et al. on whitened images.
+WEAK_NOISE, STRONG_NOISE = 0.15, 0.5
 BatchView = Callable[[Tensor, torch.Generator], Tensor]
 
 
@@ -124,10 +127,12 @@ class ImageViews:
 
 
 class PlainViews:
-    """Views of features, tokens or a Dataset's own tensors: all three the items themselves, unless told otherwise.
+    """Views of features, tokens or a Dataset's own tensors.
 
-    `weak` and `strong` are functions (batch, generator) -> batch. Without `strong`, the strong view of features may add
-    Gaussian `noise` (in units of each column's standard deviation) and then zero a share `dropout` of the entries.
+    `weak` and `strong` are functions (batch, generator) -> batch. Without them, floats get Gaussian noise, in units of each
+    entry's standard deviation over the pool: `weak_noise` in the weak view; `noise` in the strong one, where a share
+    `dropout` of the entries is then set to zero. Labelled items are shown without noise. Tokens look the same in every
+    view.
     """
 
     def __init__(
@@ -136,21 +141,44 @@ class PlainViews:
         weak: BatchView | None = None,
         strong: BatchView | None = None,
         *,
-        noise: float = 0.0,
+        weak_noise: float | None = None,
+        noise: float | None = None,
         dropout: float = 0.0,
         device: torch.device | str | None = None,
     ) -> None:
-        if (noise or dropout) and (strong is not None or pool.kind != "features"):
-            which = "together with strong=" if strong is not None else f"for {pool.kind} items"
+        for name, own, given in (("weak", weak, weak_noise), ("strong", strong, noise or dropout or None)):
+            if given is not None and (own is not None or pool.kind == "tokens"):
+                which = f"together with {name}=" if own is not None else "for tokens"
+                raise InputError(f"PlainViews: noise and dropout make views of floats, got them {which}; drop them")
+        noise = STRONG_NOISE if noise is None else noise
+        weak_noise = WEAK_NOISE if weak_noise is None else weak_noise
+        if weak_noise < 0 or noise < 0 or not 0 <= dropout < 1:
             raise InputError(
-                f"PlainViews: noise and dropout make a strong view of features, got them {which}; drop them"
+                f"PlainViews: expected weak_noise and noise >= 0 and 0 <= dropout < 1, got {weak_noise}, {noise} and "
+                f"{dropout}"
             )
-        if noise < 0 or not 0 <= dropout < 1:
-            raise InputError(f"PlainViews: expected noise >= 0 and 0 <= dropout < 1, got {noise} and {dropout}")
-        if noise or dropout:
-            strong = jitter(noise * pool_column_std(pool) if noise else None, dropout)
         self.pool, self.device = pool, torch.device(device) if device is not None else None
-        self._weak, self._strong = weak, strong
+        self._weak = weak or self._jitter(weak_noise, 0.0)
+        self._strong = strong or self._jitter(noise, dropout)
+        self._own_weak = weak is not None
+
+    @cached_property
+    def _std(self) -> Tensor:
+        at = np.unique(np.linspace(0, len(self.pool) - 1, min(SAMPLE, len(self.pool))).astype(np.int64))
+        return column_std(self.pool.take(at))
+
+    def _jitter(self, noise: float, dropout: float) -> BatchView:
+        """Adds Gaussian noise, then zeroes entries with probability `dropout`."""
+
+        def view(x: Tensor, generator: torch.Generator) -> Tensor:
+            if noise and x.is_floating_point():
+                x = add_noise(x, noise * self._std.to(x.device), generator)
+            if dropout:
+                kept = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device) >= dropout
+                x = x * kept / (1 - dropout)  # the expectation stays
+            return x
+
+        return view
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -159,12 +187,14 @@ class PlainViews:
         return self._ready(self.pool.take(indices))
 
     def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
-        x = self.plain(indices)
-        return x if self._weak is None else self._weak(x, generator)
+        return self._weak(self.plain(indices), generator)
 
     def strong(self, indices: Any, generator: torch.Generator) -> Tensor:
-        x = self.plain(indices)
-        return x if self._strong is None else self._strong(x, generator)
+        return self._strong(self.plain(indices), generator)
+
+    def labelled(self, indices: Any, generator: torch.Generator) -> Tensor:
+        """The weak view where it is one of your own, else the items as they are."""
+        return self.weak(indices, generator) if self._own_weak else self.plain(indices)
 
     def of(self, x: Any) -> Tensor:
         """The plain view of items from outside: an array or tensor (n, ...), or a Dataset."""
@@ -298,25 +328,6 @@ def as_bytes(x: Tensor) -> Tensor:
 def add_noise(x: Tensor, scale: Tensor | float, generator: torch.Generator) -> Tensor:
     drawn = torch.randn(x.shape, generator=generator, device=generator.device).to(x.device)
     return x + scale * drawn
-
-
-def jitter(scale: Tensor | None, dropout: float) -> BatchView:
-    """A view that adds Gaussian noise of standard deviation `scale` (d,), then zeroes entries with probability `dropout`."""
-
-    def view(x: Tensor, generator: torch.Generator) -> Tensor:
-        if scale is not None:
-            x = add_noise(x, scale.to(x.device), generator)
-        if dropout:
-            kept = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device) >= dropout
-            x = x * kept / (1 - dropout)  # the expectation stays
-        return x
-
-    return view
-
-
-def pool_column_std(pool: Pool) -> Tensor:
-    at = np.unique(np.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).astype(np.int64))
-    return column_std(pool.take(at))
 
 
 def as_stored(given: Any) -> Any:

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.learn.material import Material
+from askless.learn.differing import check_differing
+from askless.learn.material import Material, Views
 from askless.learn.training import Training
 from askless.options import check_number, options
 
@@ -27,6 +28,9 @@ class Consistency(Training):
         super().__post_init__()
         check_number(type(self).__name__, "weight", self.weight)
         check_number(type(self).__name__, "ramp", self.ramp, 1e-9, 1)
+
+    def check_views(self, net: nn.Module, views: Views, size: int) -> None:
+        check_differing(type(self).__name__, net, views, size, "weak")
 
     def weight_at(self, step: int) -> float:
         t = min(step / (self.ramp * self.horizon_steps), 1.0)

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 
 from askless.errors import InputError
 from askless.learn.darp import Refined, solve
-from askless.learn.material import Material
+from askless.learn.differing import check_differing
+from askless.learn.material import Material, Views
 from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
 from askless.options import check_choice, check_count, check_number, options
@@ -64,6 +65,9 @@ class FixMatch(Training):
         check_number("FixMatch", "tau", self.tau, 0, 1)
         check_number("FixMatch", "weight", self.weight)
         check_number("FixMatch", "temperature", self.temperature, 1e-6)
+
+    def check_views(self, net: nn.Module, views: Views, size: int) -> None:
+        check_differing("FixMatch", net, views, size, "strong")
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "FixMatchLoss":
         return FixMatchLoss(self, net, material, classes, material.ranks)

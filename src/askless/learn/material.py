@@ -14,7 +14,8 @@ from askless.rng import Seed, torch_stream
 
 
 class Views(Protocol):
-    """How items of the pool look in training (see `askless.data.views`)."""
+    """How items of the pool look in training (see `askless.data.views`). One that has `labelled(indices, generator)` shows
+    labelled items by it, any other by `weak`."""
 
     def plain(self, indices: Tensor) -> Tensor: ...
 
@@ -50,9 +51,10 @@ class Material:
         self._label_of[torch.from_numpy(labelled)] = torch.from_numpy(labels)
 
     def labelled(self, size: int) -> tuple[Tensor, Tensor]:
-        """Weak views (size, ...) of labelled items, and their labels (size,): this rank's part of W size items."""
+        """Views (size, ...) of labelled items, weak ones of images, and their labels (size,): this rank's part of W size."""
         items = self.ranks.mine(self._labelled.take(self.ranks.world * size))
-        return self.weak(items), self._label_of[items].to(self.device)
+        shown = getattr(self.views, "labelled", self.views.weak)
+        return self._by_blocks(shown, items), self._label_of[items].to(self.device)
 
     def plain_labelled(self) -> Tensor:
         """Every labelled item as it is, in the order given."""

@@ -106,6 +106,9 @@ class Training:
     def horizon_steps(self) -> int:
         return self.horizon or self.steps
 
+    def check_views(self, net: nn.Module, views: Views, size: int) -> None:
+        """Refuses views of a pool of `size` items that this training could learn nothing from."""
+
     def method(self, net: nn.Module, material: Material, classes: int) -> Method:
         raise NotImplementedError
 
@@ -159,6 +162,7 @@ def fit(
     blocks = check_blocks(blocks, learner.batch, ranks, seed)
     device = torch.device(device)
     net.to(device)
+    learner.check_views(net, views, size)
     material = Material(views, size, labelled, labels, seed, device, ranks, blocks)
     if learner.patience is not None and validation is None:
         raise InputError(
