@@ -23,6 +23,7 @@ WITH_OPTIONS = [
     al.DynamicAL(gamma=INF),
     al.DynamicAL(redundancy="exact"),
     al.DynamicAL(redundancy="penalise"),
+    al.DynamicAL(redundancy="penalise", chunk=4),
     al.ALBL(mode="exp4p", arms=(al.Random(), al.Margin())),
     al.Confidence(on="logit"),
     al.Margin(on="logit"),
