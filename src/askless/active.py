@@ -20,8 +20,8 @@ from askless.learn.ranks import these
 from askless.learn.training import Look, TrainingError, Watch, check_labels
 from askless.models.folder import write_model
 from askless.models.of_learner import trained_model
-from askless.observe import head_gradients, observe, probabilities
-from askless.options import check_choice
+from askless.observe import head_gradients, observe, probabilities, without_bias
+from askless.options import check_choice, check_count
 from askless.prepare import (
     Net,
     check_network,
@@ -37,7 +37,7 @@ from askless.saving import Saved, SaveError, save
 from askless.track import Event, Tracker, Trail
 from askless.worth import Surprise, compare, surprises
 
-SAVED_OPTIONS = ("seed", "fresh", "layers", "head", "random_share", "device")
+SAVED_OPTIONS = ("seed", "fresh", "layers", "width", "head", "random_share", "device")
 
 
 class ActiveLearner:
@@ -55,7 +55,9 @@ class ActiveLearner:
     or their names; by default what the pool knows.
 
     `fresh`: every `fit` starts from the first weights (as NPC and CRC train); otherwise it goes on from the last ones (as
-    dynamicAL does). `layers="all"` lets NPC and CRC see gradients of the whole network. `random_share`: this share of every
+    dynamicAL does). `layers="all"` lets strategies see gradients of the whole network: those that look at features a random
+    projection of every logit's gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")` the exact
+    kernel. `random_share`: this share of every
     batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how images look in
     training, if not as `askless.data.views_for` has it. `progress(done, total)` is told how embedding goes, and `track`, one
     tracker of `askless.track` or several, how rounds and trainings go.
@@ -74,6 +76,7 @@ class ActiveLearner:
         seed: int = 0,
         fresh: bool = True,
         layers: Literal["last", "all"] = "last",
+        width: int = 512,
         head: str | None = None,
         random_share: float = 0.0,
         views: Any = None,
@@ -91,7 +94,8 @@ class ActiveLearner:
         if not isinstance(self.learner, Training | LabelPropagation):
             raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
         check_choice("ActiveLearner", "layers", layers, ("last", "all"))
-        self.fresh, self.layers, self.head, self.device = fresh, layers, head, device
+        check_count("ActiveLearner", "width", width)
+        self.fresh, self.layers, self.width, self.head, self.device = fresh, layers, int(width), head, device
         if not 0 <= random_share < 1:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
@@ -149,6 +153,8 @@ class ActiveLearner:
         n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
         arrays = self.observe()
         there, strategy = np.setdiff1d(np.arange(len(self.pool)), out), self.strategy
+        if self.layers == "all" and isinstance(self.learner, Training):
+            strategy = without_bias(strategy)
         if len(out):
             place = np.full(len(self.pool), -1)  # of each item among those that are there
             place[there] = np.arange(len(there))
@@ -211,6 +217,7 @@ class ActiveLearner:
             self.labelled,
             self.known_labels,
             layers=self.layers,
+            dim=self.width,
             head=self.head,
             seed=self.seed,
         )
@@ -577,7 +584,8 @@ class ActiveLearner:
         plain = saved.plain
         if plain["own_views"] and "views" not in given:
             raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
-        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
+        # An older askless saved fewer options, and had the others at their defaults.
+        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name in plain and name not in given}
         learner = cls(pool, **options, **given)
         if len(learner.pool) != plain["items"]:
             raise SaveError(

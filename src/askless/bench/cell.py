@@ -149,6 +149,7 @@ def run_cell(
             seed=seed,
             fresh=row.fresh,
             layers=row.layers,
+            width=row.width,
             views=views,
         )
         start = start_positions(pool, row.start, row.start_by, seed if start_seed is None else start_seed)
@@ -287,6 +288,7 @@ def first_asker(row: Row, seed: int, learner: ActiveLearner) -> ActiveLearner:
         "learner": row.learner,
         "strategy": row.strategy,
         "layers": row.layers,
+        "width": row.width,
     }
     asker = ActiveLearner(learner.pool, seed=other, views=learner.views, **same)  # type: ignore[arg-type]
     asker.labels = dict(learner.labels)
