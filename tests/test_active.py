@@ -164,6 +164,7 @@ def test_only_what_the_strategy_needs_is_computed(monkeypatch):
 def test_all_layers_can_be_looked_at():
     learner = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy=al.CRC(bias=False), layers="all")
     assert learner.observe()["features"].shape[1] >= 512
+    loop(al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy=al.CRC(by="kernel"), layers="all"))
     redundant = al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy=al.DynamicAL(redundancy="exact"))
     loop(redundant, rounds=1)
 

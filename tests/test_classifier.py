@@ -225,6 +225,8 @@ def test_asking_learns_more_than_chance_and_refuses_nonsense():
         model.ask(481)
     with pytest.raises(ValueError, match="needs gradients as features"):
         model.set_params(strategy=al.DynamicAL(redundancy="exact")).ask(1)
+    with pytest.raises(ValueError, match="crc needs kernel, for which there must be a network, in an ActiveLearner"):
+        model.set_params(strategy=al.CRC(by="kernel")).ask(1)
     with pytest.raises(ValueError, match="expected a learner such as FixMatch"):
         al.ActiveClassifier("svm").fit(X, truth)
     with pytest.raises(NotFittedError):

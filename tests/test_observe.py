@@ -1,9 +1,13 @@
+import dataclasses
+import json
+
 import numpy as np
 import pytest
 import torch
 
 import askless as al
-from askless.observe import head_gradients, passes_of
+from askless.observe import head_gradients, passes_of, without_bias
+from askless.rng import stream
 
 
 def test_gradients_of_a_head_are_those_of_a_linear_network():
@@ -114,3 +118,96 @@ def test_label_propagation_refuses_what_needs_gradients_as_features():
     learner = al.ActiveLearner(x, net="linear", learner=al.LabelPropagation(), strategy=exact, classes=2)
     with pytest.raises(al.InputError, match="label propagation has not"):
         learner.ask(3)
+
+
+def small_case(strategy, layers="all", **options):
+    """A trained convolutional network on digits, of which 10 are labelled."""
+    pool = al.data.subset(al.data.digits(), 150)
+    learner = al.ActiveLearner(
+        pool, net="small-cnn", learner=al.Supervised(steps=20), strategy=strategy, classes=10, layers=layers, **options
+    )
+    learner.tell(range(10), pool.labels[:10])
+    learner.fit()
+    return learner
+
+
+def groups_of(picks):
+    return {tuple(group) for group in picks.indices.reshape(-1, 2).tolist()}
+
+
+def test_crc_over_all_layers_is_exact_and_the_projection_is_not():
+    exact = small_case(al.CRC(group=2, by="kernel"))
+    projected = small_case(al.CRC(group=2))
+    K = al.kernels.ntk(exact.model, exact.views.plain(torch.arange(150)), layers="all").numpy()
+    picks = exact.ask(28)
+    order = stream(int(stream(0, "ask 10").integers(2**62)), "select").permutation(np.arange(10, 150))
+    groups = order.reshape(-1, 2)
+    sets = [np.concatenate([np.arange(10), g]) for g in groups]
+    smallest = [np.linalg.eigvalsh(K[np.ix_(s, s)])[0] for s in sets]
+    best = groups[np.argsort(smallest)[::-1][:14]]
+    assert picks.indices.tolist() == best.reshape(-1).tolist()
+    union = np.concatenate([np.arange(10), picks.indices])
+    assert picks.info["lambda_min"] == pytest.approx(np.linalg.eigvalsh(K[np.ix_(union, union)])[0], rel=1e-5)
+    assert len(groups_of(projected.ask(28)) & groups_of(picks)) <= 10
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_a_kernel_leaves_out_what_is_excluded(layers):
+    learner = small_case(al.CRC(group=2, by="kernel"), layers)
+    out = learner.ask(8).indices[:4]
+    there = np.setdiff1d(np.arange(150), out)
+    K = al.kernels.ntk(learner.model, learner.views.plain(torch.from_numpy(there)), layers=layers)
+    seed = int(stream(0, "ask 10").integers(2**62))
+    labelled = np.searchsorted(there, np.arange(10))
+    expected = al.select(learner.strategy, 8, kernel=K, labelled=labelled, seed=seed)
+    assert np.array_equal(learner.ask(8, exclude=out).indices, there[expected.indices])
+
+
+@pytest.mark.parametrize("strategy", [al.NPC(draws=20), al.CRC(group=2)], ids=repr)
+def test_features_of_all_layers_get_no_second_bias(strategy):
+    learner = small_case(strategy, width=40)
+    seen = learner.observe()["features"]
+    assert seen.shape == (150, 40)
+    seed = int(stream(0, "ask 10").integers(2**62))
+    bare = dataclasses.replace(strategy, bias=False)
+    expected = al.select(bare, 6, features=seen, labelled=range(10), seed=seed)
+    picks = learner.ask(6)
+    assert np.array_equal(picks.indices, expected.indices)
+    assert (picks.info["lambda_min"], picks.info["rank"]) == (expected.info["lambda_min"], expected.info["rank"])
+    assert learner.strategy == strategy
+    last = small_case(strategy, "last")
+    with_bias = al.select(strategy, 6, features=last.observe()["features"], labelled=range(10), seed=seed)
+    assert last.ask(6).info["lambda_min"] == with_bias.info["lambda_min"]
+
+
+def test_strategies_inside_others_lose_their_bias_too():
+    assert without_bias(al.Random()) == al.Random()
+    assert without_bias(al.TwoLevel(of=al.NPC())) == al.TwoLevel(of=al.NPC(bias=False))
+    arms = al.ALBL(arms=(al.Margin(), al.CRC(group=3)))
+    assert without_bias(arms) == al.ALBL(arms=(al.Margin(), al.CRC(group=3, bias=False)))
+
+
+def test_label_propagation_sees_items_and_keeps_the_bias():
+    x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
+    options = {
+        "net": "linear",
+        "learner": al.LabelPropagation(neighbours=5),
+        "classes": 2,
+        "strategy": al.NPC(draws=20),
+    }
+    one, two = (al.ActiveLearner(x, layers=layers, **options) for layers in ("last", "all"))
+    assert one.ask(3).info["lambda_min"] == two.ask(3).info["lambda_min"]
+
+
+def test_the_width_is_saved_and_older_saves_lack_it(tmp_path):
+    learner = small_case(al.NPC(draws=20), width=40)
+    learner.save(tmp_path)
+    again = al.ActiveLearner.load(tmp_path)
+    assert again.width == 40
+    assert np.array_equal(again.ask(4).indices, learner.ask(4).indices)
+    state = json.loads((tmp_path / "learner.json").read_text())
+    del state["plain"]["width"]
+    (tmp_path / "learner.json").write_text(json.dumps(state))
+    assert al.ActiveLearner.load(tmp_path).width == 512
+    with pytest.raises(al.InputError, match="ActiveLearner: width must be a whole number >= 1, got 0"):
+        small_case("random", width=0)

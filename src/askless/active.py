@@ -21,8 +21,8 @@ from askless.learn.ranks import these
 from askless.learn.training import Look, TrainingError, Watch, check_labels
 from askless.models.folder import write_model
 from askless.models.of_learner import trained_model
-from askless.observe import head_gradients, observe, probabilities
-from askless.options import check_choice
+from askless.observe import head_gradients, observe, probabilities, without_bias
+from askless.options import check_choice, check_count
 from askless.prepare import (
     Net,
     check_network,
@@ -38,7 +38,7 @@ from askless.saving import Saved, SaveError, save
 from askless.track import Event, Tracker, Trail
 from askless.worth import Surprise, compare, surprises
 
-SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "head", "random_share", "device")
+SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "random_share", "device")
 
 
 class ActiveLearner:
@@ -57,11 +57,12 @@ class ActiveLearner:
     or their names; by default what the pool knows.
 
     `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
-    (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets NPC
-    and CRC see gradients of the whole network. `random_share`: this share of every batch is drawn at random, and
-    `comparison()` tells whether the chosen ones were worth more. `views`: how images look in training, if not as
-    `askless.data.views_for` has it. `progress(done, total)` receives the progress of embedding, and `track`, one tracker
-    of `askless.track` or several, that of rounds and trainings.
+    (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets
+    strategies see gradients of the whole network: those that look at features a random projection of every logit's
+    gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")` the exact kernel. `random_share`: this
+    share of every batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how
+    images look in training, if not as `askless.data.views_for` has it. `progress(done, total)` receives the progress of
+    embedding, and `track`, one tracker of `askless.track` or several, that of rounds and trainings.
 
     Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
     `calibrate`: BatchNorm layers that have seen no data yet get the pool's statistics for that look. With their initial 0
@@ -80,6 +81,7 @@ class ActiveLearner:
         fresh: bool | Literal["new"] = True,
         calibrate: bool = True,
         layers: Literal["last", "all"] = "last",
+        width: int = 512,
         head: str | None = None,
         random_share: float = 0.0,
         views: Any = None,
@@ -97,6 +99,7 @@ class ActiveLearner:
         if not isinstance(self.learner, Training | LabelPropagation):
             raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
         check_choice("ActiveLearner", "layers", layers, ("last", "all"))
+        check_count("ActiveLearner", "width", width)
         check_choice("ActiveLearner", "fresh", fresh, (True, False, "new"))
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
@@ -104,7 +107,7 @@ class ActiveLearner:
                 "as net=lambda seed: MyNet(), the name of a network, or fresh=True"
             )
         self.fresh, self.calibrate = fresh, calibrate
-        self.layers, self.head, self.device = layers, head, device
+        self.layers, self.width, self.head, self.device = layers, int(width), head, device
         if not 0 <= random_share < 1:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
@@ -163,6 +166,8 @@ class ActiveLearner:
         n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
         arrays = self.observe()
         there, strategy = np.setdiff1d(np.arange(len(self.pool)), out), self.strategy
+        if self.layers == "all" and isinstance(self.learner, Training):
+            strategy = without_bias(strategy)
         if len(out):
             place = np.full(len(self.pool), -1)  # of each item among those that are there
             place[there] = np.arange(len(there))
@@ -229,6 +234,7 @@ class ActiveLearner:
             self.labelled,
             self.known_labels,
             layers=self.layers,
+            dim=self.width,
             head=self.head,
             seed=self.seed,
         )
@@ -601,6 +607,7 @@ class ActiveLearner:
         plain = saved.plain
         if plain["own_views"] and "views" not in given:
             raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
+        # An older askless saved fewer options, and had the others at their defaults.
         options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name in plain and name not in given}
         learner = cls(pool, **options, **given)
         if len(learner.pool) != plain["items"]:

@@ -173,6 +173,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         if missing:
             why = "labels of two classes" if len(self.classes_) < 2 else "an estimator that has predict_proba"
             why = "a network with dropout, in an ActiveLearner" if "probs_by_pass" in missing else why
+            why = "a network, in an ActiveLearner" if "kernel" in missing else why
             raise InputError(
                 f"the strategy {strategy.name} needs {', '.join(missing)}, for which there must be {why}; use another one, "
                 "such as askless, coreset or typiclust"

@@ -1,5 +1,7 @@
 """What a strategy may see of a trained network: only the arrays that it needs, batch by batch."""
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -10,6 +12,7 @@ from askless import kernels
 from askless.acquire import DynamicAL, Strategy, looks_at
 from askless.kernels.logits import class_logits
 from askless.learn.material import Views
+from askless.linalg import Blocks
 from askless.rng import Seed
 
 
@@ -30,6 +33,44 @@ class PlainItems:
         return self.views.plain(self.positions[indices])
 
 
+@dataclass(frozen=True)
+class PoolKernel:
+    """The tangent kernel of these items of a pool, over the last or all layers, computed when parts of it are asked for
+    (an `acquire.kernel.Kernel`)."""
+
+    model: nn.Module
+    views: Views
+    positions: np.ndarray
+    layers: Literal["last", "all"] = "all"
+    head: str | None = None
+    batch_size: int = 256
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, positions: np.ndarray, /) -> "PoolKernel":
+        return replace(self, positions=self.positions[positions])
+
+    def blocks(
+        self,
+        fixed: np.ndarray,
+        groups: np.ndarray,
+        max_memory: int = 2**28,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Blocks:
+        return kernels.group_blocks(
+            self.model,
+            PlainItems(self.views, self.positions),
+            fixed,
+            groups,
+            layers=self.layers,
+            head=self.head,
+            batch_size=self.batch_size,
+            max_memory=max_memory,
+            progress=progress,
+        )
+
+
 def observe(
     model: nn.Module,
     views: Views,
@@ -47,8 +88,8 @@ def observe(
     """The arrays in `strategy.needs` and `wants`, of all `size` items, seen by `model` in eval mode.
 
     `layers="all"` gives NPC, CRC and others gradient features of the whole network (a projection to about `dim` numbers)
-    in place of the last layer's input. DynamicAL's features are those of the loss gradients. `probs_by_pass` are of as many
-    passes with dropout as the strategy says.
+    in place of the last layer's input: see `without_bias`. DynamicAL's features are those of the loss gradients. `kernel` is
+    exact, over the last or all layers. `probs_by_pass` are of as many passes with dropout as the strategy says.
     """
     needs = looks_at(strategy)
     everything = PlainItems(views, np.arange(size))
@@ -70,7 +111,19 @@ def observe(
         arrays |= {"grad_sq": stats.sq, "grad_dot": stats.dot}
     if "grad_sq_by_class" in needs:
         arrays["grad_sq_by_class"] = kernels.gradient_sq_by_class(model, everything, batch_size=batch_size)
+    if "kernel" in needs:
+        arrays["kernel"] = PoolKernel(model, views, np.arange(size), layers, head, batch_size)
     return {name: arrays[name] for name in needs}
+
+
+def without_bias(strategy: Any) -> Any:
+    """The strategy, and those it is made of, with `bias=False` where it has that option: gradient features of all layers
+    hold the gradient of the head's bias already, so no 1 is appended."""
+    names = [f.name for f in fields(strategy)] if is_dataclass(strategy) else []
+    changed: dict[str, Any] = {"bias": False} if "bias" in names else {}
+    changed |= {"of": without_bias(strategy.of)} if "of" in names else {}
+    changed |= {"arms": tuple(map(without_bias, strategy.arms))} if "arms" in names else {}
+    return replace(strategy, **changed) if changed else strategy
 
 
 def passes_of(strategy: Any) -> int:

@@ -37,6 +37,7 @@ def example_arrays(N: int, n_labelled: int, seed: int = 0, kind: str = "ordinary
         "grad_sq": grad_sq,
         "grad_dot": grad_dot,
         "grad_sq_by_class": grad_sq[:, None] * np.exp(-logits),
+        "kernel": features @ features.T + 1,
         "labelled": rng.permutation(N)[:n_labelled],
         "labels": rng.integers(CLASSES, size=n_labelled),
     }
@@ -144,6 +145,7 @@ def check_equivariance(strategy: Strategy) -> None:
     shuffle = np.random.default_rng(1).permutation(60)
     place = np.argsort(shuffle)  # old position -> new position
     shuffled = {k: v[shuffle] if len(v) == 60 else v for k, v in arrays.items()}
+    shuffled["kernel"] = shuffled["kernel"][:, shuffle]
     shuffled["labelled"] = place[arrays["labelled"]]
     plain, moved = choose(strategy, 8, arrays), choose(strategy, 8, shuffled)
     assert np.array_equal(plain.indices, shuffle[moved.indices]), "a shuffled pool gave other picks"

@@ -78,3 +78,80 @@ def test_the_screen_saves_most_eigenvalues(monkeypatch):
     features = np.random.default_rng(0).normal(size=(4000, 8))
     al.select(al.CRC(group=2), 8, features=features, labelled=range(30))
     assert sum(scored) < 200  # of 1985
+
+
+def with_bias(features):
+    rows = np.hstack([features, np.ones((len(features), 1))])
+    return rows @ rows.T
+
+
+@pytest.mark.parametrize("options", [{}, {"normalize": True}, {"score": "positive"}], ids=str)
+@pytest.mark.parametrize(
+    ("n_labelled", "n", "group", "d", "copies"),
+    [
+        (5, 12, 3, 30, 0),
+        (0, 10, 5, 8, 0),
+        (40, 12, 4, 10, 0),  # more labelled items than columns
+        (7, 11, 4, 10, 0),  # more items than columns, once a group joins
+        (7, 11, 4, 16, 20),
+        (25, 12, 3, 12, 20),
+    ],
+)
+def test_by_a_kernel_the_picks_are_those_of_its_features(n_labelled, n, group, d, copies, options):
+    rng = np.random.default_rng(d)
+    features = rng.normal(size=(150, d))
+    at = rng.permutation(150)
+    features[at[:copies]] = features[at[copies : 2 * copies]]
+    labelled = rng.permutation(150)[:n_labelled]
+    common = {"labelled": labelled, "seed": 3}
+    expected = al.select(al.CRC(group=group, **options), n, features=features, **common)
+    picks = al.select(al.CRC(group=group, by="kernel", **options), n, kernel=with_bias(features), **common)
+    assert np.array_equal(picks.indices, expected.indices)
+    assert np.allclose(picks.scores, expected.scores, rtol=1e-8, equal_nan=True)
+    for name in ("lambda_min", "rank", "cap", "groups", "group"):
+        assert picks.info.get(name) == pytest.approx(expected.info.get(name))
+
+
+def test_a_float32_kernel_has_the_rank_that_its_digits_tell():
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(60, 20))
+    features[1] = features[0]  # both are labelled: no group has full rank
+    K = with_bias(features)
+    wide, narrow = (
+        al.select(al.CRC(group=3, by="kernel"), 9, kernel=k, labelled=[0, 1, 2]) for k in (K, np.float32(K))
+    )
+    assert np.array_equal(wide.indices, narrow.indices)
+    assert wide.info["rank"] == narrow.info["rank"] == 11
+    assert "the 12 items span only 11 directions of the kernel" in narrow.info["note"]
+
+
+def test_a_kernel_by_parts_is_asked_only_for_what_the_groups_need():
+    features = np.random.default_rng(0).normal(size=(40, 6))
+    asked = []
+
+    class Parts(al.acquire.kernel.TableKernel):
+        def blocks(self, fixed, groups, max_memory, progress):
+            asked.append((len(fixed), groups.shape))
+            return super().blocks(fixed, groups, max_memory, progress)
+
+    K = with_bias(features)
+    parts = al.select(al.CRC(group=2, by="kernel"), 6, kernel=Parts(K), labelled=[0, 1], seed=1)
+    assert asked == [(2, (19, 2)), (8, (0, 0))]  # the groups, and what is told of labelled items and picks
+    assert np.array_equal(
+        parts.indices, al.select(al.CRC(group=2, by="kernel"), 6, kernel=K, labelled=[0, 1], seed=1).indices
+    )
+    asked.clear()
+    al.select(al.CRC(by="kernel"), 0, kernel=Parts(K), labelled=[0, 1])
+    assert asked == [(2, (0, 0))]
+    with pytest.raises(al.InputError, match="kernel 40, pool 39"):
+        al.select(al.CRC(by="kernel"), 1, kernel=Parts(K), pool=39)
+
+
+def test_parts_of_the_pool_have_their_part_of_the_kernel():
+    features = np.random.default_rng(0).normal(size=(60, 12))
+    common = {"labelled": [3, 50], "seed": 0}
+    by_features = al.select(al.TwoLevel(of=al.CRC(group=2), parts=3), 6, features=features, **common)
+    by_kernel = al.select(
+        al.TwoLevel(of=al.CRC(group=2, by="kernel"), parts=3), 6, kernel=with_bias(features), **common
+    )
+    assert np.array_equal(by_features.indices, by_kernel.indices)

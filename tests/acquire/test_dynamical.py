@@ -65,20 +65,44 @@ def test_gamma_zero_and_infinity_keep_one_term():
     assert al.select("dynamical", 1, grad_sq=sq, grad_dot=dot).scores.tolist() == [11.0]
 
 
-@pytest.mark.parametrize(("redundancy", "weight"), [("exact", 2.0), ("penalise", -1.0)])
-def test_redundancy_counts_what_is_already_chosen(case, redundancy, weight):
+def test_exact_redundancy_counts_what_is_already_chosen(case):
     net, x, labelled, labels, g = case
     stats = al.kernels.gradient_stats(net, x, against=(x[labelled], labels))
     picks = al.select(
-        al.DynamicAL(redundancy=redundancy), 6, grad_sq=stats.sq, grad_dot=stats.dot, features=g, labelled=labelled
+        al.DynamicAL(redundancy="exact"), 6, grad_sq=stats.sq, grad_dot=stats.dot, features=g, labelled=labelled
     )
     gain = (g.square().sum(dim=1) + 2 * g @ g[:5].sum(dim=0)).numpy()
     chosen = []
     for _ in range(6):
         left = [u for u in range(5, 25) if u not in chosen]
-        score = {u: gain[u] + weight * float(g[u] @ g[chosen].sum(dim=0)) for u in left}
+        score = {u: gain[u] + 2 * float(g[u] @ g[chosen].sum(dim=0)) for u in left}
         chosen.append(max(score, key=score.get))
     assert picks.indices.tolist() == chosen
+
+
+@pytest.mark.parametrize(("n", "chunk"), [(12, 4), (11, 4), (6, 1), (5, 20), (20, None)])
+def test_penalise_subtracts_the_mean_gradient_of_every_chosen_chunk(case, n, chunk):
+    """What the authors' code does with wo_de_inf=0, norm_inf=0 and inf_type=full, in a loop over items."""
+    net, x, labelled, labels, g = case
+    stats = al.kernels.gradient_stats(net, x, against=(x[labelled], labels))
+    strategy = al.DynamicAL(redundancy="penalise", chunk=chunk)
+    picks = al.select(strategy, n, grad_sq=stats.sq, grad_dot=stats.dot, features=g, labelled=labelled)
+    gain = (g.square().sum(dim=1) + 2 * g @ g[:5].sum(dim=0)).numpy()
+    size = chunk or n // 10
+    chunks, gains = [], []
+    while sum(map(len, chunks)) < n:
+        left = [u for u in range(5, 25) if not any(u in c for c in chunks)]
+        penalty = {u: sum(float(g[u] @ g[c].mean(dim=0)) for c in chunks) for u in left}
+        best = sorted(left, key=lambda u: penalty[u] - gain[u])[: min(size, n - sum(map(len, chunks)))]
+        chunks.append(best)
+        gains += [gain[u] - penalty[u] for u in best]
+    assert picks.indices.tolist() == [u for c in chunks for u in c]
+    assert picks.scores == pytest.approx(gains, rel=1e-8)
+
+
+def test_an_impossible_chunk_is_refused():
+    with pytest.raises(al.InputError, match="DynamicAL: chunk must be a whole number >= 1, got 0"):
+        al.DynamicAL(redundancy="penalise", chunk=0)
 
 
 def test_exact_redundancy_adds_up_to_the_gain_of_the_whole_batch(case):

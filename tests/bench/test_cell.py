@@ -307,6 +307,21 @@ def test_a_killed_cell_looks_at_all_layers_as_before(tmp_path, monkeypatch):
     same_as_uninterrupted(tmp_path, monkeypatch, 1, layers="all", strategy=NPC(draws=10), **moons)
 
 
+@pytest.mark.parametrize("other_init", [False, True])
+def test_the_width_of_a_row_is_that_of_its_learners(tmp_path, monkeypatch, other_init):
+    widths = []
+
+    class Wide(ActiveLearner):
+        def observe(self):
+            seen = super().observe()
+            widths.append(seen["features"].shape[1])
+            return seen
+
+    monkeypatch.setattr(cell, "ActiveLearner", Wide)
+    run(tmp_path, layers="all", width=20, strategy=NPC(draws=3), start=0, counts=(5, 8), other_init=other_init)
+    assert widths == [20, 20]
+
+
 def test_a_strategy_that_cannot_be_saved_goes_on(tmp_path, monkeypatch):
     whole = same_as_uninterrupted(tmp_path, monkeypatch, strategy=Mine())
     assert whole["asked"][1] == [i for i in range(120) if i not in whole["asked"][0]][-5:]

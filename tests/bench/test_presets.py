@@ -222,8 +222,12 @@ def test_crc_table_1():
     }
     for rows in groups.values():
         assert {r.method: r.layers for r in rows} == {"crc last layer": "last", "crc all layers": "all"}
-        assert one(r.strategy for r in rows) == CRC(group=5)
+        assert {r.method: r.strategy for r in rows} == {
+            "crc last layer": CRC(group=5),
+            "crc all layers": CRC(group=5, by="kernel"),  # exact
+        }
         assert one(cifar_of_crc(r) for r in rows) == CIFAR_OF_CRC
+    assert "projection" not in " ".join([made.protocol, *made.open_points, preset("crc.table1", "small").protocol])
 
 
 def test_crc_table_2():

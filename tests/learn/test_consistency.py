@@ -56,12 +56,22 @@ def test_the_teacher_is_the_average_of_the_student_in_train_mode(views, labelled
     with torch.no_grad():
         net[0].weight.add_(1.0)
     before = method.teacher.model[0].weight.clone()
-    method.after_step(0)  # decay min(1 - 1/1, .95) = 0: a copy
-    assert torch.equal(method.teacher.model[0].weight, net[0].weight)
+    method.after_step(0)  # decay 1/2: halfway to the student
+    assert torch.allclose(method.teacher.model[0].weight, before + 0.5, atol=1e-5)
     with torch.no_grad():
-        net[0].weight.add_(1.0)
-    method.after_step(99)
-    assert torch.allclose(method.teacher.model[0].weight, before + 1 + 0.05, atol=1e-5)
+        net[0].weight.add_(0.5)
+    method.after_step(99)  # decay .95, and the student is 1 ahead
+    assert torch.allclose(method.teacher.model[0].weight, before + 0.5 + 0.05, atol=1e-5)
+
+
+def test_the_teachers_first_decays_are_those_of_a_counter_that_starts_at_one(views, labelled, make_net):
+    net = make_net()
+    method = MeanTeacherLoss(MeanTeacher(batch=4), net, material(views, labelled))
+    decays = []
+    for step in (0, 1, 2, 17, 18, 19, 500):
+        method.after_step(step)
+        decays.append(method.teacher.decay_at(step))
+    assert decays == pytest.approx([1 / 2, 2 / 3, 3 / 4, 18 / 19, 0.95, 0.95, 0.95])
 
 
 def test_extra_passes_leave_the_running_statistics_alone(views, labelled, make_net):

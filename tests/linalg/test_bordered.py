@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from askless.linalg import Rows, score_batches
+from askless.linalg import Blocks, Rows, score_batches
 from askless.linalg.bordered import scores_beside
 
 
@@ -33,6 +33,26 @@ def test_equals_the_spectrum_of_every_batch(seed):
     assert torch.equal(fast[0], slow.rank)
     size = float((F**2).sum(1).max()) * (l + q) + (l + q)
     assert torch.allclose(fast[1], slow.value, rtol=1e-7, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_blocks_of_a_kernel_are_judged_as_its_rows(seed):
+    rng = np.random.default_rng(seed)
+    d, l, q = int(rng.integers(5, 40)), int(rng.integers(0, 30)), int(rng.integers(1, 6))
+    F = rng.normal(size=(400, d))
+    if seed % 3 == 0:
+        F[rng.integers(400, size=60)] = F[0]
+    fixed, batches = draw(rng, 400, l, 40, q)
+    for normalize in (False, True):
+        rows = Rows(F, normalize=normalize)
+        L, G = (Rows(F).take(at) for at in (fixed, batches))
+        K = Blocks(L @ L.T, G @ L.T, G @ G.mT)
+        K = K.normalized() if normalize else K
+        parts = [scores for _, scores in K.scores(max_memory=2**16)]
+        rank, value, _ = (torch.cat(column) for column in zip(*parts, strict=True))
+        slow = score_batches(rows, fixed, batches)
+        assert torch.equal(rank, slow.rank)
+        assert torch.allclose(value, slow.value, rtol=1e-7, atol=1e-9)
 
 
 def test_the_fast_way_is_the_one_that_runs_and_ranks_alike(monkeypatch):

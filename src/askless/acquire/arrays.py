@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from askless.acquire.kernel import TableKernel
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Strategy, View
 from askless.errors import InputError
@@ -19,6 +20,7 @@ SHAPES = {
     "grad_sq": "(N,)",
     "grad_dot": "(N,)",
     "grad_sq_by_class": "(N, C)",
+    "kernel": "(N, N)",
 }
 ABOUT = {
     "features": "one vector per item",
@@ -28,10 +30,12 @@ ABOUT = {
     "grad_sq": "squared norms of the loss gradients, as in kernels.gradient_stats",
     "grad_dot": "products of the loss gradients with that of the labelled items, as in kernels.gradient_stats",
     "grad_sq_by_class": "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
+    "kernel": "inner products of all items, such as kernels.ntk(model, x, layers='all')",
 }
 TILE = 2**18  # numbers looked at in one go: they are looked at several times, so they should stay in the cache
 SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
+SYMMETRY_TOLERANCE = 1e-5  # of a kernel, relative to its largest entry
 
 
 def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, classes: int | None = None) -> View:
@@ -53,8 +57,12 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
     }
     N = pool_size({k: len(v) for k, v in per_item.items()}, pool)
     for name in needs:
-        if name in per_item:
+        if isinstance(per_item.get(name), np.ndarray | ShardedArray):
             check_values(name, per_item[name], narrow=is_narrow(arrays[name]))
+    if isinstance(per_item.get("kernel"), np.ndarray | ShardedArray):
+        per_item["kernel"] = TableKernel(np.asarray(per_item["kernel"]))
+        if "kernel" in needs:
+            check_kernel(per_item["kernel"].K)
     if from_logits:
         per_item["probs"] = Softmax(per_item["logits"])
     both = {"probs", "grad_sq_by_class"} <= looked_at & set(per_item)
@@ -116,11 +124,13 @@ def is_narrow(given: Any) -> bool:
     return getattr(getattr(given, "dtype", None), "itemsize", 8) <= 2
 
 
-def as_array(name: str, given: Any, needed: bool) -> np.ndarray:
+def as_array(name: str, given: Any, needed: bool) -> Any:
     """A numpy array of numbers with the number of axes that `name` has; the data are shared where possible.
 
     Rows in shards stay where they are: strategies ask for them by slices and positions, as they do of a mapped array.
     """
+    if name == "kernel" and hasattr(given, "blocks"):  # computed when parts of it are asked for
+        return given
     array: Any = given if isinstance(given, ShardedArray) else plain_array(name, given)
     if array.dtype.kind not in "fiub":
         raise InputError(
@@ -200,6 +210,27 @@ def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
         if name.startswith("grad_sq") and (part < 0).any():
             row = i + int((part < 0).reshape(len(part), -1).any(axis=1).argmax())
             raise InputError(f"{name}: expected squared norms >= 0, got {array[row].min()} in row {row}")
+
+
+def check_kernel(K: np.ndarray) -> None:
+    """Square, symmetric but for rounding, and with no item of negative length."""
+    N = len(K)
+    if K.shape != (N, N):
+        raise InputError(f"kernel: expected one row and one column per item, (N, N), got shape {K.shape}")
+    if (K.diagonal() < 0).any():
+        row = int((K.diagonal() < 0).argmax())
+        raise InputError(f"kernel: expected K(x, x) >= 0 on the diagonal, got {K[row, row]:.6g} in row {row}")
+    largest = float(K.diagonal().max())  # no entry of a kernel is larger
+    tolerance = max(SYMMETRY_TOLERANCE, 8 * float(np.finfo(K.dtype).eps)) * largest
+    step = max(1, TILE // N)
+    for i in range(0, N, step):
+        off = np.abs(K[i : i + step].astype(np.float64) - K[:, i : i + step].T)
+        if off.max() > tolerance:
+            row, column = divmod(int(off.argmax()), N)
+            raise InputError(
+                f"kernel: expected a symmetric array, got {K[i + row, column]:.6g} in row {i + row}, column {column} and "
+                f"{K[column, i + row]:.6g} in the mirrored place; pass (K + K.T) / 2 if that is what was meant"
+            )
 
 
 def check_labelled(given: Any, N: int) -> np.ndarray:

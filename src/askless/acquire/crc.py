@@ -1,17 +1,18 @@
 """CRC: convergence rate control (2021). Groups of items whose Gram matrix with the labelled set is best conditioned."""
 
 from collections.abc import Iterable
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
 import torch
 
-from askless.acquire.npc import smallest_positive, spectrum_info
+from askless.acquire.npc import smallest_positive, spectrum_info, spectrum_numbers
 from askless.acquire.strategy import Selection, View
-from askless.linalg import Rows
+from askless.linalg import Blocks, Rows
 from askless.linalg.bordered import scores_beside
-from askless.linalg.gram import BatchScores, rank_tolerance, score_batches, spectra
-from askless.options import check_choice, check_count, check_flag, options
+from askless.linalg.gram import BatchScores, rank_tolerance, score_batches, spectra, spectrum_scores
+from askless.options import LATER, check_choice, check_count, check_flag, options
 
 DIRECTIONS = 32  # tried before all columns are
 
@@ -23,16 +24,18 @@ class CRC:
     Every group is judged once, together with the labelled items, by K = [phi, 1] [phi, 1]^T, and the best n / group of
     them are taken without judging them again (so two groups may repeat each other). `group=None` is n // 10, as in the
     paper's main tables. The remainder of the split joins only when everything else is taken; where n is no multiple of
-    the group, the last group is cut. `score` as in NPC. Give all-layer gradient features to judge by all layers.
-    `scores` are the groups' eigenvalues.
+    the group, the last group is cut. `score` as in NPC. `scores` are the groups' eigenvalues.
+
+    `by="kernel"` judges by `kernel` in place of `features`: that of all layers, say, exactly. Only its parts over the
+    labelled items and inside each group are asked for. `bias` says nothing there: the kernel holds the bias, or not.
     """
 
     group: int | None = None
     bias: bool = True
     normalize: bool = False
     score: Literal["rank-aware", "positive"] = "rank-aware"
+    by: Literal["features", "kernel"] = field(default="features", metadata=LATER)
     name = "crc"
-    needs = ("features",)
 
     def __post_init__(self) -> None:
         if self.group is not None:
@@ -40,21 +43,35 @@ class CRC:
         check_flag("CRC", "bias", self.bias)
         check_flag("CRC", "normalize", self.normalize)
         check_choice("CRC", "score", self.score, ("rank-aware", "positive"))
+        check_choice("CRC", "by", self.by, ("features", "kernel"))
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        return (self.by,)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        rows = Rows(view["features"], self.bias, self.normalize)
         size = min(self.group or max(1, n // 10), max(1, len(view.unlabelled)))
         order = rng.permutation(view.unlabelled)
         whole = len(order) // size * size
         groups = order[:whole].reshape(-1, size)
         take = -(-n // size)
-        rank, value = self._judge(rows, view, groups, take)
+        if self.by == "kernel":
+            rank, value = self._judge_by_kernel(view, groups, take)
+        else:
+            rank, value = self._judge(self._rows(view), view, groups, take)
         best = np.lexsort((-value, -rank))[:take]
         picks = np.concatenate([groups[best].reshape(-1), order[whole:]])[:n]
         rest = np.full(max(0, n - len(best) * size), np.nan)
         scores = np.concatenate([np.repeat(value[best], size), rest])[:n]
-        info = {"groups": len(groups), "group": size} | spectrum_info(rows, view.labelled, picks)
-        return Selection(picks, scores, info)
+        of_union = (
+            self._kernel_info(view, picks)
+            if self.by == "kernel"
+            else spectrum_info(self._rows(view), view.labelled, picks)
+        )
+        return Selection(picks, scores, {"groups": len(groups), "group": size} | of_union)
+
+    def _rows(self, view: View) -> Rows:
+        return Rows(view["features"], self.bias, self.normalize)
 
     def _judge(self, rows: Rows, view: View, groups: np.ndarray, take: int) -> tuple[np.ndarray, np.ndarray]:
         """Rank and eigenvalue of each group (m, size) with the labelled items; rank 0 for all where it does not count, and
@@ -82,6 +99,40 @@ class CRC:
                 screen = Screen(rows, view.labelled, groups.shape[1], view.max_memory)
             view.report(done, len(groups))
         return rank, value
+
+    def _blocks(self, view: View, fixed: np.ndarray, groups: np.ndarray) -> Blocks:
+        assert view.kernel is not None
+        K = view.kernel.blocks(fixed, groups, view.max_memory, view.progress)
+        return K.normalized() if self.normalize else K
+
+    def _judge_by_kernel(self, view: View, groups: np.ndarray, take: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same by the kernel; every group is judged."""
+        rank, value = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups))
+        if take == 0:  # nobody asks, and a kernel may take long
+            return rank, value
+        K = self._blocks(view, view.labelled, groups)
+        if self.score == "positive":
+            for where, eigenvalues in K.spectra(view.max_memory):
+                value[where] = smallest_positive(eigenvalues, K.n, K.p)
+            return rank, value
+        for where, scores in K.scores(view.max_memory):
+            rank[where], value[where] = scores.rank, scores.value
+        return rank, value
+
+    def _kernel_info(self, view: View, picks: np.ndarray) -> dict[str, object]:
+        """As `spectrum_info`, where the number of columns is unknown."""
+        l, n = len(view.labelled), len(view.labelled) + len(picks)
+        K = self._blocks(view, np.concatenate([view.labelled, picks]), np.empty((0, 0), dtype=np.int64))
+        union, labelled = (
+            spectrum_scores(torch.linalg.eigvalsh(part)[None], n, K.p).at(0) for part in (K.LL, K.LL[:l, :l])
+        )
+        info = spectrum_numbers(union, labelled if l else None)
+        if union.rank < n:
+            info["note"] = (
+                f"the {n} items span only {union.rank} directions of the kernel (as far as its digits tell): there are "
+                "copies among them, or it has no higher rank; its smallest non-zero eigenvalue is compared"
+            )
+        return info
 
 
 def score(rows: Rows, labelled: np.ndarray, groups: np.ndarray, max_memory: int) -> Iterable[tuple[slice, BatchScores]]:

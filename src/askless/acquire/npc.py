@@ -10,7 +10,7 @@ import torch
 from askless.acquire.draws import draw_batches
 from askless.acquire.strategy import Selection, View
 from askless.errors import InputError
-from askless.linalg import Rows, add_best, best_batch, gram_score, swap_until_stable
+from askless.linalg import Rows, Score, add_best, best_batch, gram_score, swap_until_stable
 from askless.linalg.gram import rank_tolerance, spectra
 from askless.options import check_choice, check_count, check_flag, options
 
@@ -94,9 +94,7 @@ class NPC:
 def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[str, object]:
     """lambda_min and rank of the union, the cap that the labelled items set, and a note where the rank is limited."""
     union = gram_score(rows.take(np.concatenate([labelled, batch])))
-    info: dict[str, object] = {"lambda_min": union.value, "rank": union.rank}
-    if len(labelled):
-        info["cap"] = gram_score(rows.take(labelled)).value
+    info = spectrum_numbers(union, gram_score(rows.take(labelled)) if len(labelled) else None)
     n = len(labelled) + len(batch)
     if union.rank < min(n, rows.width):
         info["note"] = (
@@ -109,6 +107,11 @@ def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[s
             "batch, and its smallest non-zero eigenvalue is compared; a wider layer or gradient features avoid it"
         )
     return info
+
+
+def spectrum_numbers(union: Score, labelled: Score | None) -> dict[str, object]:
+    numbers: dict[str, object] = {"lambda_min": union.value, "rank": union.rank}
+    return numbers if labelled is None else numbers | {"cap": labelled.value}
 
 
 def most_new_first(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> np.ndarray:

@@ -31,6 +31,7 @@ def select(
     grad_sq: Any = None,
     grad_dot: Any = None,
     grad_sq_by_class: Any = None,
+    kernel: Any = None,
     labelled: Any = None,
     labels: Any = None,
     pool: int | None = None,
@@ -43,7 +44,8 @@ def select(
 
     `strategy`: a name or an object such as `NPC(draws=5000)`. Arrays, numpy or torch: `features` (N, d), `probs` (N, C),
     `probs_by_pass` (N, K, C), of K passes with dropout or K networks, `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,),
-    `grad_sq_by_class` (N, C), `labelled` (L,) positions, `labels` (L,).
+    `grad_sq_by_class` (N, C), `kernel` (N, N), or an object as `acquire.kernel.Kernel`, `labelled` (L,) positions,
+    `labels` (L,).
     Which of them a strategy needs stands in its `needs`, and which it uses where they are given in its `wants`; the others
     are checked for their length and not looked at. Where `probs` are looked at and only `logits` are given, they are
     softmax(logits).
@@ -63,6 +65,7 @@ def select(
         "grad_sq": grad_sq,
         "grad_dot": grad_dot,
         "grad_sq_by_class": grad_sq_by_class,
+        "kernel": kernel,
         "labelled": labelled,
         "labels": labels,
     }

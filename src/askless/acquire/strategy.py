@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from askless.acquire.kernel import Kernel
+
 Progress = Callable[[int, int], None]  # done, total
 TILE = 2**22  # bytes: no more at a time than a processor's cache holds
 
@@ -30,6 +32,7 @@ class View:
     grad_sq: np.ndarray | None = None  # (N,)
     grad_dot: np.ndarray | None = None  # (N,)
     grad_sq_by_class: np.ndarray | None = None  # (N, C), one column per possible label
+    kernel: Kernel | None = None  # over the N items; parts of it are asked for
     classes: int | None = None  # how many there are, as far as that is known
     max_memory: int = 2**28  # bytes of working memory, beside the arrays themselves and O(N) numbers
     progress: Progress | None = None

@@ -11,7 +11,7 @@ from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.errors import InputError
 from askless.options import check_count, options
 
-ARRAYS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
+ARRAYS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class", "kernel")
 
 
 @options
@@ -64,7 +64,7 @@ class TwoLevel:
         """The number of parts."""
         if self.parts is not None:
             return min(self.parts, max(1, len(view.unlabelled)))
-        arrays = [getattr(view, name) for name in looks_at(self.of) if name in ARRAYS]
+        arrays = [getattr(view, name) for name in looks_at(self.of) if name in ARRAYS and name != "kernel"]
         row = sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays if a is not None)
         return max(1, -(-2 * row * view.N // view.max_memory))
 

@@ -151,6 +151,7 @@ def run_cell(
             fresh=row.fresh,
             calibrate=row.calibrate,
             layers=row.layers,
+            width=row.width,
             views=views,
         )
         start = start_positions(pool, row.start, row.start_by, seed if start_seed is None else start_seed)
@@ -296,6 +297,7 @@ def first_asker(row: Row, seed: int, learner: ActiveLearner) -> ActiveLearner:
         "strategy": row.strategy,
         "calibrate": row.calibrate,
         "layers": row.layers,
+        "width": row.width,
     }
     asker = ActiveLearner(learner.pool, seed=other, views=learner.views, **same)  # type: ignore[arg-type]
     asker.labels = dict(learner.labels)

@@ -106,9 +106,8 @@ class Row:
 
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
     by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
-    papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers`: as in
-    ActiveLearner.
-    Without `augment` the weak views are the images themselves. `validation`: so many items of the pool are held out for
+    papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
+    `width` as in ActiveLearner. Without `augment` the weak views are the images themselves. `validation`: so many items of the pool are held out for
     early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at each trained network,
     `along` at networks while they are trained.
     """
@@ -127,6 +126,7 @@ class Row:
     fresh: bool | Literal["new"] = True
     calibrate: bool = True
     layers: Literal["last", "all"] = "last"
+    width: int = 512
     augment: bool = True
     learner_name: str = ""
     value: tuple[tuple[str, Training | LabelPropagation], ...] = ()
@@ -153,6 +153,7 @@ class Row:
         check_choice(self.method, "start_by", self.start_by, ("balanced", "random", "first"))
         check_choice(self.method, "layers", self.layers, ("last", "all"))
         check_choice(self.method, "fresh", self.fresh, (True, False, "new"))
+        check_count(self.method, "width", self.width)
         if self.trials is not None:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))

@@ -84,6 +84,7 @@ def select(
     grad_sq: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
     grad_dot: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
     grad_sq_by_class: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
+    kernel: Annotated[Path | None, typer.Option(help=".npy, (N, N).")] = None,
     labelled: Annotated[Path | None, typer.Option(help="Positions: .npy, or .csv with a column `index`.")] = None,
     labels: Annotated[Path | None, typer.Option(help=".npy, or a .csv with a column `label`.")] = None,
     pool: Annotated[int | None, typer.Option(help="Size of the pool, where no array says it.")] = None,
@@ -121,6 +122,7 @@ def select(
         "grad_sq": grad_sq,
         "grad_dot": grad_dot,
         "grad_sq_by_class": grad_sq_by_class,
+        "kernel": kernel,
         "labelled": labelled,
         "labels": labels,
     }

@@ -1,5 +1,8 @@
 """A network and inputs in; features, gradient numbers and kernels out. Nothing else differentiates for selection."""
 
+# Parts of a kernel, for groups of items
+from askless.kernels.blocks import group_blocks
+
 # Passes that differ, by dropout
 from askless.kernels.dropout import check_dropout, probs_by_pass
 
@@ -33,6 +36,7 @@ __all__ = [
     "gradient_features",
     "gradient_sq_by_class",
     "gradient_stats",
+    "group_blocks",
     "infinite",
     "infinite_features",
     "jacobian",

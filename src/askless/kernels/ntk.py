@@ -83,10 +83,10 @@ def all_layer_ntk(
         X2 = None if x2 is None else rows(x2, 0, some(x2), place)
         with torch.no_grad():
             C = class_logits(model(X[:2])).shape[1]
-        compute = gradient_rows(model, parameters, one_logit, X[:2], _all(0, X[:2]))
+        compute = gradient_rows(model, parameters, one_logit, X[:2], all_of(0, X[:2]))
         K = torch.zeros(len(X), len(X if X2 is None else X2), dtype=torch.float64)
         for c in range(C):
-            K += gram(partial(_logit_gradients, compute, c), X, X2, tall, step)
+            K += gram(partial(logit_gradients, compute, c), X, X2, tall, step)
             if progress is not None:
                 progress(c + 1, C)
     return K
@@ -97,7 +97,7 @@ def gram(G: Callable[[Tensor], Tensor], X: Tensor, X2: Tensor | None, tall: int,
     columns = X if X2 is None else X2
     K = torch.zeros(len(X), len(columns), dtype=torch.float64)
     for i in range(0, len(X), tall):
-        A = _fill(G, X[i : i + tall], step)
+        A = fill(G, X[i : i + tall], step)
         end, done = i + len(A), 0
         if X2 is None:  # the columns before these rows are the mirror of what is there
             K[i:end, i:end], done = inner(A, A), end
@@ -107,7 +107,7 @@ def gram(G: Callable[[Tensor], Tensor], X: Tensor, X2: Tensor | None, tall: int,
     return K.triu() + K.triu(1).T if X2 is None else K
 
 
-def _fill(G: Callable[[Tensor], Tensor], X: Tensor, step: int) -> Tensor:
+def fill(G: Callable[[Tensor], Tensor], X: Tensor, step: int) -> Tensor:
     """G(X), without holding it twice."""
     A = torch.empty(0)
     for i in range(0, len(X), step):
@@ -118,11 +118,11 @@ def _fill(G: Callable[[Tensor], Tensor], X: Tensor, step: int) -> Tensor:
     return A
 
 
-def _logit_gradients(compute: GradientRows, c: int, X: Tensor) -> Tensor:
-    return compute(X, _all(c, X))
+def logit_gradients(compute: GradientRows, c: int, X: Tensor) -> Tensor:
+    return compute(X, all_of(c, X))
 
 
-def _all(c: int, X: Tensor) -> Tensor:
+def all_of(c: int, X: Tensor) -> Tensor:
     return torch.full((len(X),), c, device=X.device)
 
 

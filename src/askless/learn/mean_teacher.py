@@ -15,7 +15,7 @@ from askless.options import options
 
 @options
 class MeanTeacher(Consistency):
-    """The target is the averaged network, kept in train mode: decay min(1 - 1 / (step + 1), .95)."""
+    """The target is the averaged network, kept in train mode: decay min(1 - 1 / (t + 1), .95) after step t = 1, 2, ..."""
 
     lr: float = 4e-4
     weight: float = 8.0
@@ -36,7 +36,7 @@ class MeanTeacherLoss(Method):
             return consistency_loss(self.net, self.teacher.model, self.material, self.options, step)
 
     def after_step(self, step: int) -> None:
-        self.teacher.decay = min(1 - 1 / (step + 1), self.options.teacher)
+        self.teacher.decay = min(1 - 1 / (step + 2), self.options.teacher)  # `step` counts from 0
         self.teacher.update(self.net, step)
 
     def state_dict(self) -> dict[str, Any]:

@@ -6,13 +6,14 @@ q^2 |L| operations per batch and s, so lambda_min is found by halving an interva
 once: |L| and not |L|^3 operations a batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from askless.linalg.gram import BatchScores, Rows, batch_spectra, rank_tolerance, spectrum_scores
+from askless.linalg.gram import BatchScores, Rows, batch_spectra, bordered, rank_tolerance, spectrum_scores
 
 HALVINGS = 52  # of [0, lambda_min(K_LL)]: as many as float64 has digits
 UNSURE = 8.0  # times the tolerance of the rank: below it the spectrum itself decides
@@ -26,23 +27,92 @@ def scores_beside(
     l, q, p = len(fixed), batches.shape[1], rows.width
     n = l + q
     values, vectors = torch.linalg.eigh(phi @ phi.T)
-    regular = l > 0 and n <= p and bool(values[0] > UNSURE * rank_tolerance(n, p) * values[-1])
-    few = regular and 2 * HALVINGS * q * q * l < 4 * n**3  # operations, against those of an eigendecomposition
+    few = _halving_is_quicker(values, n, p)
     side = min(n, p)
     step = max(1, max_memory // (8 * (2 * q * p + 3 * (q * l if few else side * side) + 1)))
     basis = phi.T @ vectors  # (p, l)
     for i in range(0, len(batches), step):
         batch = rows.take(batches[i : i + step])  # (c, q, p)
+
+        def exact(at: Tensor | slice, batch: Tensor = batch) -> BatchScores:
+            return spectrum_scores(batch_spectra(phi, batch[at]), n, p)
+
         if few:
             scores = _by_halving(values, batch @ basis, batch @ batch.mT, n, p)
-            unsure = (scores.value <= UNSURE * scores.tol).nonzero()[:, 0]
-            for at in unsure.split(max(1, max_memory // (8 * 3 * side * side))) if len(unsure) else ():
-                exact = spectrum_scores(batch_spectra(phi, batch[at]), n, p)
-                for mine, theirs in zip(scores, exact, strict=True):
-                    mine[at] = theirs
+            _make_sure(scores, exact, max(1, max_memory // (8 * 3 * side * side)))
         else:
-            scores = spectrum_scores(batch_spectra(phi, batch), n, p)
+            scores = exact(slice(None))
         yield slice(i, i + step), scores
+
+
+class Blocks(NamedTuple):
+    """K_LL (l, l), K_GL (m, q, l) and K_GG (m, q, q), float64: a kernel of fixed items L and of m groups G beside them.
+
+    `coarse`: the entries are rounded so many times as coarsely as float64 does (2^29 for a float32 table).
+    """
+
+    LL: Tensor
+    GL: Tensor
+    GG: Tensor
+    coarse: int = 1
+
+    @property
+    def n(self) -> int:
+        """l + q, the number of rows of each matrix."""
+        return len(self.LL) + self.GG.shape[1]
+
+    @property
+    def p(self) -> int:
+        """What stands for the number of columns in `rank_tolerance`, where only the kernel is known."""
+        return self.n * self.coarse
+
+    def normalized(self) -> "Blocks":
+        """K_ij / sqrt(K_ii K_jj)."""
+        l, g = (K.diagonal(dim1=-2, dim2=-1).sqrt() for K in (self.LL, self.GG))  # (l,), (m, q)
+        l, g = (torch.where(length > 0, length, 1.0) for length in (l, g))
+        LL, GL, GG = self.LL / l / l[:, None], self.GL / l / g[..., None], self.GG / g[:, None] / g[..., None]
+        return Blocks(LL, GL, GG, self.coarse)
+
+    def spectra(self, max_memory: int) -> Iterator[tuple[slice, Tensor]]:
+        """(where, ascending eigenvalues) of each group's matrix, in chunks."""
+        step = max(1, max_memory // (8 * 3 * self.n**2))
+        for i in range(0, len(self.GG), step):
+            at = slice(i, i + step)
+            yield at, torch.linalg.eigvalsh(bordered(self.LL, self.GL[at], self.GG[at]))
+
+    def scores(self, max_memory: int) -> Iterator[tuple[slice, BatchScores]]:
+        """(where, scores) of each group with the fixed items, in chunks; as `scores_beside`."""
+        values, vectors = torch.linalg.eigh(self.LL)
+        if not _halving_is_quicker(values, self.n, self.p):
+            for at, eigenvalues in self.spectra(max_memory):
+                yield at, spectrum_scores(eigenvalues, self.n, self.p)
+            return
+        m, q = self.GL.shape[:2]
+        step = max(1, max_memory // (8 * 4 * q * self.n))
+        for i in range(0, m, step):
+            GL, GG = self.GL[i : i + step], self.GG[i : i + step]
+
+            def exact(at: Tensor | slice, GL: Tensor = GL, GG: Tensor = GG) -> BatchScores:
+                return spectrum_scores(torch.linalg.eigvalsh(bordered(self.LL, GL[at], GG[at])), self.n, self.p)
+
+            scores = _by_halving(values, GL @ vectors, GG, self.n, self.p)
+            _make_sure(scores, exact, max(1, max_memory // (8 * 3 * self.n**2)))
+            yield slice(i, i + step), scores
+
+
+def _halving_is_quicker(values: Tensor, n: int, p: int) -> bool:
+    """Whether K_LL, of these eigenvalues (l,), is regular, and halving takes fewer operations than eigenvalues do."""
+    l, q = len(values), n - len(values)
+    regular = l > 0 and n <= p and bool(values[0] > UNSURE * rank_tolerance(n, p) * values[-1])
+    return regular and 2 * HALVINGS * q * q * l < 4 * n**3
+
+
+def _make_sure(scores: BatchScores, exact: Callable[[Tensor], BatchScores], step: int) -> None:
+    """Puts the spectrum's scores in place of those too near to zero to tell the rank, `step` at a time."""
+    unsure = (scores.value <= UNSURE * scores.tol).nonzero()[:, 0]
+    for at in unsure.split(step) if len(unsure) else ():
+        for mine, theirs in zip(scores, exact(at), strict=True):
+            mine[at] = theirs
 
 
 def _by_halving(values: Tensor, cross: Tensor, inner: Tensor, n: int, p: int) -> BatchScores:

@@ -117,17 +117,20 @@ def gram_score(phi: Tensor) -> Score:
 
 def batch_spectra(fixed: Tensor, batch: Tensor) -> Tensor:
     """Ascending eigenvalues (m, min(n, p)) of the Gram matrix of `fixed` (l, p) with each batch (m, q, p), n = l + q."""
-    m, q, p = batch.shape
-    l = len(fixed)
-    if l + q <= p:
-        gram = batch.new_empty(m, l + q, l + q)
-        gram[:, :l, :l] = fixed @ fixed.T
-        gram[:, l:, l:] = batch @ batch.mT
-        gram[:, l:, :l] = batch @ fixed.T  # (m, q, p) (p, l) -> (m, q, l)
-        gram[:, :l, l:] = gram[:, l:, :l].mT
+    if len(fixed) + batch.shape[1] <= batch.shape[2]:
+        gram = bordered(fixed @ fixed.T, batch @ fixed.T, batch @ batch.mT)
     else:
         gram = fixed.T @ fixed + batch.mT @ batch  # (m, p, p)
     return torch.linalg.eigvalsh(gram)
+
+
+def bordered(LL: Tensor, GL: Tensor, GG: Tensor) -> Tensor:
+    """[[K_LL, K_LG], [K_GL, K_GG]] for each group, (m, n, n), n = l + q."""
+    m, q, l = GL.shape
+    K = GL.new_empty(m, l + q, l + q)
+    K[:, :l, :l], K[:, l:, l:] = LL, GG
+    K[:, l:, :l], K[:, :l, l:] = GL, GL.mT
+    return K
 
 
 def spectra(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int) -> Iterator[tuple[slice, Tensor]]:
