@@ -107,9 +107,9 @@ class Row:
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
     by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
     papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
-    `width` as in ActiveLearner. Without `augment` the weak views are the images themselves. `validation`: so many items of the pool are held out for
-    early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at each trained network,
-    `along` at networks while they are trained.
+    `width` as in ActiveLearner. Without `augment` the weak views are the images themselves. `validation`: so many items of
+    the pool are held out for early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at
+    each trained network, `along` at networks while they are trained.
     """
 
     method: str
