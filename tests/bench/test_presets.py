@@ -19,6 +19,7 @@ from askless.data.fetch import DATA_SETS
 from askless.errors import OptionError
 from askless.frozen import Frozen
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised
+from askless.learn.schedule import rate_at
 
 NAMES = [
     *(f"npc.table{i}" for i in range(1, 4)),
@@ -206,7 +207,11 @@ def cifar_of_crc(r):
     fixmatch_of_the_papers(r.learner)
     assert r.learner.darp is None
     assert r.learner.evaluate_every == 1024
-    assert dict(r.net_options) == {"slope": 0.0}, "plain ReLU on CIFAR"
+    assert dict(r.net_options) == {"slope": 0.0, "wrn_variant": "kekmodel"}, "plain ReLU on CIFAR"
+    assert dict(r.views) == {
+        "policy": "kekmodel", "padding": 4, "border": "reflect",
+        "mean": (0.4914, 0.4822, 0.4465), "std": (0.2471, 0.2435, 0.2616),
+    }  # fmt: skip
     assert (r.fresh, r.start_by, r.augment) == (True, "balanced", True)
     return r.data.name, r.net, r.validation, r.learner.patience, r.learner.steps
 
@@ -255,17 +260,30 @@ def test_crc_table_4():
     assert all({r.method: r.strategy for r in rows} == {"random": Random(), "crc": CRC()} for rows in groups.values())
     for r in groups["SVHN"]:
         assert (r.data.name, r.net, r.start, r.counts) == ("svhn", "wrn-28-2", 120, (120, 140, 160, 180, 200, 220))
-        assert dict(r.net_options).get("slope", 0.1) == 0.1, "leaky"
+        assert dict(r.net_options) == {"slope": 0.1, "bn_momentum": 0.1}, "leaky"
+        assert dict(r.views) == {"padding": 2, "border": "reflect", "noise": 0.0, "mean": 0.5, "std": 0.5}
         assert (r.trials, r.validation) == ((5, "best"), 0)
         learner = r.learner
         assert isinstance(learner, MeanTeacher)
         assert (learner.steps, learner.batch, learner.optimiser, learner.lr) == (512 * 1024, 50, "adam", 4e-4)
         assert (learner.weight, learner.teacher, learner.schedule, learner.weight_decay) == (8.0, 0.95, "drop", 0.0)
         assert learner.patience is None
+        weights = [learner.weight_at(step) / learner.weight for step in (100_000, 199_999, 200_000)]
+        assert (round(weights[0], 3), weights[1] < 1, weights[2]) == (0.287, True, 1), "ramps up over 200,000 steps"
+        rates = [
+            rate_at(step, schedule=learner.schedule, lr=1.0, horizon=learner.horizon_steps)
+            for step in (399_999, 400_000)
+        ]
+        assert rates == [1.0, 0.2]
     for r in groups["CIFAR-100"]:
         assert (r.data.name, r.net, r.start, r.counts) == ("cifar100", "wrn-28-8", 200, (200, 250, 300, 350, 400))
         assert (r.trials, r.validation, r.learner.patience, r.learner.steps) == ((5, "best"), 5000, 100, 600 * 1024)
         fixmatch_of_the_papers(r.learner, decay=1e-3)
+        assert dict(r.net_options) == {"slope": 0.0, "wrn_variant": "leedoyup"}
+        views = dict(r.views)
+        assert (views["policy"], views["padding"], views["border"]) == ("leedoyup", 4, "zero")
+        assert [round(255 * m, 1) for m in views["mean"]] == [129.3, 124.1, 112.4]
+        assert [round(255 * s, 1) for s in views["std"]] == [68.2, 65.4, 70.4]
 
 
 def test_crc_figure_1():

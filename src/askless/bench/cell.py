@@ -60,7 +60,7 @@ class Stage:
 
     def __call__(self, row: Row) -> Prepared:
         """The pool, its views, and what is held out of it for early stopping."""
-        key = text_of((row.data, row.net, row.augment, row.validation))
+        key = text_of((row.data, row.net, row.augment, row.views, row.validation))
         # Options that print the same are the same; two functions may have one name, such as <lambda>.
         same_data = row.data is self.data or dataclasses.is_dataclass(row.data)
         if self.ready is None or key != self.key or not same_data:
@@ -75,10 +75,12 @@ def prepare(row: Row, progress: Callable[[int, int], None] | None = None) -> Pre
         held = np.sort(order[: row.validation])
         held_out = (pool.take(held), pool.labels[held])
         pool = subset(pool, np.sort(order[row.validation :]))
-    plain = None
-    if not row.augment and pool.kind == "image":
-        plain = views_for(dataclasses.replace(pool, flip=False), padding=0)  # weak views are the images themselves
-    return pool, make_views(pool, row.net, plain, progress), held_out
+    own = None
+    if not row.augment and pool.kind == "image":  # weak views are the images themselves
+        own = views_for(dataclasses.replace(pool, flip=False), **{"padding": 0, **dict(row.views)})
+    elif row.views:
+        own = views_for(pool, **dict(row.views))
+    return pool, make_views(pool, row.net, own, progress), held_out
 
 
 def finished(folder: Path, row: Row, seed: int, start_seed: int | None = None) -> bool:

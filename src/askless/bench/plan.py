@@ -107,9 +107,10 @@ class Row:
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
     by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
     papers do; without it every seed has its own start, the same for all methods. `fresh`, `layers`: as in ActiveLearner.
-    Without `augment` the weak views are the images themselves. `validation`: so many items of the pool are held out for
-    early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at each trained network,
-    `along` at networks while they are trained.
+    Without `augment` the weak views are the images themselves; `views` are options of `data.views_for`, such as
+    (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves. `validation`: so many items of
+    the pool are held out for early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at
+    each trained network, `along` at networks while they are trained.
     """
 
     method: str
@@ -130,6 +131,7 @@ class Row:
     value: tuple[tuple[str, Training | LabelPropagation], ...] = ()
     validation: int = 0
     net_options: tuple[tuple[str, Any], ...] = ()
+    views: tuple[tuple[str, Any], ...] = ()
     measures: tuple[Measure, ...] = ()
     along: tuple[Along, ...] = ()
 
@@ -157,10 +159,16 @@ class Row:
                 raise InputError(
                     f"{self.method}: expected a start of some labels for the trials to settle, got start=0"
                 )
-        if not self.augment and (isinstance(self.net, Frozen) or str(self.net).startswith("frozen:")):
-            raise InputError(
-                f"{self.method}: augment=False is for networks that see images; use Frozen(weak=0, strong=0)"
-            )
+        if isinstance(self.net, Frozen) or str(self.net).startswith("frozen:"):
+            if not self.augment:
+                raise InputError(
+                    f"{self.method}: augment=False is for networks that see images; use Frozen(weak=0, strong=0)"
+                )
+            if self.views:
+                raise InputError(
+                    f"{self.method}: views= is for networks that see the items themselves, got {self.net} too, whose views "
+                    "are embedded before; use its own options, or another net"
+                )
         stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
         if stopped and not self.validation:
             raise InputError(f"{self.method}: a learner with patience needs validation=N items to hold out, got 0")

@@ -24,8 +24,38 @@ from askless.bench.presets.common import (
 )
 from askless.learn import FixMatch, MeanTeacher, PiModel
 
-CIFAR_FULL = {"validation": 5000, "trials": (5, "best"), "net_options": (("slope", 0.0),)}  # ReLU, as the appendix says
+# Views and networks of the implementations that the paper cites; ReLU on CIFAR, as its appendix says.
+KEKMODEL = {
+    "net_options": (("slope", 0.0), ("wrn_variant", "kekmodel")),
+    "views": (
+        ("policy", "kekmodel"),
+        ("padding", 4),
+        ("border", "reflect"),
+        ("mean", (0.4914, 0.4822, 0.4465)),
+        ("std", (0.2471, 0.2435, 0.2616)),
+    ),
+}
+LEEDOYUP = {
+    "net_options": (("slope", 0.0), ("wrn_variant", "leedoyup")),
+    "views": (
+        ("policy", "leedoyup"),
+        ("padding", 4),
+        ("border", "zero"),
+        ("mean", (129.3 / 255, 124.1 / 255, 112.4 / 255)),
+        ("std", (68.2 / 255, 65.4 / 255, 70.4 / 255)),
+    ),
+}
+PERRYING_VIEWS = (("padding", 2), ("border", "reflect"), ("noise", 0.0), ("mean", 0.5), ("std", 0.5))  # and no flips
+CIFAR_FULL = {"validation": 5000, "trials": (5, "best"), **KEKMODEL}
+CITED = (
+    "Networks and views at full scale are those of the cited implementations (CIFAR-10: kekmodel, CIFAR-100: LeeDoYup, "
+    "SVHN: perrying) in their present form; kekmodel's of 2020, which the paper may have used, had no weight decay and "
+    "added .1 after BatchNorm. Activations are the appendix's: ReLU on CIFAR, where the implementations have a slope of "
+    ".1, and that slope on SVHN. Weight decay spares all biases (LeeDoYup: not the head's), shifts are drawn for each "
+    "image (perrying: for each batch)."
+)
 POINTS = (
+    CITED,
     RANKS,
     BIAS,
     LOOKS,
@@ -205,13 +235,17 @@ def table4(scale: str) -> Benchmark:
         "data": at(scale, full=Data(name="svhn"), small=MNIST, smoke=TINY),
         "net": at(scale, full="wrn-28-2", small="small-cnn", smoke="small-cnn"),
         "learner": MeanTeacher(
-            steps=at(scale, full=512 * 1024, small=300, smoke=5), batch=at(scale, full=50, small=16, smoke=8)
+            steps=at(scale, full=512 * 1024, small=300, smoke=5),
+            batch=at(scale, full=50, small=16, smoke=8),
+            horizon=at(scale, full=500_000, small=None, smoke=None),  # the ramp ends at 200,000, the rate drops at 400,000
         ),
         "start": at(scale, full=120, small=20, smoke=10),
         "counts": at(
             scale, full=(120, 140, 160, 180, 200, 220), small=(20, 40, 60, 80), smoke=(10, 20)
         ),
         "trials": at(scale, full=(5, "best"), small=None, smoke=None),
+        "views": PERRYING_VIEWS,
+        "net_options": at(scale, full=(("slope", 0.1), ("bn_momentum", 0.1)), small=(), smoke=()),
     }  # fmt: skip
     c100: dict[str, Any] = {
         "group": at(scale, full="CIFAR-100", small="CIFAR-10, for CIFAR-100", smoke="digits under FixMatch"),
@@ -221,6 +255,7 @@ def table4(scale: str) -> Benchmark:
             full={
                 "data": Data(name="cifar100"),
                 "net": "wrn-28-8",
+                **LEEDOYUP,
                 "learner": fixmatch("full", darp=False, patience=100, epochs=600, weight_decay=CIFAR100_DECAY),
             },
             small={},
@@ -238,11 +273,12 @@ def table4(scale: str) -> Benchmark:
         scale=scale,
         protocol=at(
             scale,
-            full="The paper's: SVHN with WRN-28-2 under Mean Teacher, 512 epochs of 1,024 steps; CIFAR-100 with "
+            full="The paper's: SVHN with WRN-28-2 under Mean Teacher, 512 epochs of 1,024 steps (the weight ramps up over "
+            "200,000 steps and the rate drops at 400,000, as in Oliver et al.); CIFAR-100 with "
             "WRN-28-8 under FixMatch, stopped after 100 epochs without gain or after 600; 3 trials.",
             small="Neither set can be had by package name. 5,000 images of MNIST stand in for SVHN, with the small "
-            "convolutional network under Mean Teacher (300 steps); CIFAR-10 as in crc.table3 stands in for "
-            "CIFAR-100.",
+            "convolutional network under Mean Teacher (300 steps; pixels in [-1, 1], shifts of up to 2); CIFAR-10 as in "
+            "crc.table3 stands in for CIFAR-100.",
             smoke=protocol("smoke"),
         ),
         open_points=(
