@@ -207,14 +207,14 @@ def one_round(
     def clock(metric: str, value: float) -> None:
         state["times"].append([name, count, None, metric, float(value)])
 
-    asked, info = np.empty(0, dtype=np.int64), {}
+    asked, scores, info = np.empty(0, dtype=np.int64), None, {}
     if count > len(learner.labels):
         began = time.perf_counter()
         with measured_peak() as peak:
             batch = first_asker(row, seed, learner).ask(count - len(learner.labels))
         clock("select_seconds", time.perf_counter() - began)
         clock("peak_memory_mb", peak.mb)
-        asked, info = batch.indices, batch.info
+        asked, scores, info = batch.indices, batch.scores, batch.info
         learner.tell(asked, pool.labels[asked])
         state["asked"].append(asked.tolist())
         for metric in ("lambda_min", "rank"):
@@ -232,7 +232,7 @@ def one_round(
     def keep(arrays: dict[str, np.ndarray]) -> None:
         write_whole(folder / f"arrays-{count}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
-    moment = Moment(learner, asked, info, seed, along, keep)
+    moment = Moment(learner, asked, info, seed, along, keep, scores)
     for measure in row.measures:
         for sample in measure(moment):
             record(*sample)

@@ -58,9 +58,19 @@ def check(spec: dict[str, Any]) -> None:
 
 def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:
     """The main metric against the number of labels: the mean over seeds with its 95 % interval; axes by group x learner."""
-    metric = metric or main_metric(results)
+    return _by_labels(results, metric or main_metric(results), log_x)
+
+
+def gains(results: Results, metric: str | None = None) -> Any:
+    """What each query gained: the main metric minus that before the query, seed by seed, drawn as `curves` are."""
+    return _by_labels(results, metric or main_metric(results), gained=True)
+
+
+def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool = False) -> Any:
     learners = learners_of(results, metric)
     views = {(g, l): panel(results, metric, g, l) for g in groups_of(results) for l in learners}
+    if gained:
+        views = {k: v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for k, v in views.items()}
     views = {key: v for key, v in views.items() if not np.isnan(v.values).all()}
     if not views:
         return None
@@ -69,7 +79,9 @@ def curves(results: Results, metric: str | None = None, log_x: bool = False) -> 
     for axes, ((group, learner), v) in zip(places, views.items(), strict=True):
         for method in v.methods:
             _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
-        axes.set(xlabel="labels", ylabel=unit(metric))
+        axes.set(xlabel="labels", ylabel=f"gain in {words(metric)}, points" if gained else unit(metric))
+        if gained:
+            axes.axhline(0, color="black", lw=1, ls="--", zorder=1)
         _title(axes, _join(group, learner))
         _label_ticks(axes, v.labels, log_x)
     return _legend(figure, results, {m for v in views.values() for m in v.methods})
@@ -201,16 +213,19 @@ def lines(
 
 
 def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False, log_y: bool = False) -> Any:
-    """One metric against another, of the same method, seed, number of labels and x; axes by group. The title gives Kendall's
-    tau and the slope of least squares (of the logarithms where an axis is logarithmic)."""
+    """One metric against another, of the same method, seed, number of labels and x; many values of a round stand against the
+    one that the other metric has of it. Axes by group; the title gives Kendall's tau and the slope of least squares (of the
+    logarithms where an axis is logarithmic)."""
     a, b = (
         {(r.group, r.method, r.seed, r.labels, r.x): r.value for r in records_of(results, m)}
         for m in (x_metric, y_metric)
     )
     pairs: dict[str, list[tuple[str, float, float]]] = {}
-    for key in a:
-        if key in b and _drawable(a[key], log_x) and _drawable(b[key], log_y):
-            pairs.setdefault(key[0], []).append((key[1], a[key], b[key]))
+    for key in dict.fromkeys([*a, *b]):
+        whole = (*key[:4], None)  # of the whole round
+        x, y = a.get(key, a.get(whole, np.nan)), b.get(key, b.get(whole, np.nan))
+        if _drawable(x, log_x) and _drawable(y, log_y):
+            pairs.setdefault(key[0], []).append((key[1], x, y))
     if not pairs:
         return None
     figure, places = _grid(len(pairs), 3)
@@ -552,6 +567,7 @@ def _by_x(rows: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
 
 FIGURES: dict[str, Callable[..., Any]] = {
     "curves": curves,
+    "gains": gains,
     "pool_curves": pool_curves,
     "critical_difference": critical_difference_diagram,
     "win_loss": win_loss_matrix,

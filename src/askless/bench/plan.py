@@ -73,7 +73,8 @@ class Sample(NamedTuple):
 
 class Moment(NamedTuple):
     """What a measure may look at: the learner after a round's training, what that round asked for, the seed of the cell, and
-    what was seen along the training. `keep` stores arrays beside the numbers."""
+    what was seen along the training. `keep` stores arrays beside the numbers; `scores` are the strategy's of what was asked
+    for, None where it has none."""
 
     learner: ActiveLearner
     asked: np.ndarray
@@ -81,6 +82,7 @@ class Moment(NamedTuple):
     seed: int
     along: list[Sample]
     keep: Callable[[dict[str, np.ndarray]], None]
+    scores: np.ndarray | None = None
 
 
 class Measure(Protocol):
