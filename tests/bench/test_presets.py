@@ -244,7 +244,9 @@ def test_crc_table_3():
     assert made.seeds == (0, 1, 2)
     groups = by_group(made)
     assert list(groups) == ["Q = 50", "Q = 100"]
-    five = {"random": Random(), "entropy": Entropy(), "confidence": Confidence(), "egl": EGL(), "crc": CRC()}
+    five = {
+        "random": Random(), "entropy": Entropy(), "confidence": Confidence(), "egl": EGL(layers="all"), "crc": CRC(),
+    }  # fmt: skip
     assert CRC().group is None, "which is Q / 10"
     for Q, rows in zip((50, 100), groups.values(), strict=True):
         assert {r.method: r.strategy for r in rows} == five
@@ -302,6 +304,8 @@ def test_crc_figure_2():
     assert list(methods(made)) == ["random", "entropy", "confidence", "egl", "crc"]
     plan = one((r.start, r.counts, r.other_init, r.trials) for r in made.rows)
     assert plan == (0, (50, 100, 150, 200, 250, 300), True, None)
+    assert methods(made)["egl"] == EGL(layers="all")
+    assert [f["kind"] for f in made.figures[:2]] == ["curves", "gains"], "the figure's two panels"
     assert one(cifar_of_crc(r) for r in made.rows) == CIFAR_OF_CRC
 
 
@@ -310,13 +314,49 @@ def test_crc_figure_3():
     assert (r.strategy, r.start, r.counts) == (CRC(), 50, (50, 100, 150, 200, 250, 300))
     assert cifar_of_crc(r) == CIFAR_OF_CRC
     assert r.along == (measures.TestNumbers(),)
-    assert [type(m) for m in r.measures] == [measures.EpochsToMinimum, measures.GroupEigenvalues]
-    assert r.measures[1].group == 5
+    assert [type(m) for m in r.measures] == [
+        measures.EpochsToMinimum, measures.ScoredEigenvalues, measures.GroupEigenvalues,
+    ]  # fmt: skip
+    assert r.measures[2].group == 5
+    left, right = full("crc.fig3").figures[:2]
+    assert (left["x_metric"], left["y_metric"]) == ("epochs_to_minimum", "scored_lambda_min")
+    assert right["metric"] == "group_lambda_min"
+
+
+@pytest.mark.parametrize(
+    ("name", "smoke", "small", "whole"),
+    [
+        (
+            "crc.fig3",
+            ["10 steps", "Q = 10.", "every 5 steps"],
+            ["600 steps of 64 + 448", "Q = 50.", "every 20 steps"],
+            ["Q = 50.", "every 1,024 steps"],
+        ),
+        (
+            "dal.fig2",
+            ["|S| = 20 and 20 random Q of 10, drawn from 40 items (digits, for CIFAR-10 + CNN-GAP)"],
+            [
+                "|S| = 500 and 150 random Q of 250, drawn from 500 items (CIFAR-10 (5,000) + CNN, for CNN-GAP)",
+                "|S| = 100 and 150 random Q of 50, drawn from 100 items (digits + CNN-GAP, for CIFAR-10)",
+            ],
+            ["|S| = 500 and 150 random Q of 250, drawn from 20,000 items (CIFAR-10 + CNN-GAP)"],
+        ),
+        ("dal.fig4", ["the 20 items"], ["the 500 items"], ["the 500 items"]),
+        ("dal.table1", ["60 labels"], ["1,500 labels (digits: 300)"], ["1,500 labels;"]),
+        ("npc.table3", ["One query of 10 or 20."], ["One query of 30 or 50."], ["One query of 30 or 50."]),
+    ],
+)
+def test_protocols_say_what_is_run_at_each_scale(name, smoke, small, whole):
+    for scale, wanted in (("smoke", smoke), ("small", small), ("full", whole)):
+        said = preset(name, scale).protocol
+        assert [w for w in wanted if w not in said] == []
+        if scale == "smoke":
+            assert not re.search(r"\b(500|150|250|50)\b", said)
 
 
 EIGHT = {
     "random": Random(),
-    "margin": Margin(),
+    "margin": Margin(on="logit"),
     "entropy": Entropy(),
     "coreset": Coreset(),
     "confidence": Confidence(),
@@ -327,12 +367,12 @@ EIGHT = {
 SEVEN = {name: s for name, s in EIGHT.items() if name != "badge"}
 
 
-def of_dynamical(r, fresh=False, stop=0.97):
+def of_dynamical(r, fresh=False, stop=0.97, epochs=10):
     """Data and network, of a row that is trained as the paper says."""
     learner = r.learner
     assert isinstance(learner, Supervised)
     assert (learner.optimiser, learner.lr, learner.schedule, learner.weight_decay) == ("adam", 0.001, "constant", 0.0)
-    assert (learner.batch, learner.ema, learner.stop_accuracy, learner.stop_epochs) == (128, None, stop, 10)
+    assert (learner.batch, learner.ema, learner.stop_accuracy, learner.stop_epochs) == (128, None, stop, epochs)
     assert (r.start, r.start_by, r.fresh, r.validation, r.trials) == (500, "random", fresh, 0, None)
     assert r.augment == (r.data.name == "caltech101")
     assert (r.data.items, r.data.test) == (None, None)
@@ -400,10 +440,10 @@ def test_dynamical_drift(name, plans):
 
 
 @pytest.mark.parametrize(("number", "where"), [(11, C10_RESNET), (12, SVHN_VGG)])
-def test_dynamical_tables_11_and_12_begin_anew(number, where):
+def test_dynamical_tables_11_and_12_are_retrained_and_asked_at_once_above_99_per_cent(number, where):
     made = full(f"dal.table{number}")
     assert methods(made) == {"random": Random(), "coreset": Coreset(), "dynamical": DynamicAL()}
-    assert one(of_dynamical(r, fresh=True, stop=0.99) for r in made.rows) == where
+    assert one(of_dynamical(r, fresh=True, stop=0.99, epochs=0) for r in made.rows) == where
     assert one(r.counts for r in made.rows) == tuple(500 * i for i in range(1, 11))
 
 

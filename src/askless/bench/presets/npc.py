@@ -31,7 +31,7 @@ POINTS = (
     "Candidates: m = 50,000 random batches at full scale (the paper says O(N_U)), 1,000 (its example) below.",
     "DARP, optimiser and steps are those of FixMatch and of DARP's code, since Oliver et al., whom the paper cites, "
     "have neither; the target is uniform, as the paper says.",
-    "Margin: of the logits, as NPC's text has it; elsewhere it is that of the probabilities.",
+    "Margin: of the logits, as NPC's text has it.",
     "The start at full scale: of 5 the one of median test accuracy; its labels are shared, and every seed trains "
     "its own first model on them.",
     "ALBL: the batch version of the BADGE repository, least confidence and coreset.",
@@ -201,7 +201,8 @@ def table3(scale: str) -> Benchmark:
         scale=scale,
         protocol=protocol(
             scale,
-            "One query of 30 or 50. Zero-shot: by the untrained network"
+            f"One query of {at(scale, full='30 or 50', small='30 or 50', smoke='10 or 20')}. Zero-shot: by the "
+            "untrained network"
             + at(
                 scale,
                 full=".",
