@@ -98,6 +98,11 @@ def test_data_that_cannot_be_called_are_named_by_their_type_alone(data):
     assert len(str(e.value)) < 260
 
 
+def test_a_layout_is_one_of_four():
+    with pytest.raises(InputError, match="layout must be one of labels, steps, rounds, ends, got 'columns'"):
+        Benchmark(name="a", title="A", rows=(row(),), seeds=(0,), baseline=None, layout="columns")
+
+
 def test_learners_are_named_by_their_kind():
     assert learner_name(FixMatch()) == "fixmatch"
     assert learner_name(FixMatch(darp=DARP())) == "fixmatch+darp"

@@ -498,6 +498,63 @@ def test_dynamical_figure_5():
         assert one(r.counts for r in rows) == (500, 1000, 1500, 2000, 2500, 3000)
 
 
+def paper_tables_of(name, scale="full"):
+    made = preset(name, scale)
+    records = [
+        Record(r.group, r.method, seed, r.learner_name, n, None, made.metrics[0], 0.5)
+        for r in made.rows
+        for seed in made.seeds
+        for n in r.counts
+    ]
+    results = Results(describe(made, 1, ()), records)
+    return tables.accuracy_tables(results, made.metrics[0]), tables.paper_tables(results)
+
+
+@pytest.mark.parametrize("number", [*range(2, 10), 11, 12])
+def test_tables_of_dynamical_are_by_round_with_the_printed_digits(number):
+    (ours,), (printed,) = paper_tables_of(f"dal.table{number}")
+    last = 4 if number == 9 else 9
+    assert [row[0].text.partition(" (")[0] for row in ours.rows] == [f"round {k}" for k in range(last + 1)]
+    assert [row[0].text for row in printed.rows] == [f"round {k}" for k in range(last + 1)]
+    assert ours.head == printed.head
+    digits = {re.search(r"± \d+\.(\d+)", c.text)[1] for row in printed.rows for c in row[1:]}
+    assert {len(d) for d in digits} == {3 if number < 10 else 2}
+    if number == 2:
+        assert printed.rows[7][1].text.startswith("37.29 ± 1.605")
+
+
+def test_tables_that_compare_ends_are_one_table_as_in_the_papers():
+    ours, printed = paper_tables_of("npc.table3")
+    four = [f"{shot}, {n}" for shot in ("zero-shot", "single-shot") for n in (40, 60)]
+    assert [t.head for t in printed] == [("method", *four)]
+    assert [t.head for t in ours] == [("method", *(f"{head} labels" for head in four))]
+    ours, printed = paper_tables_of("dal.table10")
+    assert [(len(t.rows), len(t.head)) for t in (*ours, *printed)] == [(4, 2), (4, 2)]
+    ours, printed = paper_tables_of("dal.table1")
+    assert [(len(t.rows), len(t.head)) for t in (*ours, *printed)] == [(4, 5), (4, 5)]
+    (ours,), _ = paper_tables_of("crc.table2")
+    assert ours.head[1:3] == ("step 0 (100 labels)", "step 1 (200 labels)")
+
+
+@pytest.mark.parametrize(
+    ("name", "references"),
+    [
+        *((f"crc.table{i}", ["87.33 % with 25 balanced labels per class"]) for i in (1, 2, 3)),
+        ("crc.table4", ["93.52 % on SVHN (100 per class)", "48.96 % on CIFAR-100"]),
+        ("npc.table3", ["FixMatch without DARP is reported to have 86.19 % with 40 balanced labels"]),
+    ],
+)
+def test_what_the_papers_say_of_balanced_labels_stands_below_their_tables(name, references):
+    for scale in SCALES:
+        for table in paper_tables_of(name, scale)[1]:
+            assert [r for r in references if r not in table.note] == []
+
+
+def test_minimum_epochs_of_the_authors_are_an_open_point():
+    for number in range(1, 10):
+        assert any("at least 140, 100, 80, 80" in point for point in full(f"dal.table{number}").open_points)
+
+
 # --- and it runs ----------------------------------------------------------------------------------------------------
 
 

@@ -15,6 +15,7 @@ from askless.bench.panels import (
     counts_asked,
     groups_of,
     iou_matrix,
+    iou_of_seeds,
     learners_of,
     main_metric,
     methods_of,
@@ -158,9 +159,15 @@ def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
 
 
 def iou(results: Results, group: str | None = None) -> Any:
-    """Intersection over union of the methods' label sets, a small matrix for each number of labels."""
+    """Intersection over union of the methods' label sets, a small matrix for each number of labels; in a column of its own
+    that of the seeds of one method."""
     groups = groups_of(results) if group is None else [group]
-    found = [(g, n, *iou_matrix(results, g, n)) for g in groups for n in counts_asked(results, g)]
+    found = [
+        (g, n, methods, np.column_stack([M, iou_of_seeds(results, g, n)]))
+        for g in groups
+        for n in counts_asked(results, g)
+        for methods, M in [iou_matrix(results, g, n)]
+    ]
     found = [f for f in found if not np.isnan(f[3]).all()]
     if not found:
         return None
@@ -173,10 +180,11 @@ def iou(results: Results, group: str | None = None) -> Any:
     for axes, (g, n, methods, M) in zip(places, found, strict=True):
         image = axes.imshow(M, cmap="Greens", vmin=0, vmax=100)
         for i in range(len(methods)):
-            for j in range(len(methods)):
+            for j in range(len(methods) + 1):
                 text = "–" if np.isnan(M[i, j]) else f"{M[i, j]:.0f}"
                 axes.text(j, i, text, ha="center", va="center", fontsize=8, color=_ink(M[i, j] / 100))
-        _names(axes, methods, fontsize=8)
+        _names(axes, methods, fontsize=8, more=["between its seeds"])
+        axes.axvline(len(methods) - 0.5, color="white", lw=3)
         axes.set_title("\n".join([*textwrap.wrap(_text(g), int(12 * side)), f"{n} labels"]), fontsize=9)
     figure.colorbar(image, ax=list(places), label="overlap (IoU), %", shrink=0.6)
     return figure
@@ -223,9 +231,9 @@ def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False,
     pairs: dict[str, list[tuple[str, float, float]]] = {}
     for key in dict.fromkeys([*a, *b]):
         whole = (*key[:4], None)  # of the whole round
-        x, y = a.get(key, a.get(whole, np.nan)), b.get(key, b.get(whole, np.nan))
-        if _drawable(x, log_x) and _drawable(y, log_y):
-            pairs.setdefault(key[0], []).append((key[1], x, y))
+        at_x, at_y = (found.get(key, found.get(whole, np.nan)) for found in (a, b))
+        if _drawable(at_x, log_x) and _drawable(at_y, log_y):
+            pairs.setdefault(key[0], []).append((key[1], at_x, at_y))
     if not pairs:
         return None
     figure, places = _grid(len(pairs), 3)
@@ -483,10 +491,11 @@ def _room(n: int) -> tuple[float, float]:
     return (-0.55, n - 0.45) if n > 1 else (-1.2, 1.2)
 
 
-def _names(axes: Any, methods: list[str], fontsize: float = 9) -> None:
+def _names(axes: Any, methods: list[str], fontsize: float = 9, more: Sequence[str] = ()) -> None:
+    """The methods at both axes; `more` columns to the right of them."""
     axes.set_xticks(
-        range(len(methods)),
-        [_text(m) for m in methods],
+        range(len(methods) + len(more)),
+        [_text(m) for m in (*methods, *more)],
         rotation=45,
         ha="right",
         rotation_mode="anchor",

@@ -165,8 +165,9 @@ class ScoredEigenvalues:
 
     def __call__(self, moment: Moment) -> Sequence[Sample]:
         size = moment.info.get("group")
-        values = [] if size is None or moment.scores is None else moment.scores[::size]
-        return [Sample("scored_lambda_min", float(v), i) for i, v in enumerate(values)]
+        if size is None or moment.scores is None:
+            return []
+        return [Sample("scored_lambda_min", float(v), i) for i, v in enumerate(moment.scores[::size])]
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from askless.prepare import Net
 from askless.rng import stream
 
 SCALES = ("full", "small", "smoke")
+LAYOUTS = ("labels", "steps", "rounds", "ends")
 Start = Literal["balanced", "random", "first"]
 
 
@@ -186,8 +187,9 @@ class Benchmark:
     """Rows x seeds, what they are for, and how they are shown.
 
     `figures`: pictures of the report, each {"kind": a name of `bench.figures.FIGURES`, ...its options}. `metrics`: those of
-    the tables, the main one first. `comparable`: whether the protocol is the paper's own, so that the numbers may be set
-    against `paper`.
+    the tables, the main one first. `layout` of those tables: "labels" method x number of labels, "steps" the same headed by
+    query step, "rounds" round x method, "ends" one table of method x group at the last number of labels. `comparable`:
+    whether the protocol is the paper's own, so that the numbers may be set against `paper`.
     """
 
     name: str
@@ -200,6 +202,7 @@ class Benchmark:
     baseline: str | None = "random"
     metrics: tuple[str, ...] = ("test_accuracy", "pool_accuracy")
     figures: tuple[dict[str, Any], ...] = ({"kind": "curves"}, {"kind": "pool_curves"})
+    layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
     comparable: bool = False
     claims: str = ""
     paper: tuple[PaperRow, ...] = ()
@@ -208,6 +211,7 @@ class Benchmark:
     def __post_init__(self) -> None:
         for spec in self.figures:
             figures.check({name: value for name, value in spec.items() if name != "caption"})
+        check_choice(self.name, "layout", self.layout, LAYOUTS)
         methods = list(dict.fromkeys(r.method for r in self.rows))
         if self.baseline not in (None, "random", *methods):
             raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")

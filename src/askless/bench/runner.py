@@ -212,7 +212,10 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
         "says": benchmark.claims,
     }
     return {
-        **{name: getattr(benchmark, name) for name in ("name", "title", "scale", "comparable", "protocol", "baseline")},
+        **{
+            name: getattr(benchmark, name)
+            for name in ("name", "title", "scale", "comparable", "protocol", "baseline", "layout")
+        },
         **{name: list(getattr(benchmark, name)) for name in ("open_points", "metrics", "figures", "seeds")},
         "paper": paper if benchmark.paper or benchmark.claims else None,
         "groups": list(dict.fromkeys(r.group for r in rows)),

@@ -207,6 +207,7 @@ def table2(scale: str) -> Benchmark:
         scale=scale,
         protocol=protocol(scale, f"Q = {Q}, groups of {', '.join(map(str, sizes))}."),
         open_points=("Random is not in the paper's table; it is here as the yardstick.", *POINTS),
+        layout="steps",
         comparable=scale == "full",
         claims="Small groups search more accurately, large ones weigh the batch as a whole and are faster; G = Q / "
         "10 is taken as the compromise. The printed numbers show no clear order.",

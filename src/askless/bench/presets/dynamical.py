@@ -1,7 +1,7 @@
 """dynamicAL: tables 1 to 12 and figures 1 to 7."""
 
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from askless.acquire import ALBL, BADGE, Confidence, Coreset, DynamicAL, Entropy, Margin, Random, Strategy
 from askless.bench.measures import ApproximationRatio, DynamicsAndAlignment, MaxInRound, MMDAndBound, TestNumbers
@@ -180,6 +180,7 @@ def comparison(
             scale=scale,
             protocol=protocol(scale),
             open_points=POINTS,
+            layout="rounds",
             comparable=scale == "full",
             claims=claims,
             **paper(name),  # type: ignore[arg-type]
@@ -258,6 +259,7 @@ def table1(scale: str) -> Benchmark:
         ),
         open_points=POINTS,
         baseline="R = 1, b = 1000",
+        layout="ends",
         comparable=scale == "full",
         figures=({"kind": "bars", "metrics": ["test_accuracy", "pool_accuracy"]}, {"kind": "curves"}),
         claims="For a fixed budget more rounds of smaller batches are better.",
@@ -266,7 +268,12 @@ def table1(scale: str) -> Benchmark:
 
 
 def drift(
-    name: str, title: str, plans: tuple[tuple[str, int, int], ...], claims: str, figure: dict[str, Any]
+    name: str,
+    title: str,
+    plans: tuple[tuple[str, int, int], ...],
+    claims: str,
+    figure: dict[str, Any],
+    layout: Literal["labels", "ends"] = "labels",
 ) -> Preset:
     """Figures 1 and 7 and table 10: MMD and B after each round of dynamicAL."""
 
@@ -301,6 +308,7 @@ def drift(
             open_points=NTK_POINTS,
             baseline=None,
             metrics=("mmd_over_bound", "mmd", "bound", "unscaled_mmd_over_bound", "kernel_scale", "test_accuracy"),
+            layout=layout,
             comparable=False,
             figures=(figure,),
             claims=claims,
@@ -441,6 +449,7 @@ def retraining(name: str, number: int, where: Setting) -> Preset:
             scale=scale,
             protocol=protocol(scale, retrained=True),
             open_points=POINTS,
+            layout="rounds",
             comparable=scale == "full",
             claims="Retrained from scratch, dynamicAL is better than random and coreset or competitive with them.",
             **paper(name),  # type: ignore[arg-type]
@@ -466,6 +475,7 @@ PRESETS = (
         tuple((f"R = {R}, b = {b}", R, b) for R, b in ((10, 100), (4, 250), (2, 500), (1, 1000))),
         "One round for the whole budget gives the largest MMD / B; more rounds lower it.",
         {"kind": "bars", "metrics": ["mmd_over_bound"]},
+        layout="ends",
     ),
     retraining("dal.table11", 11, CIFAR_RESNET),
     retraining("dal.table12", 12, SVHN_VGG),

@@ -158,7 +158,8 @@ def figure1(scale: str) -> Benchmark:
             scale, "The runs are those of npc.table2: run it in the same folder and no cell is computed twice."
         ),
         open_points=(
-            "An algorithm's set is the union over its trials, as the paper says; the shared start is left out.",
+            "An algorithm's set is the union over its trials, as the paper says; the shared start is left out. How "
+            "much its trials overlap with each other, which the text speaks of, stands in a column of its own.",
             *POINTS,
         ),
         comparable=False,
@@ -218,6 +219,7 @@ def table3(scale: str) -> Benchmark:
             "Random is not in the paper's table; it is here as the yardstick.",
             *POINTS,
         ),
+        layout="ends",
         comparable=scale == "full",
         figures=({"kind": "bars", "metrics": ["test_accuracy", "pool_accuracy"]}, {"kind": "curves"}),
         claims="NPC excels with a single query and hardly depends on which model asks; BADGE suffers when a model "
