@@ -269,6 +269,33 @@ def test_without_augmentation_weak_views_are_the_images_themselves():
     assert torch.equal(moved.plain(at), views.plain(at))
 
 
+def test_a_row_says_how_its_views_are_made():
+    at, generator = torch.arange(20), torch.Generator().manual_seed(0)
+    options = (("policy", "leedoyup"), ("padding", 1), ("border", "zero"), ("mean", 0.5), ("std", 0.5))
+    _, views, _ = prepare(row(views=options))
+    pixels = prepare(row(views=(("mean", 0.0), ("std", 1.0))))[1].plain(at)
+    torch.testing.assert_close(views.plain(at), 2 * pixels - 1)  # in [-1, 1]
+    weak = views.weak(at, generator)
+    assert weak.min() == -1, "zeros, normalised, come in from the border"
+    assert views.policy.fill == (125, 123, 114)
+    _, still, _ = prepare(row(views=options[3:], augment=False))
+    assert torch.equal(still.weak(at, generator), views.plain(at))
+    stage = Stage()
+    first = stage(row())
+    assert stage(row(views=options)) is not first
+    assert row(views=options).views == options
+
+
+def test_a_cell_sees_the_views_of_its_row(tmp_path):
+    def accuracy(name, **options):
+        return values(run(tmp_path / name, **options), "test_accuracy")
+
+    dark = (("mean", 0.0), ("std", 100.0))  # nothing can be learned from pixels that are all but 0
+    assert accuracy("a") != accuracy("b", views=dark)
+    with pytest.raises(InputError, match=r"was made with views = \[\['mean', 0\.0\].*now it is \[\]"):
+        run(tmp_path / "b")
+
+
 def test_data_is_prepared_once_for_the_cells_that_share_it():
     stage = Stage()
     first = stage(row())

@@ -65,6 +65,17 @@ def test_curves_have_axes_for_each_group_and_learner(results):
     assert titles == [f"{g}, {l}" for g in ("CIFAR-10", "SVHN", "digits") for l in ("fixmatch+darp", "supervised")]
 
 
+def test_gains_are_from_one_count_to_the_next(curve_results):
+    """60 - 50 and 70 - 50: 15 ± 12.706 * 5; then 65 - 60 and 71 - 70: 3."""
+    r = curve_results({"npc": [[0.5, 0.6, 0.65], [0.5, 0.7, 0.71]]}, labels=(10, 20, 40))
+    (axes,) = figures.draw(r, {"kind": "gains"}).axes
+    line = axes.get_lines()[0]
+    np.testing.assert_allclose(line.get_xdata(), [20, 40])
+    np.testing.assert_allclose(line.get_ydata(), [15, 3])
+    assert axes.get_ylabel() == "gain in test accuracy, points"
+    assert figures.draw(curve_results({"npc": [[0.5]]}, labels=(10,)), {"kind": "gains"}) is None
+
+
 def test_methods_differ_in_colour_and_marker(make):
     r = make(methods=[f"m{i}" for i in range(14)], groups=[""], learners=["s"], seeds=[0], labels=[10, 20])
     styles = [figures._style(r, m) for m in r.about["methods"]]
@@ -121,6 +132,16 @@ def test_scatter_pairs_only_what_belongs_together():
         Record("", "npc", 1, "s", 10, 1.0, "b", 1.0),
     ]
     assert figures.scatter(Results({}, records), "a", "b") is None
+
+
+def test_scatter_sets_many_values_of_a_round_against_its_one():
+    records = [Record("", "crc", 0, "f", n, None, "epochs", float(n)) for n in (10, 20)]
+    records += [Record("", "crc", 0, "f", 20, float(i), "scored", v) for i, v in enumerate((3.0, 2.0, 1.0))]
+    results = Results({"methods": ["crc"]}, records)
+    for x, y in (("epochs", "scored"), ("scored", "epochs")):
+        (axes,) = figures.draw(results, {"kind": "scatter", "x_metric": x, "y_metric": y}).axes
+        found = axes.collections[0].get_offsets().tolist()
+        assert sorted(found if x == "scored" else [point[::-1] for point in found]) == [[1, 20], [2, 20], [3, 20]]
 
 
 def test_bars_are_the_means_at_the_last_count(curve_results):

@@ -7,6 +7,7 @@ from scipy.stats import kendalltau
 from torch.nn import functional as F
 
 from askless import ActiveLearner, Supervised, kernels, theory
+from askless.acquire import CRC
 from askless.bench import Moment, Sample, measures
 from askless.data import digits, subset, two_moons
 from askless.rng import stream
@@ -173,6 +174,21 @@ def test_eigenvalues_of_random_groups(learner, size, groups, expected):
         counted = values[values > max(both.shape) * np.finfo(float).eps * values[-1]]
         assert sample.metric == "group_lambda_min"
         assert sample.value == pytest.approx(counted[0], rel=1e-6)
+
+
+def test_the_eigenvalues_that_scored_the_chosen_groups(learner):
+    """Two groups of three: lambda_min of [phi, 1] of each with the items that were labelled when they were chosen."""
+    asker = ActiveLearner(learner.pool, net=learner.model, learner=learner.learner, strategy=CRC(group=3), seed=1)
+    asker.tell(learner.labelled, learner.known_labels)
+    batch = asker.ask(6)
+    phi = kernels.features(asker.first_network, plain(asker, np.arange(len(asker.pool)))).double()
+    phi = torch.cat([phi, torch.ones(len(phi), 1)], dim=1)
+    both = [phi[[*asker.labelled, *group]] for group in batch.indices.reshape(2, 3)]
+    by_hand = [float(torch.linalg.eigvalsh(rows @ rows.T)[0]) for rows in both]
+    found = measures.ScoredEigenvalues()(moment(asker)._replace(scores=batch.scores, info=batch.info))
+    assert [(s.metric, s.x) for s in found] == [("scored_lambda_min", 0), ("scored_lambda_min", 1)]
+    np.testing.assert_allclose([s.value for s in found], by_hand, rtol=1e-6)
+    assert measures.ScoredEigenvalues()(moment(asker)) == [], "at the start nothing was asked"
 
 
 def test_the_boundary_is_kept_as_a_grid():

@@ -77,6 +77,7 @@ def test_from_no_labels_at_all_the_first_number_is_one_or_more():
         ({"trials": (5, "best"), "start": 0}, "expected a start of some labels for the trials to settle, got start=0"),
         ({"augment": False, "net": Frozen(backbone="raw")}, r"use Frozen\(weak=0, strong=0\)"),
         ({"augment": False, "net": "frozen:raw"}, "augment=False is for networks that see images"),
+        ({"views": (("padding", 2),), "net": "frozen:raw"}, "views= is for networks that see the items themselves, got fro"),
         ({"learner": Supervised(patience=3)}, "a learner with patience needs validation=N items to hold out, got 0"),
         ({"value": (("b", Supervised(patience=3)),)}, "a learner with patience needs validation=N items"),
         ({"value": (("supervised", FixMatch()),)}, "expected learners of different names, got supervised, supervised"),
@@ -96,6 +97,11 @@ def test_data_that_cannot_be_called_are_named_by_their_type_alone(data):
         row(data=data)
     assert f"got a {type(data).__name__}; " in str(e.value)
     assert len(str(e.value)) < 260
+
+
+def test_a_layout_is_one_of_four():
+    with pytest.raises(InputError, match="layout must be one of labels, steps, rounds, ends, got 'columns'"):
+        Benchmark(name="a", title="A", rows=(row(),), seeds=(0,), baseline=None, layout="columns")
 
 
 def test_learners_are_named_by_their_kind():
@@ -322,6 +328,7 @@ CHANGES = {
     "value": (("b", FixMatch()),),
     "validation": 5,
     "net_options": (("width", 3),),
+    "views": (("padding", 1),),
     "measures": (measures.GroupEigenvalues(group=3),),
     "along": (measures.TestNumbers(),),
 }

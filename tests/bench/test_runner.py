@@ -397,13 +397,53 @@ def test_two_runs_at_once_in_one_folder_are_refused(tmp_path):
     assert run(benchmark(row(), seeds=(0,)), tmp_path).records
 
 
-def test_the_first_run_settles_the_number_of_threads(tmp_path, monkeypatch):
-    run(benchmark(row(), seeds=(0,)), tmp_path)
+def test_a_cell_has_one_thread_however_many_cores_there_are(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr(runner, "cores", lambda: 8)
     seen = []
     monkeypatch.setattr(torch, "set_num_threads", seen.append)
-    assert run(benchmark(row(), seeds=(0, 1)), tmp_path).about["threads"] == 1
+    assert run(benchmark(row(), seeds=(0,)), tmp_path, workers=1).about["threads"] == 1
     assert seen[0] == 1
+    assert not caplog.messages
+
+
+def test_the_first_run_settles_the_number_of_threads_and_later_ones_say_so(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(runner, "cores", lambda: 2)
+    seen = []
+    monkeypatch.setattr(torch, "set_num_threads", seen.append)
+    run(benchmark(row(), seeds=(0,)), tmp_path, threads=2)
+    assert not caplog.messages
+    again = run(benchmark(row(), seeds=(0, 1)), tmp_path, threads=1)
+    assert (again.about["threads"], seen[0], seen[2]) == (2, 2, 2)
+    assert caplog.messages == [
+        f"{tmp_path} was begun with threads=2 for each cell, which it keeps since they decide the last digits; use another "
+        "folder for threads=1"
+    ]
+
+
+def test_more_threads_than_cores_are_said(tmp_path, monkeypatch, caplog):
+    """As in a folder that was begun by one worker and is resumed by two; a Ray cluster has its own cores."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(runner, "cores", lambda: 2)
+    run(benchmark(row(), seeds=(0,)), tmp_path, threads=2)
+    run(benchmark(row(), seeds=(0,)), tmp_path, workers=2)
+    said = "2 workers x 2 threads exceed the 2 cores of this machine, so cells slow each other down; lower workers, or use "
+    assert caplog.messages == [said + "another folder with threads=1"]
+    assert runner.thread_notes(tmp_path, 2, None, 2, "ray") == caplog.messages
+    assert [n.partition(";")[2] for n in runner.thread_notes(tmp_path, 3, None, 1, "local")] == [" lower workers"]
+    monkeypatch.setenv("RAY_ADDRESS", "head:6379")
+    assert runner.thread_notes(tmp_path, 2, None, 2, "ray") == []
+
+
+def test_threads_of_the_command_line_are_noted(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "cores", lambda: 2)
+    file = tmp_path / "mine.py"
+    file.write_text(KILLED % 3)
+    main_ok("bench", "run", file, "--seeds", 1, "--workers", 1, "--threads", 2, "--out", tmp_path / "out")
+    about = json.loads((tmp_path / "out" / "benchmark.json").read_text())
+    assert about["threads"] == 2
+    assert about["command"].endswith("--workers 1 --threads 2")
+    with pytest.raises(InputError, match="threads must be a whole number >= 1, got 0"):
+        run(benchmark(), tmp_path / "none", threads=0)
 
 
 def test_no_workers_are_refused(tmp_path):

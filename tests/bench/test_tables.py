@@ -164,6 +164,47 @@ def test_the_papers_numbers_stand_beside_ours_when_comparable(make, curve_result
     assert tables.paper_tables(make(paper=None)) == []
 
 
+def test_the_papers_deviations_keep_their_digits(curve_results):
+    rows = [
+        {"group": "", "method": m, "column": "20", "mean": mean, "sd": sd}
+        for m, mean, sd in (("random", 37.29, 1.605), ("npc", 38.0, 1.78))
+    ]
+    (table,) = tables.paper_tables(curve_results(CURVES, paper={"source": "s", "rows": rows}))
+    assert (cells(table, "random")[1], cells(table, "npc")[1]) == ("37.29 ± 1.605", "38.00 ± 1.780")
+
+
+def test_rounds_stand_below_each_other_and_steps_beside_each_other(curve_results):
+    r = curve_results(CURVES, layout="rounds")
+    (table,) = tables.accuracy_tables(r, "test_accuracy")
+    assert table.title == "Test accuracy, % by query round: supervised"
+    assert table.head == ("round", "random", "npc", "margin")
+    assert [row[0].text for row in table.rows] == ["round 0 (10 labels)", "round 1 (20 labels)"]
+    assert table.rows[1][2] == Cell("75.0 ± 5.6 (3) ↑", True)
+    late = dataclasses.replace(r, records=[*r.records, r.records[1]._replace(metric="rank", value=3.0)])
+    (of_second,) = tables.accuracy_tables(late, "rank")
+    assert [row[0].text for row in of_second.rows] == ["round 1 (20 labels)"], "a metric that the start has not"
+    (steps,) = tables.accuracy_tables(curve_results(CURVES, layout="steps"), "test_accuracy")
+    assert steps.head == ("method", "step 0 (10 labels)", "step 1 (20 labels)")
+    paper = {"rows": [{"group": "", "method": "npc", "column": f"round {k}", "mean": k, "sd": 0.5} for k in (0, 1)]}
+    (printed,) = tables.paper_tables(curve_results(CURVES, layout="rounds", comparable=True, paper=paper))
+    assert printed.head == ("round", "npc")
+    assert cells(printed, "round 1") == ["round 1", "1.0 ± 0.5 (ours 75.0 ± 5.6 (3))"]
+
+
+def test_ends_are_one_table_of_methods_and_groups(curve_results):
+    r = curve_results(CURVES, groups=("a", "b, 20 labels"), layout="ends")
+    short = [q for q in r.records if (q.group, q.method, q.labels) != ("a", "margin", 20)]
+    (table,) = tables.accuracy_tables(dataclasses.replace(r, records=short), "test_accuracy")
+    assert table.title == "Test accuracy, % at the end: supervised"
+    assert table.head == ("method", "a, 20 labels", "b, 20 labels")
+    assert cells(table, "margin") == ["margin", "–", "65.3 ± 4.0 (3)"]
+    assert table.rows[1][2] == Cell("75.0 ± 5.6 (3) ↑", True)
+    rows = [{"group": g, "method": "npc", "column": "20", "mean": 75.5, "sd": None} for g in ("a", "b")]
+    (printed,) = tables.paper_tables(curve_results(CURVES, layout="ends", paper={"rows": rows}))
+    assert printed.head == ("method", "a, 20", "b, 20")
+    assert cells(printed, "npc") == ["npc", "75.5", "75.5"]
+
+
 def test_learners_side_by_side_tell_when_the_ranking_changes(make):
     """In the sample the second learner turns the order round, except that nobody differs from itself."""
     table = tables.learner_tables(make(noise=0.0))[0]
@@ -190,7 +231,19 @@ def test_learners_with_the_same_ranking(make):
 def test_iou_table_is_of_the_last_count(results):
     first = tables.iou_tables(results)[0]
     assert first.title == "Overlap of what was asked for, %, at 50 labels: CIFAR-10"
-    assert cells(first, "npc")[-1] == "100.0"
+    assert first.head[-2:] == ("npc", "between its seeds")
+    assert cells(first, "npc")[-2] == "100.0"
+
+
+def test_iou_table_has_the_overlap_between_the_seeds_of_a_method(make):
+    """Of {1, 2, 3}, {1, 2, 4} and {5, 6, 7}: 2 of 4, none, none."""
+    asked = {("", "npc", s): [[90 + s], list(batch)] for s, batch in enumerate(((1, 2, 3), (1, 2, 4), (5, 6, 7)))}
+    r = dataclasses.replace(make(groups=[""], methods=["npc"], seeds=range(3)), asked=asked)
+    (table,) = tables.iou_tables(r)
+    assert cells(table, "npc") == ["npc", "100.0", "16.7"]
+    assert "mean over pairs of seeds" in table.note
+    alone = dataclasses.replace(r, asked={("", "npc", 0): asked["", "npc", 0]})
+    assert cells(tables.iou_tables(alone)[0], "npc") == ["npc", "100.0", "–"]
 
 
 def test_times_are_medians_and_the_largest_memory(curve_results):

@@ -61,7 +61,7 @@ class Stage:
 
     def __call__(self, row: Row) -> Prepared:
         """The pool, its views, and what is held out of it for early stopping."""
-        key = text_of((row.data, row.net, row.augment, row.validation))
+        key = text_of((row.data, row.net, row.augment, row.views, row.validation))
         # Options that print the same are the same; two functions may have one name, such as <lambda>.
         same_data = row.data is self.data or dataclasses.is_dataclass(row.data)
         if self.ready is None or key != self.key or not same_data:
@@ -76,10 +76,12 @@ def prepare(row: Row, progress: Callable[[int, int], None] | None = None) -> Pre
         held = np.sort(order[: row.validation])
         held_out = (pool.take(held), pool.labels[held])
         pool = subset(pool, np.sort(order[row.validation :]))
-    plain = None
-    if not row.augment and pool.kind == "image":
-        plain = views_for(dataclasses.replace(pool, flip=False), padding=0)  # weak views are the images themselves
-    return pool, make_views(pool, row.net, plain, progress), held_out
+    own = None
+    if not row.augment and pool.kind == "image":  # weak views are the images themselves
+        own = views_for(dataclasses.replace(pool, flip=False), **{"padding": 0, **dict(row.views)})
+    elif row.views:
+        own = views_for(pool, **dict(row.views))
+    return pool, make_views(pool, row.net, own, progress), held_out
 
 
 def finished(folder: Path, row: Row, seed: int, start_seed: int | None = None) -> bool:
@@ -208,14 +210,14 @@ def one_round(
     def clock(metric: str, value: float) -> None:
         state["times"].append([name, count, None, metric, float(value)])
 
-    asked, info = np.empty(0, dtype=np.int64), {}
+    asked, scores, info = np.empty(0, dtype=np.int64), None, {}
     if count > len(learner.labels):
         began = time.perf_counter()
         with measured_peak() as peak:
             batch = first_asker(row, seed, learner).ask(count - len(learner.labels))
         clock("select_seconds", time.perf_counter() - began)
         clock("peak_memory_mb", peak.mb)
-        asked, info = batch.indices, batch.info
+        asked, scores, info = batch.indices, batch.scores, batch.info
         learner.tell(asked, pool.labels[asked])
         state["asked"].append(asked.tolist())
         for metric in ("lambda_min", "rank"):
@@ -233,7 +235,7 @@ def one_round(
     def keep(arrays: dict[str, np.ndarray]) -> None:
         write_whole(folder / f"arrays-{count}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
-    moment = Moment(learner, asked, info, seed, along, keep)
+    moment = Moment(learner, asked, info, seed, along, keep, scores)
     for measure in row.measures:
         for sample in measure(moment):
             record(*sample)

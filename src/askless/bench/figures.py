@@ -15,6 +15,7 @@ from askless.bench.panels import (
     counts_asked,
     groups_of,
     iou_matrix,
+    iou_of_seeds,
     learners_of,
     main_metric,
     methods_of,
@@ -58,9 +59,19 @@ def check(spec: dict[str, Any]) -> None:
 
 def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:
     """The main metric against the number of labels: the mean over seeds with its 95 % interval; axes by group x learner."""
-    metric = metric or main_metric(results)
+    return _by_labels(results, metric or main_metric(results), log_x)
+
+
+def gains(results: Results, metric: str | None = None) -> Any:
+    """What each query gained: the main metric minus that before the query, seed by seed, drawn as `curves` are."""
+    return _by_labels(results, metric or main_metric(results), gained=True)
+
+
+def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool = False) -> Any:
     learners = learners_of(results, metric)
     views = {(g, l): panel(results, metric, g, l) for g in groups_of(results) for l in learners}
+    if gained:
+        views = {k: v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for k, v in views.items()}
     views = {key: v for key, v in views.items() if not np.isnan(v.values).all()}
     if not views:
         return None
@@ -69,7 +80,9 @@ def curves(results: Results, metric: str | None = None, log_x: bool = False) -> 
     for axes, ((group, learner), v) in zip(places, views.items(), strict=True):
         for method in v.methods:
             _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
-        axes.set(xlabel="labels", ylabel=unit(metric))
+        axes.set(xlabel="labels", ylabel=f"gain in {words(metric)}, points" if gained else unit(metric))
+        if gained:
+            axes.axhline(0, color="black", lw=1, ls="--", zorder=1)
         _title(axes, _join(group, learner))
         _label_ticks(axes, v.labels, log_x)
     return _legend(figure, results, {m for v in views.values() for m in v.methods})
@@ -146,9 +159,15 @@ def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
 
 
 def iou(results: Results, group: str | None = None) -> Any:
-    """Intersection over union of the methods' label sets, a small matrix for each number of labels."""
+    """Intersection over union of the methods' label sets, a small matrix for each number of labels; in a column of its own
+    that of the seeds of one method."""
     groups = groups_of(results) if group is None else [group]
-    found = [(g, n, *iou_matrix(results, g, n)) for g in groups for n in counts_asked(results, g)]
+    found = [
+        (g, n, methods, np.column_stack([M, iou_of_seeds(results, g, n)]))
+        for g in groups
+        for n in counts_asked(results, g)
+        for methods, M in [iou_matrix(results, g, n)]
+    ]
     found = [f for f in found if not np.isnan(f[3]).all()]
     if not found:
         return None
@@ -161,10 +180,11 @@ def iou(results: Results, group: str | None = None) -> Any:
     for axes, (g, n, methods, M) in zip(places, found, strict=True):
         image = axes.imshow(M, cmap="Greens", vmin=0, vmax=100)
         for i in range(len(methods)):
-            for j in range(len(methods)):
+            for j in range(len(methods) + 1):
                 text = "–" if np.isnan(M[i, j]) else f"{M[i, j]:.0f}"
                 axes.text(j, i, text, ha="center", va="center", fontsize=8, color=_ink(M[i, j] / 100))
-        _names(axes, methods, fontsize=8)
+        _names(axes, methods, fontsize=8, more=["between its seeds"])
+        axes.axvline(len(methods) - 0.5, color="white", lw=3)
         axes.set_title("\n".join([*textwrap.wrap(_text(g), int(12 * side)), f"{n} labels"]), fontsize=9)
     figure.colorbar(image, ax=list(places), label="overlap (IoU), %", shrink=0.6)
     return figure
@@ -201,16 +221,19 @@ def lines(
 
 
 def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False, log_y: bool = False) -> Any:
-    """One metric against another, of the same method, seed, number of labels and x; axes by group. The title gives Kendall's
-    tau and the slope of least squares (of the logarithms where an axis is logarithmic)."""
+    """One metric against another, of the same method, seed, number of labels and x; many values of a round stand against the
+    one that the other metric has of it. Axes by group; the title gives Kendall's tau and the slope of least squares (of the
+    logarithms where an axis is logarithmic)."""
     a, b = (
         {(r.group, r.method, r.seed, r.labels, r.x): r.value for r in records_of(results, m)}
         for m in (x_metric, y_metric)
     )
     pairs: dict[str, list[tuple[str, float, float]]] = {}
-    for key in a:
-        if key in b and _drawable(a[key], log_x) and _drawable(b[key], log_y):
-            pairs.setdefault(key[0], []).append((key[1], a[key], b[key]))
+    for key in dict.fromkeys([*a, *b]):
+        whole = (*key[:4], None)  # of the whole round
+        at_x, at_y = (found.get(key, found.get(whole, np.nan)) for found in (a, b))
+        if _drawable(at_x, log_x) and _drawable(at_y, log_y):
+            pairs.setdefault(key[0], []).append((key[1], at_x, at_y))
     if not pairs:
         return None
     figure, places = _grid(len(pairs), 3)
@@ -468,10 +491,11 @@ def _room(n: int) -> tuple[float, float]:
     return (-0.55, n - 0.45) if n > 1 else (-1.2, 1.2)
 
 
-def _names(axes: Any, methods: list[str], fontsize: float = 9) -> None:
+def _names(axes: Any, methods: list[str], fontsize: float = 9, more: Sequence[str] = ()) -> None:
+    """The methods at both axes; `more` columns to the right of them."""
     axes.set_xticks(
-        range(len(methods)),
-        [_text(m) for m in methods],
+        range(len(methods) + len(more)),
+        [_text(m) for m in (*methods, *more)],
         rotation=45,
         ha="right",
         rotation_mode="anchor",
@@ -552,6 +576,7 @@ def _by_x(rows: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:
 
 FIGURES: dict[str, Callable[..., Any]] = {
     "curves": curves,
+    "gains": gains,
     "pool_curves": pool_curves,
     "critical_difference": critical_difference_diagram,
     "win_loss": win_loss_matrix,

@@ -159,6 +159,18 @@ class MaxInRound:
 
 
 @dataclass(frozen=True)
+class ScoredEigenvalues:
+    """CRC's figure 3 (a): the eigenvalues for which the groups just asked for were chosen, each with the items that were
+    labelled before, by the network that asked; `x` is the group's place, the best first."""
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        size = moment.info.get("group")
+        if size is None or moment.scores is None:
+            return []
+        return [Sample("scored_lambda_min", float(v), i) for i, v in enumerate(moment.scores[::size])]
+
+
+@dataclass(frozen=True)
 class GroupEigenvalues:
     """CRC's figure 3 (b): the smallest non-zero eigenvalues of the labelled items with each of `groups` random groups."""
 

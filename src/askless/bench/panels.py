@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -148,14 +149,29 @@ def iou_matrix(results: Results, group: str, labels: int) -> tuple[list[str], np
     The set of a method is the union over its seeds; the start, which every method shares, is left out. NaN where both sets
     are empty.
     """
-    sets: dict[str, set[int]] = defaultdict(set)
+    sets = {m: set().union(*found) for m, found in _asked_sets(results, group, labels).items()}
+    methods = list(sets)
+    iou = [[_iou(sets[a], sets[b]) for b in methods] for a in methods]
+    return methods, np.array(iou, dtype=np.float64).reshape(len(methods), len(methods))
+
+
+def iou_of_seeds(results: Results, group: str, labels: int) -> np.ndarray:
+    """For each of these methods, the intersection over union in % of the label sets of two of its seeds, the mean over all
+    pairs; NaN where there is no pair."""
+    found = _asked_sets(results, group, labels).values()
+    return np.array([_mean([_iou(a, b) for a, b in combinations(sets, 2) if a | b]) for sets in found])
+
+
+def _asked_sets(results: Results, group: str, labels: int) -> dict[str, list[set[int]]]:
+    """Method -> the label set of each seed, without the start, once `labels` labels were asked for."""
+    sets: dict[str, list[set[int]]] = defaultdict(list)
     for (g, method, _), asked in results.asked.items():
         if g == group:
             ends = np.cumsum([len(batch) for batch in asked])
-            sets[method] |= {i for end, batch in zip(ends[1:], asked[1:], strict=True) if end <= labels for i in batch}
-    methods = _ordered(results.about.get("methods"), list(sets))
-    iou = [[_iou(sets[a], sets[b]) for b in methods] for a in methods]
-    return methods, np.array(iou, dtype=np.float64).reshape(len(methods), len(methods))
+            sets[method].append(
+                {i for end, batch in zip(ends[1:], asked[1:], strict=True) if end <= labels for i in batch}
+            )
+    return {m: sets[m] for m in _ordered(results.about.get("methods"), list(sets))}
 
 
 def counts_asked(results: Results, group: str) -> list[int]:

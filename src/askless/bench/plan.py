@@ -26,6 +26,7 @@ from askless.prepare import Net
 from askless.rng import stream
 
 SCALES = ("full", "small", "smoke")
+LAYOUTS = ("labels", "steps", "rounds", "ends")
 Start = Literal["balanced", "random", "first"]
 
 
@@ -73,7 +74,8 @@ class Sample(NamedTuple):
 
 class Moment(NamedTuple):
     """What a measure may look at: the learner after a round's training, what that round asked for, the seed of the cell, and
-    what was seen along the training. `keep` stores arrays beside the numbers."""
+    what was seen along the training. `keep` stores arrays beside the numbers; `scores` are the strategy's of what was asked
+    for, None where it has none."""
 
     learner: ActiveLearner
     asked: np.ndarray
@@ -81,6 +83,7 @@ class Moment(NamedTuple):
     seed: int
     along: list[Sample]
     keep: Callable[[dict[str, np.ndarray]], None]
+    scores: np.ndarray | None = None
 
 
 class Measure(Protocol):
@@ -107,7 +110,9 @@ class Row:
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
     by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
     papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
-    `width` as in ActiveLearner. Without `augment` the weak views are the images themselves. `validation`: so many items of
+    `width` as in ActiveLearner. Without `augment` the weak views are the images themselves; `views` are options of
+    `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves.
+    `validation`: so many items of
     the pool are held out for early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at
     each trained network, `along` at networks while they are trained.
     """
@@ -132,6 +137,7 @@ class Row:
     value: tuple[tuple[str, Training | LabelPropagation], ...] = ()
     validation: int = 0
     net_options: tuple[tuple[str, Any], ...] = ()
+    views: tuple[tuple[str, Any], ...] = ()
     measures: tuple[Measure, ...] = ()
     along: tuple[Along, ...] = ()
 
@@ -161,10 +167,16 @@ class Row:
                 raise InputError(
                     f"{self.method}: expected a start of some labels for the trials to settle, got start=0"
                 )
-        if not self.augment and (isinstance(self.net, Frozen) or str(self.net).startswith("frozen:")):
-            raise InputError(
-                f"{self.method}: augment=False is for networks that see images; use Frozen(weak=0, strong=0)"
-            )
+        if isinstance(self.net, Frozen) or str(self.net).startswith("frozen:"):
+            if not self.augment:
+                raise InputError(
+                    f"{self.method}: augment=False is for networks that see images; use Frozen(weak=0, strong=0)"
+                )
+            if self.views:
+                raise InputError(
+                    f"{self.method}: views= is for networks that see the items themselves, got {self.net} too, whose views "
+                    "are embedded before; use its own options, or another net"
+                )
         stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
         if stopped and not self.validation:
             raise InputError(f"{self.method}: a learner with patience needs validation=N items to hold out, got 0")
@@ -180,8 +192,9 @@ class Benchmark:
     """Rows x seeds, what they are for, and how they are shown.
 
     `figures`: pictures of the report, each {"kind": a name of `bench.figures.FIGURES`, ...its options}. `metrics`: those of
-    the tables, the main one first. `comparable`: whether the protocol is the paper's own, so that the numbers may be set
-    against `paper`.
+    the tables, the main one first. `layout` of those tables: "labels" method x number of labels, "steps" the same headed by
+    query step, "rounds" round x method, "ends" one table of method x group at the last number of labels. `comparable`:
+    whether the protocol is the paper's own, so that the numbers may be set against `paper`.
     """
 
     name: str
@@ -194,6 +207,7 @@ class Benchmark:
     baseline: str | None = "random"
     metrics: tuple[str, ...] = ("test_accuracy", "pool_accuracy")
     figures: tuple[dict[str, Any], ...] = ({"kind": "curves"}, {"kind": "pool_curves"})
+    layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
     comparable: bool = False
     claims: str = ""
     paper: tuple[PaperRow, ...] = ()
@@ -202,6 +216,7 @@ class Benchmark:
     def __post_init__(self) -> None:
         for spec in self.figures:
             figures.check({name: value for name, value in spec.items() if name != "caption"})
+        check_choice(self.name, "layout", self.layout, LAYOUTS)
         methods = list(dict.fromkeys(r.method for r in self.rows))
         if self.baseline not in (None, "random", *methods):
             raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")

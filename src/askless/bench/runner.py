@@ -2,6 +2,8 @@
 
 import itertools
 import json
+import logging
+import os
 import platform
 import shlex
 from collections.abc import Callable, Sequence
@@ -24,10 +26,12 @@ from askless.engine import check_engine
 from askless.errors import AsklessError, InputError
 from askless.locks import held
 from askless.machine import cores, versions
+from askless.options import check_count
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
 TRIES = 3  # of a cell whose worker is lost, on Ray
+log = logging.getLogger(__name__)
 
 
 def run(
@@ -35,6 +39,7 @@ def run(
     out: str | Path,
     *,
     workers: int = 1,
+    threads: int | None = None,
     command: Sequence[str] = (),
     what: str = "",
     source: Callable[[], Benchmark] | None = None,
@@ -45,8 +50,9 @@ def run(
 ) -> Results:
     """Computes every cell that is not finished in `out`, and reads back all of them.
 
-    With one worker the cells run in this process; with more, in so many processes, each with its share of the cores. The
-    number of threads of a cell is settled by the first run in `out`, since it decides the last digits of a training.
+    With one worker the cells run in this process; with more, in so many processes. Torch has so many `threads` in each
+    cell, one where nothing is said. They decide the last digits of a training, so the first run in `out` settles them; a
+    warning says where later ones ask for others, or where all workers together have more threads than there are cores.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
     preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of
     every round that is computed, and of training steps (not on Ray); each cell is a run of theirs.
@@ -57,12 +63,14 @@ def run(
     Data without a test set are refused before any cell runs, unless `metrics` of the benchmark is without test accuracy.
     """
     check_engine("run", engine, workers, gpus)
+    if threads is not None:
+        check_count("run", "threads", threads)
     out = Path(out)
     check_data(benchmark, out)
     out.mkdir(parents=True, exist_ok=True)
     lock = held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
     with lock, closing(Trail(track)) as trail:
-        about = describe(benchmark, workers, command) | {"what": what, "file": file_digest(what)}
+        about = describe(benchmark, threads or 1, command) | {"what": what, "file": file_digest(what)}
         before = json.loads((out / ABOUT).read_text(encoding="utf-8")) if (out / ABOUT).exists() else None
         if before is not None and before["name"] != benchmark.name:
             raise InputError(
@@ -78,6 +86,8 @@ def run(
         check_folder(benchmark, out, about)
         if before is None:  # the number of threads holds for the trials too
             write_json(out / ABOUT, about)
+        for note in thread_notes(out, workers, threads, about["threads"], engine):
+            log.warning("%s", note)
         trials = [Cell(row, seed) for row in trial_rows(benchmark) for seed in range(row.trials[0])]  # type: ignore[index]
         cells = [Cell(row, seed) for seed in benchmark.seeds for row in benchmark.rows]
         account = Account(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
@@ -132,6 +142,23 @@ def work(cells: list[Cell], crew: Crew, account: Account) -> None:
             hand_out(todo, hands, account, workers=workers, tries=1)
 
 
+def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engine: str) -> list[str]:
+    """What there is to say about the `threads` that a cell gets; a Ray cluster has cores of its own and shares them out."""
+    notes = []
+    if asked not in (None, threads):
+        notes.append(
+            f"{out} was begun with threads={threads} for each cell, which it keeps since they decide the last digits; use "
+            f"another folder for threads={asked}"
+        )
+    here = engine == "local" or not os.environ.get("RAY_ADDRESS")
+    if here and workers * threads > cores():
+        notes.append(
+            f"{workers} workers x {threads} threads exceed the {cores()} cores of this machine, so cells slow each other "
+            f"down; lower workers{', or use another folder with threads=1' if threads > 1 else ''}"
+        )
+    return notes
+
+
 def check_data(benchmark: Benchmark, out: Path) -> None:
     """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
     seen, failures = set(), []
@@ -174,7 +201,7 @@ def check_folder(benchmark: Benchmark, out: Path, about: dict[str, Any]) -> None
             check_same(place, then, cell_settings(rows[c["group"], c["method"]], c["seed"], None))
 
 
-def describe(benchmark: Benchmark, workers: int, command: Sequence[str]) -> dict[str, Any]:
+def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict[str, Any]:
     """What is run, as plain data: everything a report needs, and everything needed to run it again."""
     rows = benchmark.rows
     learners = [r.learner_name for r in rows] + [name for r in rows for name, _ in r.value]
@@ -185,7 +212,10 @@ def describe(benchmark: Benchmark, workers: int, command: Sequence[str]) -> dict
         "says": benchmark.claims,
     }
     return {
-        **{name: getattr(benchmark, name) for name in ("name", "title", "scale", "comparable", "protocol", "baseline")},
+        **{
+            name: getattr(benchmark, name)
+            for name in ("name", "title", "scale", "comparable", "protocol", "baseline", "layout")
+        },
         **{name: list(getattr(benchmark, name)) for name in ("open_points", "metrics", "figures", "seeds")},
         "paper": paper if benchmark.paper or benchmark.claims else None,
         "groups": list(dict.fromkeys(r.group for r in rows)),
@@ -198,7 +228,7 @@ def describe(benchmark: Benchmark, workers: int, command: Sequence[str]) -> dict
         ],
         "command": shlex.join(command),
         "versions": versions(PACKAGES),
-        "threads": max(1, cores() // workers),
+        "threads": threads,
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": cores()},
     }
 

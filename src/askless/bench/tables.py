@@ -10,6 +10,7 @@ from askless.bench.panels import (
     counts_asked,
     groups_of,
     iou_matrix,
+    iou_of_seeds,
     learners_of,
     main_metric,
     methods_of,
@@ -39,8 +40,8 @@ from askless.bench.typeset import Cell, Table, markdown
 NOTHING = "–"
 
 
-def accuracy_table(p: Panel, baseline: str | None = None) -> Table:
-    """Method x labels: mean ± sd (n) of a panel."""
+def accuracy_table(p: Panel, baseline: str | None = None, heads: Sequence[str] = (), by: str = "") -> Table:
+    """Method x labels: mean ± sd (n) of a panel; `heads` name the columns where they are no numbers of labels."""
     ranked = more_is_better(p.metric)
     best = [clear_best(p.values[:, :, k]) if ranked else None for k in range(len(p.labels))]
     marked = ranked and baseline in p.methods
@@ -65,11 +66,46 @@ def accuracy_table(p: Panel, baseline: str | None = None) -> Table:
         note += " Bold: the paired 95 % interval of its difference to the second best excludes 0 (each cell by itself)."
     if marked:
         note += f" ↑ ↓: that of its difference to {baseline} excludes 0."
-    return Table(_title(unit(p.metric), p, "by number of labels"), ("method", *map(str, p.labels)), tuple(rows), note)
+    title = _title(unit(p.metric), p, by or "by number of labels")
+    return Table(title, ("method", *(heads or map(str, p.labels))), tuple(rows), note)
 
 
 def accuracy_tables(results: Results, metric: str) -> list[Table]:
-    return [accuracy_table(p, results.about.get("baseline")) for p in panels(results, metric)]
+    """The tables of a metric, in the benchmark's `layout`."""
+    baseline, layout = results.about.get("baseline"), results.about.get("layout", "labels")
+    if layout == "ends":
+        return [_end_table(results, metric, l) for l in learners_of(results, metric)]
+    found = panels(results, metric)
+    if layout == "labels":
+        return [accuracy_table(p, baseline) for p in found]
+    word = layout.removesuffix("s")
+    out = []
+    for p in found:
+        counts = sorted({r.labels for r in results.records if r.group == p.group})  # a metric may lack the start
+        heads = [f"{word} {counts.index(n)} ({n} labels)" for n in p.labels]
+        out.append(accuracy_table(p, baseline, heads, f"by query {word}"))
+    return [_transposed(t, "round") for t in out] if layout == "rounds" else out
+
+
+def _end_table(results: Results, metric: str, learner: str) -> Table:
+    """Method x group, at the last number of labels of each group."""
+    views = [v for v in (panel(results, metric, g, learner, missing=True) for g in groups_of(results)) if v.labels]
+    seeds = sorted({s for v in views for s in v.seeds})
+    values = np.full((len(methods_of(results)), len(seeds), len(views)), np.nan)
+    for g, v in enumerate(views):
+        values[:, [seeds.index(s) for s in v.seeds], g] = v.values[:, :, -1]
+    ends = [f"{v.labels[-1]} labels" for v in views]
+    heads = [
+        v.group if v.group.endswith(n) else f"{v.group}, {n}".strip(", ") for v, n in zip(views, ends, strict=True)
+    ]
+    p = Panel(metric, "", learner, views[0].methods, tuple(seeds), tuple(range(len(views))), values)
+    return accuracy_table(p, results.about.get("baseline"), heads, "at the end")
+
+
+def _transposed(t: Table, corner: str) -> Table:
+    columns = list(zip(*t.rows, strict=True))
+    rows = [(Cell(name), *column) for name, column in zip(t.head[1:], columns[1:], strict=True)]
+    return Table(t.title, (corner, *(c.text for c in columns[0])), tuple(rows), t.note)
 
 
 def summary_table(results: Results, p: Panel) -> Table:
@@ -158,25 +194,33 @@ def win_loss_table(results: Results) -> Table | None:
 
 
 def paper_tables(results: Results) -> list[Table]:
-    """The paper's own table, group by group; ours beside it where the protocol is the paper's."""
+    """The paper's own table, group by group, or one for all groups where the layout is "ends"; ours beside it where the
+    protocol is the paper's."""
     paper = results.about.get("paper") or {}
     given = paper.get("rows") or []
+    layout = results.about.get("layout", "labels")
     comparable = bool(results.about.get("comparable"))
     heading = "The paper's numbers" + ("" if comparable else f" (not comparable: {_why_not(results)})")
     places = max([_places(r["mean"]) for r in given if r["mean"] is not None], default=1)
+    sd_places = max([places, *(_places(r["sd"]) for r in given if r.get("sd") is not None)])
+    groups = list(dict.fromkeys(r["group"] for r in given))
     out = []
-    for group in dict.fromkeys(r["group"] for r in given):
-        here = [r for r in given if r["group"] == group]
-        cells = {(r["method"], str(r["column"])): r for r in here}
-        columns = list(dict.fromkeys(str(r["column"]) for r in here))
+    for together in [groups] if layout == "ends" and groups else [[group] for group in groups]:
+        here = [r for r in given if r["group"] in together]
+        cells = {(r["method"], r["group"], str(r["column"])): r for r in here}
+        columns = list(dict.fromkeys((r["group"], str(r["column"])) for r in here))
         rows = [
-            (Cell(m), *(Cell(_printed(cells.get((m, c)), places) + ours(results, group, m, c)) for c in columns))
+            (
+                Cell(m),
+                *(Cell(_printed(cells.get((m, g, c)), places, sd_places) + ours(results, g, m, c)) for g, c in columns),
+            )
             for m in dict.fromkeys(str(r["method"]) for r in here)
         ]
-        title = f"{heading}{': ' + group if group else ''}"
+        heads = [", ".join(part for part in (g if layout == "ends" else "", c) if part) for g, c in columns]
+        title = f"{heading}{': ' + together[0] if layout != 'ends' and together[0] else ''}"
         note = f"{paper.get('source', '')}; {paper.get('unit', '')}".strip("; ")
-        out.append(Table(title, ("method", *columns), tuple(rows), note + ("." if note else "")))
-    return out
+        out.append(Table(title, ("method", *heads), tuple(rows), note + ("." if note else "")))
+    return [_transposed(t, "round") for t in out] if layout == "rounds" else out
 
 
 def learner_tables(results: Results) -> list[Table]:
@@ -245,12 +289,16 @@ def iou_tables(results: Results) -> list[Table]:
     for group in groups_of(results):
         for labels in counts_asked(results, group)[-1:]:
             methods, M = iou_matrix(results, group, labels)
+            M = np.column_stack([M, iou_of_seeds(results, group, labels)])
             rows = [
                 (Cell(m), *(Cell(NOTHING if np.isnan(v) else f"{v:.1f}") for v in M[i])) for i, m in enumerate(methods)
             ]
             title = f"Overlap of what was asked for, %, at {labels} labels" + (f": {group}" if group else "")
-            note = "Intersection over union; a method's set is the union over its seeds, without the start."
-            out.append(Table(title, ("method", *methods), tuple(rows), note))
+            note = (
+                "Intersection over union; a method's set is the union over its seeds, without the start. Between its seeds: "
+                "the mean over pairs of seeds of one method."
+            )
+            out.append(Table(title, ("method", *methods, "between its seeds"), tuple(rows), note))
     return out
 
 
@@ -445,10 +493,10 @@ def _places(value: float) -> int:
     return len(repr(float(value)).partition(".")[2])
 
 
-def _printed(row: dict[str, Any] | None, places: int) -> str:
+def _printed(row: dict[str, Any] | None, places: int, sd_places: int) -> str:
     if row is None or row["mean"] is None:
         return NOTHING
-    sd = "" if row.get("sd") is None else f" ± {row['sd']:.{places}f}"
+    sd = "" if row.get("sd") is None else f" ± {row['sd']:.{sd_places}f}"
     return f"{row['mean']:.{places}f}{sd}"
 
 

@@ -225,7 +225,7 @@ def embed(
 def demo(
     to: Annotated[Path, typer.Option("--out", help="Folder for report.html and what is finished.")] = Path("demo"),
     seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,
-    workers: Annotated[int, typer.Option(help="Processes, each with its share of the cores.", min=1)] = 2,
+    workers: Annotated[int, typer.Option(help="Processes, each with one thread.", min=1)] = 2,
     steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
     page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
 ) -> None:

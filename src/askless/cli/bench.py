@@ -63,7 +63,10 @@ def run_benchmark(
     seeds: Annotated[
         int | None, typer.Option(help="So many seeds, from 0 on; default: the benchmark's.", min=1)
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes, each with its share of the cores.", min=1)] = 2,
+    workers: Annotated[int, typer.Option(help="Cells at a time, each in a process of its own.", min=1)] = 2,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of each cell; default: 1, or those of the folder.", min=1)
+    ] = None,
     to: Annotated[Path | None, typer.Option("--out", help="Folder; default: bench/NAME-SCALE.")] = None,
     engine: Annotated[
         str,
@@ -94,6 +97,7 @@ def run_benchmark(
     given += ["--scale", scale] if scale == benchmark.scale else []  # a file that has one benchmark only takes no scale
     given += [] if seeds is None else ["--seeds", str(seeds)]
     given += ["--workers", str(workers)]
+    given += [] if threads is None else ["--threads", str(threads)]
     given += [] if engine == "local" else ["--engine", engine, *(["--gpus", f"{gpus:g}"] if gpus else [])]
     warn_of_edits(what, folder)
     with progress_of(benchmark.name) as progress, stoppable():
@@ -101,6 +105,7 @@ def run_benchmark(
             benchmark,
             folder,
             workers=workers,
+            threads=threads,
             command=given,
             what=what,
             source=source,

@@ -3,10 +3,11 @@
 from typing import Any
 
 from askless.acquire import CRC, EGL, Confidence, Entropy, Random, Strategy
-from askless.bench.measures import Boundary, EpochsToMinimum, GroupEigenvalues, TestNumbers
+from askless.bench.measures import Boundary, EpochsToMinimum, GroupEigenvalues, ScoredEigenvalues, TestNumbers
 from askless.bench.plan import Benchmark, Data, Row
 from askless.bench.presets.common import (
     BIAS,
+    CALIBRATED,
     CIFAR10,
     CIFAR100_DECAY,
     DIGITS,
@@ -14,6 +15,7 @@ from askless.bench.presets.common import (
     FROZEN_SMOKE,
     LOOKS,
     MNIST,
+    NEW_WEIGHTS,
     RANKS,
     TINY,
     Preset,
@@ -24,11 +26,42 @@ from askless.bench.presets.common import (
 )
 from askless.learn import FixMatch, MeanTeacher, PiModel
 
-CIFAR_FULL = {"validation": 5000, "trials": (5, "best"), "net_options": (("slope", 0.0),)}  # ReLU, as the appendix says
+# Views and networks of the implementations that the paper cites; ReLU on CIFAR, as its appendix says.
+KEKMODEL = {
+    "net_options": (("slope", 0.0), ("wrn_variant", "kekmodel")),
+    "views": (
+        ("policy", "kekmodel"),
+        ("padding", 4),
+        ("border", "reflect"),
+        ("mean", (0.4914, 0.4822, 0.4465)),
+        ("std", (0.2471, 0.2435, 0.2616)),
+    ),
+}
+LEEDOYUP = {
+    "net_options": (("slope", 0.0), ("wrn_variant", "leedoyup")),
+    "views": (
+        ("policy", "leedoyup"),
+        ("padding", 4),
+        ("border", "zero"),
+        ("mean", (129.3 / 255, 124.1 / 255, 112.4 / 255)),
+        ("std", (68.2 / 255, 65.4 / 255, 70.4 / 255)),
+    ),
+}
+PERRYING_VIEWS = (("padding", 2), ("border", "reflect"), ("noise", 0.0), ("mean", 0.5), ("std", 0.5))  # and no flips
+CIFAR_FULL = {"validation": 5000, "trials": (5, "best"), **KEKMODEL}
+CITED = (
+    "Networks and views at full scale are those of the cited implementations (CIFAR-10: kekmodel, CIFAR-100: LeeDoYup, "
+    "SVHN: perrying) in their present form; kekmodel's of 2020, which the paper may have used, had no weight decay and "
+    "added .1 after BatchNorm. Activations are the appendix's: ReLU on CIFAR, where the implementations have a slope of "
+    ".1, and that slope on SVHN. Weight decay spares all biases (LeeDoYup: not the head's), shifts are drawn for each "
+    "image (perrying: for each batch)."
+)
 POINTS = (
+    CITED,
     RANKS,
     BIAS,
     LOOKS,
+    NEW_WEIGHTS,
     "Candidates: a random partition of the pool into groups of G, the remainder unused, the best Q / G groups taken "
     "without judging them again.",
     "The start: balanced; at full scale the labels of the best of 5 starts, by test accuracy, are shared by all "
@@ -38,8 +71,15 @@ POINTS = (
 )
 
 
+EGL_POINT = (
+    "EGL: the expected length of the gradient over all layers (frozen features have the head alone). The paper does not say "
+    "over which, but likens it to the kernel of all layers (section 4.3)."
+)
+
+
 def strategies() -> dict[str, Strategy]:
-    return {"random": Random(), "entropy": Entropy(), "confidence": Confidence(), "egl": EGL(), "crc": CRC()}
+    egl = EGL(layers="all")
+    return {"random": Random(), "entropy": Entropy(), "confidence": Confidence(), "egl": egl, "crc": CRC()}
 
 
 def cifar(scale: str) -> dict[str, Any]:
@@ -48,17 +88,19 @@ def cifar(scale: str) -> dict[str, Any]:
         "data": at(scale, full=Data(name="cifar10"), small=CIFAR10, smoke=TINY),
         "net": at(scale, full="wrn-28-2", small=FROZEN, smoke=FROZEN_SMOKE),
         "learner": fixmatch(scale, darp=False, patience=50, epochs=350),
+        "fresh": "new",
         **at(scale, full=CIFAR_FULL, small={}, smoke={}),
     }
 
 
-def protocol(scale: str, extra: str = "") -> str:
+def protocol(scale: str, extra: str = "", steps: int = 300) -> str:
+    """`steps` of the training at small scale."""
     own = at(
         scale,
         full="The paper's: WRN-28-2, FixMatch, stopped after 50 epochs (of 1,024 steps) without gain on held-out "
         "images or after 350, retrained from scratch in every step; 3 trials.",
         small="5,000 images of CIFAR-10 and 2,000 test images, embedded once by EfficientNet-Lite0 (trained on "
-        "ImageNet); a linear head is trained afresh in every step by FixMatch, 300 steps of 64 + 448. Every seed "
+        f"ImageNet); a linear head is trained afresh in every step by FixMatch, {steps} steps of 64 + 448. Every seed "
         "has its own balanced start, shared by all methods. With 1,280 features the Gram matrix never runs out of "
         "rank, as the paper's 128 do.",
         smoke="300 digits, a linear head on the pixels, 10 steps: it shows that everything runs, nothing else.",
@@ -73,6 +115,7 @@ def figure1(scale: str) -> Benchmark:
         data=Data(name="two-moons", options={"pivots": 4}),
         net="mlp",
         learner=PiModel(steps=at(scale, full=3000, small=1500, smoke=100), lr=3e-3),
+        fresh="new",
         start=4,
         start_by="first",
         counts=at(scale, full=(4, 8, 12, 16), small=(4, 8, 12, 16), smoke=(4, 8)),
@@ -84,8 +127,9 @@ def figure1(scale: str) -> Benchmark:
         rows=(row,),
         seeds=seeds(scale, full=3, small=3),
         scale=scale,
-        protocol="2,000 points on two moons, a multi-layer perceptron under the Pi-model with Gaussian noise; four "
-        "pivots are labelled first, then CRC asks for four points at a time, in groups of two.",
+        protocol="2,000 points on two moons, a multi-layer perceptron under the Pi-model, whose two views have Gaussian "
+        "noise of .15 of each coordinate's standard deviation; four pivots are labelled first, then CRC asks for four "
+        "points at a time, in groups of two.",
         open_points=(
             "The paper does not give the moons' noise, the network or the numbers of labels: noise .15, pivots "
             "picked by hand, batches of four.",
@@ -107,6 +151,7 @@ def table1(scale: str) -> Benchmark:
             small=FixMatch(steps=250, batch=16, mu=4),
             smoke=FixMatch(steps=3, batch=8, mu=2),
         ),
+        "fresh": "new",
         **at(scale, full=CIFAR_FULL, small={}, smoke={}),
     }
     group = at(scale, full=5, small=2, smoke=5)
@@ -145,6 +190,7 @@ def table1(scale: str) -> Benchmark:
         open_points=(
             "All layers: the paper's kernel has a C x C block for each pair of images; here it is the trace of that block, "
             "exactly, over all trainable parameters. For the last layer both have the same eigenvalues.",
+            CALIBRATED,
             *POINTS,
         ),
         baseline="crc last layer",
@@ -168,6 +214,7 @@ def table2(scale: str) -> Benchmark:
         scale=scale,
         protocol=protocol(scale, f"Q = {Q}, groups of {', '.join(map(str, sizes))}."),
         open_points=("Random is not in the paper's table; it is here as the yardstick.", *POINTS),
+        layout="steps",
         comparable=scale == "full",
         claims="Small groups search more accurately, large ones weigh the batch as a whole and are faster; G = Q / "
         "10 is taken as the compromise. The printed numbers show no clear order.",
@@ -188,7 +235,7 @@ def table3(scale: str) -> Benchmark:
         seeds=seeds(scale, full=3, small=10),
         scale=scale,
         protocol=protocol(scale, "G = Q / 10."),
-        open_points=("EGL: the expected length of the last layer's gradient.", *POINTS),
+        open_points=(EGL_POINT, *POINTS),
         comparable=scale == "full",
         figures=({"kind": "curves"}, {"kind": "pool_curves"}, {"kind": "win_loss"}),
         claims="CRC is comparable to entropy or better; of CRC and EGL only CRC beats random; only CRC gains from "
@@ -204,13 +251,18 @@ def table4(scale: str) -> Benchmark:
         "data": at(scale, full=Data(name="svhn"), small=MNIST, smoke=TINY),
         "net": at(scale, full="wrn-28-2", small="small-cnn", smoke="small-cnn"),
         "learner": MeanTeacher(
-            steps=at(scale, full=512 * 1024, small=300, smoke=5), batch=at(scale, full=50, small=16, smoke=8)
+            steps=at(scale, full=512 * 1024, small=300, smoke=5),
+            batch=at(scale, full=50, small=16, smoke=8),
+            horizon=at(scale, full=500_000, small=None, smoke=None),  # the ramp ends at 200,000, the rate drops at 400,000
         ),
         "start": at(scale, full=120, small=20, smoke=10),
         "counts": at(
             scale, full=(120, 140, 160, 180, 200, 220), small=(20, 40, 60, 80), smoke=(10, 20)
         ),
         "trials": at(scale, full=(5, "best"), small=None, smoke=None),
+        "views": PERRYING_VIEWS,
+        "fresh": "new",
+        "net_options": at(scale, full=(("slope", 0.1), ("bn_momentum", 0.1)), small=(), smoke=()),
     }  # fmt: skip
     c100: dict[str, Any] = {
         "group": at(scale, full="CIFAR-100", small="CIFAR-10, for CIFAR-100", smoke="digits under FixMatch"),
@@ -220,6 +272,7 @@ def table4(scale: str) -> Benchmark:
             full={
                 "data": Data(name="cifar100"),
                 "net": "wrn-28-8",
+                **LEEDOYUP,
                 "learner": fixmatch("full", darp=False, patience=100, epochs=600, weight_decay=CIFAR100_DECAY),
             },
             small={},
@@ -237,11 +290,12 @@ def table4(scale: str) -> Benchmark:
         scale=scale,
         protocol=at(
             scale,
-            full="The paper's: SVHN with WRN-28-2 under Mean Teacher, 512 epochs of 1,024 steps; CIFAR-100 with "
+            full="The paper's: SVHN with WRN-28-2 under Mean Teacher, 512 epochs of 1,024 steps (the weight ramps up over "
+            "200,000 steps and the rate drops at 400,000, as in Oliver et al.); CIFAR-100 with "
             "WRN-28-8 under FixMatch, stopped after 100 epochs without gain or after 600; 3 trials.",
             small="Neither set can be had by package name. 5,000 images of MNIST stand in for SVHN, with the small "
-            "convolutional network under Mean Teacher (300 steps); CIFAR-10 as in crc.table3 stands in for "
-            "CIFAR-100.",
+            "convolutional network under Mean Teacher (300 steps; pixels in [-1, 1], shifts of up to 2); CIFAR-10 as in "
+            "crc.table3 stands in for CIFAR-100.",
             smoke=protocol("smoke"),
         ),
         open_points=(
@@ -267,6 +321,7 @@ def figure2(scale: str) -> Benchmark:
             "learner": at(
                 scale, full=None, small=FixMatch(steps=250, batch=16, mu=4), smoke=FixMatch(steps=3, batch=8, mu=2)
             ),
+            "fresh": "new",
         }
         counts = at(scale, full=(), small=(10, 20, 30, 40, 50), smoke=(10, 20))
     rows = tuple(
@@ -288,9 +343,12 @@ def figure2(scale: str) -> Benchmark:
         ),
         open_points=(
             "The untrained network is another draw of the first weights than the one that is then trained.",
+            CALIBRATED,
+            EGL_POINT,
             *POINTS,
         ),
         comparable=scale == "full",
+        figures=({"kind": "curves"}, {"kind": "gains", "caption": "what each query gained"}, {"kind": "pool_curves"}),
         claims="A first query by an untrained network harms all later ones; entropy and CRC recover, the others "
         "stay below random.",
     )
@@ -312,6 +370,7 @@ def figure3(scale: str) -> Benchmark:
         along=(TestNumbers(),),
         measures=(
             EpochsToMinimum(),
+            ScoredEigenvalues(),
             GroupEigenvalues(group=max(1, Q // 10), groups=at(scale, full=1000, small=200, smoke=10)),
         ),
         **setting,
@@ -324,18 +383,21 @@ def figure3(scale: str) -> Benchmark:
         scale=scale,
         protocol=protocol(
             scale,
-            "Q = 50. The test loss is measured along the training, every 1,024 steps at full scale, every 20 of 600 "
-            "at small: that is the figure's epoch.",
+            f"Q = {Q}. The test loss is measured along the training, every {setting['learner'].evaluate_every:,} steps: "
+            "that is the figure's epoch.",
+            steps=setting["learner"].steps,
         ),
         open_points=(
+            "(a): the eigenvalues that scored the groups which were then asked for, against the epochs of the training that "
+            "followed; (b): those of random groups, by the network after it.",
             "Eigenvalues of different numbers of items are not comparable, and the spread falls towards 0 partly "
             "because the kernel runs out of rank.",
             *POINTS,
         ),
         baseline=None,
-        metrics=("test_accuracy", "lambda_min", "epochs_to_minimum"),
+        metrics=("test_accuracy", "epochs_to_minimum"),
         figures=(
-            {"kind": "scatter", "x_metric": "epochs_to_minimum", "y_metric": "lambda_min", "log_y": True},
+            {"kind": "scatter", "x_metric": "epochs_to_minimum", "y_metric": "scored_lambda_min", "log_y": True},
             {"kind": "spread", "metric": "group_lambda_min", "log": True},
             {"kind": "curves"},
         ),

@@ -6,12 +6,14 @@ from askless.acquire import ALBL, BADGE, NPC, Margin, Random, Strategy
 from askless.bench.plan import Benchmark, Data, Row
 from askless.bench.presets.common import (
     BIAS,
+    CALIBRATED,
     CIFAR10,
     CIFAR100_DECAY,
     DIGITS,
     FROZEN,
     FROZEN_SMOKE,
     LOOKS,
+    NEW_WEIGHTS,
     RANKS,
     TINY,
     Preset,
@@ -28,10 +30,11 @@ POINTS = (
     RANKS,
     BIAS,
     LOOKS,
+    NEW_WEIGHTS,
     "Candidates: m = 50,000 random batches at full scale (the paper says O(N_U)), 1,000 (its example) below.",
     "DARP, optimiser and steps are those of FixMatch and of DARP's code, since Oliver et al., whom the paper cites, "
     "have neither; the target is uniform, as the paper says.",
-    "Margin: of the logits, as NPC's text has it; elsewhere it is that of the probabilities.",
+    "Margin: of the logits, as NPC's text has it.",
     "The start at full scale: of 5 the one of median test accuracy; its labels are shared, and every seed trains "
     "its own first model on them.",
     "ALBL: the batch version of the BADGE repository, least confidence and coreset.",
@@ -70,6 +73,7 @@ def table1(scale: str) -> Benchmark:
             data=at(scale, full=Data(name="cifar10"), small=CIFAR10, smoke=TINY),
             net=net_at(scale, full="wrn-28-2", small=FROZEN, smoke=FROZEN_SMOKE),
             learner=fixmatch(scale, darp=True),
+            fresh="new",
             start=10,
             counts=at(scale, full=(10, 30, 50, 70), small=(10, 30, 50, 70), smoke=(10, 30)),
             trials=at(scale, full=(5, "median"), small=None, smoke=(2, "median")),
@@ -110,6 +114,7 @@ def rows_of_table2(scale: str) -> tuple[Row, ...]:
                 smoke=Frozen(backbone="raw", weak=1, strong=1, hidden=4),
             ),
             learner=fixmatch(scale, darp=True, every=100, weight_decay=CIFAR100_DECAY),
+            fresh="new",
             start=at(scale, full=100, small=10, smoke=10),
             counts=at(scale, full=(100, 300, 500, 700, 900), small=(10, 40, 60, 80, 100), smoke=(10, 20)),
             trials=at(scale, full=(5, "median"), small=None, smoke=None),
@@ -158,7 +163,8 @@ def figure1(scale: str) -> Benchmark:
             scale, "The runs are those of npc.table2: run it in the same folder and no cell is computed twice."
         ),
         open_points=(
-            "An algorithm's set is the union over its trials, as the paper says; the shared start is left out.",
+            "An algorithm's set is the union over its trials, as the paper says; the shared start is left out. How "
+            "much its trials overlap with each other, which the text speaks of, stands in a column of its own.",
             *POINTS,
         ),
         comparable=False,
@@ -185,6 +191,7 @@ def table3(scale: str) -> Benchmark:
             method=name,
             group=f"{shot}{where}, {count} labels",
             strategy=strategy,
+            fresh="new",
             start=10,
             counts=(count,) if shot == "zero-shot" else (10, count),
             **setting,
@@ -201,7 +208,8 @@ def table3(scale: str) -> Benchmark:
         scale=scale,
         protocol=protocol(
             scale,
-            "One query of 30 or 50. Zero-shot: by the untrained network"
+            f"One query of {at(scale, full='30 or 50', small='30 or 50', smoke='10 or 20')}. Zero-shot: by the "
+            "untrained network"
             + at(
                 scale,
                 full=".",
@@ -215,8 +223,10 @@ def table3(scale: str) -> Benchmark:
             "Zero-shot with totals of 40 and 60 but queries of 30 and 50: the 10 balanced labels are kept, in "
             "training and in the Gram matrix, and the untrained network asks.",
             "Random is not in the paper's table; it is here as the yardstick.",
+            CALIBRATED,
             *POINTS,
         ),
+        layout="ends",
         comparable=scale == "full",
         figures=({"kind": "bars", "metrics": ["test_accuracy", "pool_accuracy"]}, {"kind": "curves"}),
         claims="NPC excels with a single query and hardly depends on which model asks; BADGE suffers when a model "
