@@ -1,11 +1,11 @@
-"""Computes some rows of a benchmark anew and keeps the numbers of the others, as docs/evidence has them.
+"""Computes some rows of a benchmark again and keeps the numbers of the others, as docs/evidence has them.
 
     python benchmarks/renew.py askless.frozen runs/askless.frozen --method askless
     askless bench run askless.frozen --out runs/askless.frozen      # computes what is missing, and reports on all
 
 For a strategy that changed: what the others do does not depend on it, since seeds and starts are shared, and on one machine
-the same cell gives the same numbers to the last digit. `--method`, which may come several times, names the rows to compute
-anew, `--again` cells that are kept but computed all the same, as `random--0` for seed 0 of random in every group: the run
+the same cell gives the same numbers to the last digit. `--method` names the rows to compute again, `--group` the groups of
+rows (each may come several times), `--again` cells that are kept but computed all the same, as `random--0` for seed 0 of random in every group: the run
 must give the numbers that were kept, which `--compare` then tells.
 """
 
@@ -36,13 +36,13 @@ def kept(name: str) -> dict[Key, list[list[Any]]]:
     return found
 
 
-def fill(name: str, out: Path, methods: list[str], again: list[str]) -> int:
+def fill(name: str, out: Path, methods: list[str], groups: list[str], again: list[str]) -> int:
     """Writes the kept cells into the folder of a run; how many."""
     plan, old, count = preset(name, "small"), kept(name), 0
     for row in plan.rows:
         for seed in plan.seeds:
             key = (row.group, row.method, seed)
-            if row.method in methods or f"{row.method}--{seed}" in again or key not in old:
+            if row.method in methods or row.group in groups or f"{row.method}--{seed}" in again or key not in old:
                 continue
             whole = {"settings": cell_settings(row, seed, None), "asked": [], "records": old[key]}
             place = out / CELLS / cell_name(*key)
@@ -53,12 +53,12 @@ def fill(name: str, out: Path, methods: list[str], again: list[str]) -> int:
     return count
 
 
-def compare(name: str, out: Path, methods: list[str]) -> int:
+def compare(name: str, out: Path, methods: list[str], groups: list[str]) -> int:
     """Of the cells of the run that were computed there and that evidence has too: how many differ from it."""
     old, differing = kept(name), 0
     for key, records in old.items():
         place = out / CELLS / cell_name(*key)
-        if key[1] in methods or not (place / "times.json").exists():
+        if key[0] in groups or key[1] in methods or not (place / "times.json").exists():
             continue
         now = json.loads((place / "result.json").read_text(encoding="utf-8"))["records"]
         same = sorted(map(str, now)) == sorted(map(str, records))
@@ -71,13 +71,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", help="of a preset that docs/evidence has a run of")
     parser.add_argument("out", type=Path, help="the folder of the run")
-    parser.add_argument("--method", action="append", default=[], help="a row to compute anew")
+    parser.add_argument("--method", action="append", default=[], help="a row to compute again")
+    parser.add_argument("--group", action="append", default=[], help="a group whose rows to compute again")
     parser.add_argument("--again", action="append", default=[], help="METHOD--SEED to compute all the same")
     parser.add_argument("--compare", action="store_true", help="after the run: compare what was computed again")
     options = parser.parse_args()
     if options.compare:
-        return compare(options.name, options.out, options.method)
-    print(f"{fill(options.name, options.out, options.method, options.again)} cells are kept")
+        return compare(options.name, options.out, options.method, options.group)
+    print(f"{fill(options.name, options.out, options.method, options.group, options.again)} cells are kept")
     return 0
 
 

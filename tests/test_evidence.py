@@ -82,7 +82,7 @@ def test_a_row_of_the_methods_without_numbers_gets_them():
 
 def test_some_rows_of_a_run_can_be_computed_anew_beside_the_others(tmp_path, capsys):
     renew = load("renew")
-    assert renew.fill("askless.scratch", tmp_path, ["askless"], ["random--0"]) == 2 * (10 * 5 - 5 - 1)
+    assert renew.fill("askless.scratch", tmp_path, ["askless"], [], ["random--0"]) == 2 * (10 * 5 - 5 - 1)
     plan = preset("askless.scratch", "small")
     todo = [
         (row.method, seed)
@@ -101,8 +101,10 @@ def test_some_rows_of_a_run_can_be_computed_anew_beside_the_others(tmp_path, cap
             result["records"][0][-1] = value
         (place / "result.json").write_text(json.dumps(result))
         (place / "times.json").write_text("[]")
-    assert renew.compare("askless.scratch", tmp_path, ["askless"]) == 1
-    assert sorted(capsys.readouterr().out.splitlines()) == [
+    assert renew.compare("askless.scratch", tmp_path, ["askless"], []) == 1
+    assert renew.compare("askless.scratch", tmp_path, ["askless"], ["Fashion-MNIST"]) == 0
+    assert renew.fill("askless.scratch", tmp_path / "group", [], ["digits"], []) == 10 * 5
+    assert sorted(set(capsys.readouterr().out.splitlines())) == [
         "Fashion-MNIST--margin--0: OTHER NUMBERS",
         "digits--margin--0: the same numbers",
     ]
