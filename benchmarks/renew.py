@@ -3,7 +3,7 @@
     python benchmarks/renew.py askless.frozen runs/askless.frozen --method askless
     askless bench run askless.frozen --out runs/askless.frozen      # computes what is missing, and reports on all
 
-For a strategy or a training that changed: what the others do does not depend on it, since seeds and starts are shared, and on
+For a strategy or a training that changed: the others do not depend on it, since seeds and starts are shared, and on
 one machine the same cell gives the same numbers to the last digit. `--method` names rows to compute again, `--group` groups
 of rows (each may come several times), `--again` cells that are kept but computed all the same, as `random--0` for seed 0 of
 random in every group: the run must give the numbers that were kept, which `--compare` then tells.
