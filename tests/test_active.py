@@ -122,6 +122,10 @@ def test_a_module_has_no_other_weights_to_start_from():
         al.ActiveLearner(blobs(), net=mine(0), fresh="new")
     with pytest.raises(al.AsklessError, match="fresh must be one of True, False, new, got 'never'"):
         al.ActiveLearner(blobs(), fresh="never")
+    with pytest.raises(al.AsklessError, match=r"got the class Mine; pass Mine\(\.\.\.\), or lambda seed: Mine"):
+        al.ActiveLearner(blobs(), net=type("Mine", (nn.Module,), {}))
+    with pytest.raises(al.AsklessError, match="calibrate must be True or False, got 'no'"):
+        al.ActiveLearner(blobs(), calibrate="no")
     with pytest.raises(al.AsklessError, match="expected a function that makes a module from a seed, got int from it"):
         al.ActiveLearner(blobs(), net=lambda seed: seed)
 
@@ -416,7 +420,7 @@ def test_balanced_start_of_the_papers():
     positions = learner.start_balanced(2)
     assert np.bincount(learner.pool.labels[positions]).tolist() == [2] * 10
     with pytest.raises(al.InputError, match="whose label the pool knows"):
-        al.ActiveLearner(np.zeros((5, 2), np.float32), net="mlp", classes=2).start_balanced()
+        al.ActiveLearner(np.eye(5, 2, dtype=np.float32), net="mlp", classes=2).start_balanced()
 
 
 def test_albl_remembers_items_of_the_pool_whatever_is_left_out():

@@ -206,8 +206,9 @@ def test_the_width_is_saved_and_older_saves_lack_it(tmp_path):
     assert again.width == 40
     assert np.array_equal(again.ask(4).indices, learner.ask(4).indices)
     state = json.loads((tmp_path / "learner.json").read_text())
-    del state["plain"]["width"]
+    del state["plain"]["width"], state["plain"]["calibrate"]
     (tmp_path / "learner.json").write_text(json.dumps(state))
-    assert al.ActiveLearner.load(tmp_path).width == 512
+    older = al.ActiveLearner.load(tmp_path)
+    assert (older.width, older.calibrate) == (512, False)  # which it did not do
     with pytest.raises(al.InputError, match="ActiveLearner: width must be a whole number >= 1, got 0"):
         small_case("random", width=0)

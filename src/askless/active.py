@@ -22,7 +22,7 @@ from askless.learn.training import Look, TrainingError, Watch, check_labels
 from askless.models.folder import write_model
 from askless.models.of_learner import trained_model
 from askless.observe import head_gradients, observe, probabilities, without_bias
-from askless.options import check_choice, check_count
+from askless.options import check_choice, check_count, check_flag
 from askless.prepare import (
     Net,
     check_network,
@@ -100,6 +100,7 @@ class ActiveLearner:
             raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
         check_choice("ActiveLearner", "layers", layers, ("last", "all"))
         check_count("ActiveLearner", "width", width)
+        check_flag("ActiveLearner", "calibrate", calibrate)
         check_choice("ActiveLearner", "fresh", fresh, (True, False, "new"))
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
@@ -604,11 +605,10 @@ class ActiveLearner:
         for name in ("net", "learner", "strategy"):
             if name not in given:
                 given[name] = saved.option(name)
-        plain = saved.plain
+        plain = {"calibrate": False, "width": 512} | saved.plain  # what an older askless did, which saved neither
         if plain["own_views"] and "views" not in given:
             raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
-        # An older askless saved fewer options, and had the others at their defaults.
-        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name in plain and name not in given}
+        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
         learner = cls(pool, **options, **given)
         if len(learner.pool) != plain["items"]:
             raise SaveError(

@@ -69,6 +69,11 @@ def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> 
     """The network before any training, with weights drawn from the seed unless it is a module."""
     if isinstance(net, nn.Module):
         return copy.deepcopy(net)
+    if isinstance(net, type):
+        raise InputError(
+            f"net: expected a module or a function that makes one from a seed, got the class {net.__name__}; "
+            f"pass {net.__name__}(...), or lambda seed: {net.__name__}(...)"
+        )
     if callable(net):
         return made_by(net, seed)
     frozen = as_frozen(net)

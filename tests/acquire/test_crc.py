@@ -112,17 +112,21 @@ def test_by_a_kernel_the_picks_are_those_of_its_features(n_labelled, n, group, d
         assert picks.info.get(name) == pytest.approx(expected.info.get(name))
 
 
-def test_a_float32_kernel_has_the_rank_that_its_digits_tell():
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_coarse_kernel_has_the_rank_that_its_digits_tell(dtype):
     rng = np.random.default_rng(0)
     features = rng.normal(size=(60, 20))
     features[1] = features[0]  # both are labelled: no group has full rank
     K = with_bias(features)
     wide, narrow = (
-        al.select(al.CRC(group=3, by="kernel"), 9, kernel=k, labelled=[0, 1, 2]) for k in (K, np.float32(K))
+        al.select(al.CRC(group=3, by="kernel"), 9, kernel=k, labelled=[0, 1, 2]) for k in (K, dtype(K).astype(dtype))
     )
-    assert np.array_equal(wide.indices, narrow.indices)
-    assert wide.info["rank"] == narrow.info["rank"] == 11
-    assert "the 12 items span only 11 directions of the kernel" in narrow.info["note"]
+    assert wide.info["rank"] == 11
+    assert narrow.info["rank"] <= 11
+    assert f"the 12 items span only {narrow.info['rank']} directions of the kernel" in narrow.info["note"]
+    if dtype == np.float32:
+        assert np.array_equal(wide.indices, narrow.indices)
+        assert narrow.info["rank"] == 11
 
 
 def test_a_kernel_by_parts_is_asked_only_for_what_the_groups_need():

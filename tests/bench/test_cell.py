@@ -349,6 +349,18 @@ def test_the_width_of_a_row_is_that_of_its_learners(tmp_path, monkeypatch, other
     assert widths == [20, 20]
 
 
+@pytest.mark.parametrize("other_init", [False, True])
+def test_the_first_look_of_a_row_is_calibrated_or_not(tmp_path, other_init):
+    asked = [
+        run(tmp_path / str(c), calibrate=c, strategy="entropy", start=0, counts=(5,), other_init=other_init)["asked"][1]
+        for c in (True, False)
+    ]
+    assert asked[0] != asked[1]
+    other = int(stream(0, "other init").integers(2**62)) if other_init else 0
+    by_hand = ActiveLearner(TINY(), net="small-cnn", learner=FEW, strategy="entropy", seed=other, calibrate=False)
+    assert asked[1] == by_hand.ask(5).indices.tolist()
+
+
 def test_a_strategy_that_cannot_be_saved_goes_on(tmp_path, monkeypatch):
     whole = same_as_uninterrupted(tmp_path, monkeypatch, strategy=Mine())
     assert whole["asked"][1] == [i for i in range(120) if i not in whole["asked"][0]][-5:]

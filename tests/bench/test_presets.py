@@ -12,6 +12,7 @@ from askless.acquire import ALBL, BADGE, CRC, EGL, NPC, Confidence, Coreset, Dyn
 from askless.bench import PRESETS, Record, Results, measures, papers, preset, tables
 from askless.bench.figures import FIGURES
 from askless.bench.plan import SCALES
+from askless.bench.presets.common import CALIBRATED
 from askless.bench.presets.own import PRESETS as OWN
 from askless.bench.runner import describe
 from askless.cli import main
@@ -345,6 +346,9 @@ def test_crc_figure_3():
             ],
             ["|S| = 500 and 150 random Q of 250, drawn from 20,000 items (CIFAR-10 + CNN-GAP)"],
         ),
+        ("crc.table1", ["the small CNN, 3 steps"], ["250 steps of 16 + 64"], ["WRN-28-2"]),
+        ("crc.fig2", ["the small CNN, 3 steps"], ["250 steps of 16 + 64"], ["WRN-28-2"]),
+        ("crc.table4", ["Mean Teacher, 5 steps", "10 steps"], ["under Mean Teacher"], ["512 epochs"]),
         ("dal.fig4", ["the 20 items"], ["the 500 items"], ["the 500 items"]),
         ("dal.table1", ["60 labels"], ["1,500 labels (digits: 300)"], ["1,500 labels;"]),
         ("npc.table3", ["One query of 10 or 20."], ["One query of 30 or 50."], ["One query of 30 or 50."]),
@@ -608,3 +612,14 @@ def test_every_printed_number_finds_ours_at_full_scale(name):
     cells = [c.text for table in tables.paper_tables(results) for row in table.rows for c in row[1:]]
     assert len(cells) >= len(made.paper)
     assert [text for text in cells if "(ours 50.0" not in text and text != "–"] == []
+
+
+def test_where_an_untrained_network_with_batch_norm_asks_it_is_said_how():
+    """Networks by name have BatchNorm, but for these and the heads of frozen backbones."""
+    without = ("linear", "mlp", "tutorial-cnn", "cnn-gap")
+    for name, made in PRESETS.items():
+        for scale in ("small", "full"):
+            plan = made.make(scale)
+            asks = [r for r in plan.rows if r.start < r.counts[0] and isinstance(r.net, str) and r.net not in without]
+            assert all(r.calibrate for r in asks)
+            assert not asks or CALIBRATED in plan.open_points, (name, scale)

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from threadpoolctl import threadpool_info
 
 from askless import Supervised
 from askless.acquire import Margin, Random, Selection
@@ -401,8 +402,17 @@ def test_a_cell_has_one_thread_however_many_cores_there_are(tmp_path, monkeypatc
     monkeypatch.setattr(runner, "cores", lambda: 8)
     seen = []
     monkeypatch.setattr(torch, "set_num_threads", seen.append)
-    assert run(benchmark(row(), seeds=(0,)), tmp_path, workers=1).about["threads"] == 1
+    pools = []
+
+    def look(moment):
+        pools.extend(pool["num_threads"] for pool in threadpool_info())
+        return []
+
+    made = benchmark(row(measures=(look,)), seeds=(0,))
+    assert run(made, tmp_path, workers=1).about["threads"] == 1
     assert seen[0] == 1
+    assert len(pools) >= 2  # numpy's and scipy's
+    assert set(pools) == {1}
     assert not caplog.messages
 
 

@@ -1,3 +1,6 @@
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -212,6 +215,21 @@ def test_features_get_noise_in_units_of_each_columns_deviation():
         assert not torch.equal(view(at, generator()), view(at, generator(1)))
 
 
+def test_a_constant_column_gets_no_noise():
+    x = np.random.default_rng(0).normal(size=(50, 3)) * 0.01 + 7
+    x[:, 1] = 1e6
+    views = PlainViews(as_pool(x))
+    noise = views.strong(range(50), generator()) - views.plain(range(50))
+    assert (noise[:, 1] == 0).all()
+    assert 0 < noise[:, [0, 2]].abs().max() < 0.05
+
+
+def test_views_of_features_can_be_copied_and_pickled():
+    views = PlainViews(as_pool(np.eye(4)))
+    for other in (copy.deepcopy(views), pickle.loads(pickle.dumps(views))):
+        assert torch.equal(other.weak([0, 1], generator()), views.weak([0, 1], generator()))
+
+
 def test_labelled_features_have_no_noise_unless_the_weak_view_is_ones_own():
     pool = as_pool(np.eye(4))
     assert torch.equal(PlainViews(pool).labelled([1, 2], generator()), torch.eye(4)[1:3])
@@ -244,7 +262,7 @@ def test_noise_and_dropout_make_a_strong_view_of_features():
     [
         (np.zeros((2, 2)), {"noise": 0.1, "strong": lambda x, g: x}, "got them together with strong=; drop them"),
         (np.zeros((2, 2)), {"weak_noise": 0.1, "weak": lambda x, g: x}, "got them together with weak=; drop them"),
-        (np.zeros((2, 2), np.int64), {"dropout": 0.1}, "got them for tokens"),
+        (np.zeros((2, 2), np.int64), {"dropout": 0.1}, "got them for whole numbers"),
         (
             np.zeros((2, 2)),
             {"dropout": 1.0},

@@ -59,10 +59,10 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
     for name in needs:
         if isinstance(per_item.get(name), np.ndarray | ShardedArray):
             check_values(name, per_item[name], narrow=is_narrow(arrays[name]))
-    if isinstance(per_item.get("kernel"), np.ndarray | ShardedArray):
-        per_item["kernel"] = TableKernel(np.asarray(per_item["kernel"]))
-        if "kernel" in needs:
-            check_kernel(per_item["kernel"].K)
+    if "kernel" in needs and isinstance(per_item["kernel"], np.ndarray | ShardedArray):
+        K = np.asarray(per_item["kernel"])
+        check_kernel(K)
+        per_item["kernel"] = TableKernel(K)
     if from_logits:
         per_item["probs"] = Softmax(per_item["logits"])
     both = {"probs", "grad_sq_by_class"} <= looked_at & set(per_item)

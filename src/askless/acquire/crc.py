@@ -27,7 +27,7 @@ class CRC:
     the group, the last group is cut. `score` as in NPC. `scores` are the groups' eigenvalues.
 
     `by="kernel"` judges by `kernel` in place of `features`: that of all layers, say, exactly. Only its parts over the
-    labelled items and inside each group are asked for. `bias` says nothing there: the kernel holds the bias, or not.
+    labelled items and inside each group are asked for. `bias` is ignored then: the kernel includes it or does not.
     """
 
     group: int | None = None
@@ -108,7 +108,7 @@ class CRC:
     def _judge_by_kernel(self, view: View, groups: np.ndarray, take: int) -> tuple[np.ndarray, np.ndarray]:
         """The same by the kernel; every group is judged."""
         rank, value = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups))
-        if take == 0:  # nobody asks, and a kernel may take long
+        if take == 0:  # nothing is asked for: skip the kernel, which may take long
             return rank, value
         K = self._blocks(view, view.labelled, groups)
         if self.score == "positive":

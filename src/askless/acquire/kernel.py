@@ -52,4 +52,4 @@ class TableKernel:
     ) -> Blocks:
         at = ((fixed[:, None], fixed), (groups[..., None], fixed), (groups[..., None], groups[:, None]))
         LL, GL, GG = (torch.from_numpy(self.K[i, j].astype(np.float64)) for i, j in at)
-        return Blocks(LL, GL, GG, coarse=max(1, round(np.finfo(self.K.dtype).eps / EPS)))
+        return Blocks(LL, GL, GG, coarse=max(1, round(float(np.finfo(self.K.dtype).eps) / EPS)))

@@ -9,8 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
-import torch
-
 from askless.bench.cell import Cell, Stage, cell_settings, prepare, round_numbers, write_json
 from askless.bench.plan import text_of
 from askless.bench.results import CELLS
@@ -164,15 +162,10 @@ def hand_out(cells: list[Cell], hands: Hands, account: Account, *, workers: int,
 
 def here(cells: list[Cell], out: Path, threads: int, account: Account) -> None:
     """This process computes the cells, one after the other."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
     stage = Stage()
-    try:
-        for cell in cells:
-            steps = partial(account.step, cell) if account.trail.rates else None
-            account.ended(cell, attempt(cell, out, stage, partial(account.round, cell), steps))
-    finally:
-        torch.set_num_threads(before)
+    for cell in cells:
+        steps = partial(account.step, cell) if account.trail.rates else None
+        account.ended(cell, attempt(cell, out, stage, threads, partial(account.round, cell), steps))
 
 
 def embed(cells: list[Cell], account: Account) -> None:

@@ -22,7 +22,6 @@ from askless.bench.worker import Source, Task, Trouble, Worker, benchmark_of, ca
 from askless.engine import check_room, connected, in_short
 from askless.errors import AsklessError, BusyError, InputError
 from askless.locks import held
-from askless.machine import cores
 
 PATIENCE = 60.0  # seconds, for a shared file system to show what another node wrote, and for a lost worker to be gone
 
@@ -84,9 +83,7 @@ class Actors:
         self.out = out.resolve()
         self.home = Home(os.getcwd(), sys.path, str(self.out), digest_of(out / ABOUT))
         self.source, self.threads = ray.put(content), threads
-        # Ray would set the threads of BLAS to a worker's cores: last digits would not be those of a worker process here.
         given = {name: os.environ[name] for name in ("ASKLESS_DATA",) if name in os.environ}
-        given |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", str(cores()))}
         self.hand: Any = ray.remote(Hand).options(
             num_cpus=threads, num_gpus=gpus, max_restarts=0, runtime_env={"env_vars": given}
         )

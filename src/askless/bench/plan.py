@@ -21,7 +21,7 @@ from askless.data import SOURCES, Pool, hold_out, load, long_tailed, subset
 from askless.errors import InputError, OptionError, unknown
 from askless.frozen import Frozen
 from askless.learn import LabelPropagation, Training
-from askless.options import check_choice, check_count
+from askless.options import check_choice, check_count, check_flag
 from askless.prepare import Net
 from askless.rng import stream
 
@@ -160,6 +160,7 @@ class Row:
         check_choice(self.method, "layers", self.layers, ("last", "all"))
         check_choice(self.method, "fresh", self.fresh, (True, False, "new"))
         check_count(self.method, "width", self.width)
+        check_flag(self.method, "calibrate", self.calibrate)
         if self.trials is not None:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))

@@ -50,8 +50,8 @@ def run(
 ) -> Results:
     """Computes every cell that is not finished in `out`, and reads back all of them.
 
-    With one worker the cells run in this process; with more, in so many processes. Torch has so many `threads` in each
-    cell, one where nothing is said. They decide the last digits of a training, so the first run in `out` settles them; a
+    With one worker the cells run in this process; with more, in so many processes. `threads`: of each cell,
+    by default one. They decide the last digits of a training, so the first run in `out` settles them; a
     warning says where later ones ask for others, or where all workers together have more threads than there are cores.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
     preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of

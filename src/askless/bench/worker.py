@@ -1,11 +1,15 @@
-"""One who computes cells of a benchmark, in a process of its own or in this one."""
+"""A benchmark worker: computes cells, in a process of its own or in this one."""
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import scipy.linalg  # noqa: F401  (these bring thread pools of their own, which have to be there to be limited)
+import sklearn.cluster  # noqa: F401
 import torch
+from threadpoolctl import threadpool_limits
 
 from askless.bench.cell import Cell, Report, Stage, Steps, run_cell
 from askless.bench.plan import Benchmark
@@ -51,8 +55,7 @@ class Worker:
     """Computes the cells it is sent; the benchmark is made once, and data are kept for the next cell."""
 
     def __init__(self, make: Callable[[], Benchmark], out: Path, threads: int) -> None:
-        torch.set_num_threads(threads)
-        self.out, self.stage = out, Stage()
+        self.out, self.stage, self.threads = out, Stage(), threads
         self.broken = ""
         try:
             plan = make()
@@ -64,14 +67,29 @@ class Worker:
         if self.broken:
             return Trouble(self.broken)
         cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
-        return attempt(cell, self.out, self.stage, report, steps)
+        return attempt(cell, self.out, self.stage, self.threads, report, steps)
 
 
-def attempt(cell: Cell, out: Path, stage: Stage, report: Report | None, steps: Steps | None = None) -> Trouble | None:
+@contextmanager
+def limited(threads: int) -> Iterator[None]:
+    """Inside, torch, numpy, scipy and scikit-learn compute with so many threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def attempt(
+    cell: Cell, out: Path, stage: Stage, threads: int, report: Report | None, steps: Steps | None = None
+) -> Trouble | None:
     """Runs a cell; what went wrong, or None."""
     folder = out / CELLS / cell.name
     try:
-        run_cell(cell.row, cell.seed, folder, start_seed=cell.start_seed, stage=stage, report=report, steps=steps)
+        with limited(threads):
+            run_cell(cell.row, cell.seed, folder, start_seed=cell.start_seed, stage=stage, report=report, steps=steps)
         return None
     except Exception as error:
         reason = str(error) if isinstance(error, AsklessError) else f"{type(error).__name__}: {error}"

@@ -12,7 +12,6 @@ from askless.data.augment import flip_and_crop
 from askless.data.pool import Pool
 from askless.data.randaugment import Policy, as_policy, rand_augment
 from askless.data.rows import TILE, as_rows, positions, take_rows, torch_dtype
-from askless.data.variants import column_std
 from askless.errors import InputError
 from askless.reading.layout import as_images
 
@@ -146,39 +145,19 @@ class PlainViews:
         dropout: float = 0.0,
         device: torch.device | str | None = None,
     ) -> None:
-        for name, own, given in (("weak", weak, weak_noise), ("strong", strong, noise or dropout or None)):
-            if given is not None and (own is not None or pool.kind == "tokens"):
-                which = f"together with {name}=" if own is not None else "for tokens"
+        for name, own, given in (("weak", weak, weak_noise), ("strong", strong, noise or dropout)):
+            if given and (own is not None or not is_float(pool)):
+                which = f"together with {name}=" if own is not None else "for whole numbers"
                 raise InputError(f"PlainViews: noise and dropout make views of floats, got them {which}; drop them")
-        noise = STRONG_NOISE if noise is None else noise
-        weak_noise = WEAK_NOISE if weak_noise is None else weak_noise
-        if weak_noise < 0 or noise < 0 or not 0 <= dropout < 1:
+        self._noise = {"weak": WEAK_NOISE if weak_noise is None else weak_noise}
+        self._noise["strong"] = STRONG_NOISE if noise is None else noise
+        if min(self._noise.values()) < 0 or not 0 <= dropout < 1:
             raise InputError(
-                f"PlainViews: expected weak_noise and noise >= 0 and 0 <= dropout < 1, got {weak_noise}, {noise} and "
-                f"{dropout}"
+                f"PlainViews: expected weak_noise and noise >= 0 and 0 <= dropout < 1, got {self._noise['weak']}, "
+                f"{self._noise['strong']} and {dropout}"
             )
         self.pool, self.device = pool, torch.device(device) if device is not None else None
-        self._weak = weak or self._jitter(weak_noise, 0.0)
-        self._strong = strong or self._jitter(noise, dropout)
-        self._own_weak = weak is not None
-
-    @cached_property
-    def _std(self) -> Tensor:
-        at = np.unique(np.linspace(0, len(self.pool) - 1, min(SAMPLE, len(self.pool))).astype(np.int64))
-        return column_std(self.pool.take(at))
-
-    def _jitter(self, noise: float, dropout: float) -> BatchView:
-        """Adds Gaussian noise, then zeroes entries with probability `dropout`."""
-
-        def view(x: Tensor, generator: torch.Generator) -> Tensor:
-            if noise and x.is_floating_point():
-                x = add_noise(x, noise * self._std.to(x.device), generator)
-            if dropout:
-                kept = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device) >= dropout
-                x = x * kept / (1 - dropout)  # the expectation stays
-            return x
-
-        return view
+        self._own_weak, self._own_strong, self._dropout = weak, strong, dropout
 
     def __len__(self) -> int:
         return len(self.pool)
@@ -187,14 +166,39 @@ class PlainViews:
         return self._ready(self.pool.take(indices))
 
     def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
-        return self._weak(self.plain(indices), generator)
+        x = self.plain(indices)
+        return self._noisy(x, "weak", generator) if self._own_weak is None else self._own_weak(x, generator)
 
     def strong(self, indices: Any, generator: torch.Generator) -> Tensor:
-        return self._strong(self.plain(indices), generator)
+        x = self.plain(indices)
+        if self._own_strong is not None:
+            return self._own_strong(x, generator)
+        x = self._noisy(x, "strong", generator)
+        if self._dropout:
+            kept = torch.rand(x.shape, generator=generator, device=generator.device).to(x.device) >= self._dropout
+            x = x * kept / (1 - self._dropout)  # the expectation stays
+        return x
 
     def labelled(self, indices: Any, generator: torch.Generator) -> Tensor:
         """The weak view where it is one of your own, else the items as they are."""
-        return self.weak(indices, generator) if self._own_weak else self.plain(indices)
+        return self.plain(indices) if self._own_weak is None else self.weak(indices, generator)
+
+    def _noisy(self, x: Tensor, kind: str, generator: torch.Generator) -> Tensor:
+        noise = self._noise[kind]
+        return add_noise(x, noise * self._std.to(x.device), generator) if noise and x.is_floating_point() else x
+
+    @cached_property
+    def _std(self) -> Tensor:
+        """Each entry's standard deviation over a sample of the pool; exactly 0 where it is constant."""
+        n = min(SAMPLE, len(self.pool))
+        at = np.linspace(0, len(self.pool) - 1, n, dtype=np.int64)
+        first = self.pool.take(at[:1]).double()
+        total, squares = torch.zeros_like(first[0]), torch.zeros_like(first[0])
+        for i in range(0, n, TILE):
+            x = self.pool.take(at[i : i + TILE]).double() - first  # small numbers: no digits are lost in the squares
+            total += x.sum(dim=0)
+            squares += x.square().sum(dim=0)
+        return (squares / n - (total / n).square()).clamp(min=0).sqrt().float()
 
     def of(self, x: Any) -> Tensor:
         """The plain view of items from outside: an array or tensor (n, ...), or a Dataset."""
@@ -312,6 +316,10 @@ def check_range(x: Tensor) -> None:
             f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
             "scale them, or pass kind='other' for images that are normalised already"
         )
+
+
+def is_float(pool: Pool) -> bool:
+    return pool.take([0]).is_floating_point() if len(pool) else True
 
 
 def per_channel(name: str, given: Sequence[float] | float | None, C: int) -> Tensor:

@@ -3,6 +3,7 @@
 import copy
 from typing import TypeGuard
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -24,7 +25,7 @@ def calibrated(net: nn.Module, views: Views, size: int, items: int = 1024, batch
     for layer in layers:
         layer.momentum = None  # the plain mean over batches
         layer.train()
-    at = torch.linspace(0, size - 1, min(items, size)).long()
+    at = torch.from_numpy(np.linspace(0, size - 1, min(items, size), dtype=np.int64))
     device, k = next(net.parameters()).device, -(-len(at) // batch)
     for i in range(k):  # every k-th one: a pool may be sorted by class
         x = views.plain(at[i::k]).to(device)

@@ -26,8 +26,7 @@ POINTS = (
     "labelled items (the authors' code puts the chunk's mean in place of BatchNorm's gradients).",
     "Optimiser: Adam at a constant .001, begun anew after each query; no augmentation; no re-initialisation but in "
     "tables 11 and 12.",
-    NO_TEST,
-    "Every round ends by the training accuracy alone. The authors' script, which is published for Caltech-101 only, also "
+    f"{NO_TEST} Their script, which is published for Caltech-101 only, also "
     "trains for at least 140, 100, 80, 80 and then 70 epochs in a round, for at most twice as many, and for 30 more at the "
     "end; the paper does not mention it.",
     LAST_VALUE,
