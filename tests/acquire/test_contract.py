@@ -98,6 +98,7 @@ class Broken:
         raise AssertionError(self.fault)
 
 
+@pytest.mark.entropy  # one fault is to draw from it
 @pytest.mark.parametrize(
     "fault",
     [
