@@ -145,7 +145,6 @@ def test_what_a_trained_network_says(tmp_path, learner):
     }
     for name, values in expected.items():
         np.testing.assert_allclose(np.asarray(shards[name]), values.numpy(), rtol=2e-4, atol=1e-5, err_msg=name)
-    assert embed("digits", tmp_path / "usual", learner=tmp_path / "learner").columns == every[:2] + every[3:5]
     arrays = {name: shards[name] for name in ("features", "probs")}
     picks = select("badge", 10, labelled=learner.labelled, **arrays)
     assert len(picks) == 10
@@ -175,6 +174,8 @@ def test_images_from_files_for_a_grey_pool(tmp_path, learner):
     (tmp_path / "photos").mkdir()
     for i in range(5):
         Image.fromarray(pool.take([i])[0, 0].numpy()).save(tmp_path / "photos" / f"{i}.png")
+    usual = embed(tmp_path / "photos", tmp_path / "usual", learner=tmp_path / "learner")
+    assert usual.columns == ("features", "probs", "grad_sq", "grad_dot")
     shards = embed(tmp_path / "photos", tmp_path / "out", learner=tmp_path / "learner", columns=["logits"])
     expected = kernels.look(learner.model, learner.views.plain(torch.arange(5))).logits
     np.testing.assert_allclose(np.asarray(shards["logits"]), expected.numpy(), rtol=1e-4, atol=1e-5)
