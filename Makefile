@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-slow test-browser test-ray test-ecosystem test-labelstudio test-kill chromium dist test-dist oracle check format peers speed benchmark site screenshots clean
+.PHONY: help install demo test test-seeds test-slow test-browser test-ray test-ecosystem test-labelstudio test-kill chromium dist test-dist oracle check format peers speed benchmark site screenshots clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -32,7 +32,10 @@ demo: .stamps/bare ## askless against random on the digits, about two minutes; w
 	$(BIN)/askless demo --out demo
 
 test: .stamps/dev check ## check format, lint and types, then run the tests
-	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2
+	$(ONE_THREAD) $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+test-seeds: .stamps/dev ## every fast test that draws numbers, under 50 seeds: an hour or two, resumed where it was stopped
+	$(ONE_THREAD) $(BIN)/python tools/seed_audit.py
 
 test-slow: .stamps/dev ## the tests that take minutes
 	$(ONE_THREAD) $(BIN)/python -m pytest -q -m slow

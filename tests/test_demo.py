@@ -1,11 +1,13 @@
 import dataclasses
 import os
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
+from sklearn.manifold import TSNE
 
 from askless import demo
 from askless.bench import Record, crew, runner, worker
@@ -112,7 +114,8 @@ def test_the_table_shows_both_with_their_spread_in_80_columns(results):
     assert "of 2 seeds" in text
 
 
-def test_the_report_is_one_file_with_curves_choices_and_map(results, tmp_path):
+def test_the_report_is_one_file_with_curves_choices_and_map(results, tmp_path, monkeypatch):
+    monkeypatch.setattr("sklearn.manifold.TSNE", partial(TSNE, max_iter=250))  # the least that it takes
     made = made_up(results, {key[1:]: [0.5, 0.6, 0.7, 0.8, 0.87] for key in results.asked})
     page = demo.write_report(made, tmp_path / "demo").read_text()
     assert page.count("<img") == page.count('src="data:image/png;base64,') == 4
@@ -189,6 +192,7 @@ def test_a_folder_that_cannot_be_is_said_before_anything_runs(tmp_path, monkeypa
     assert "taken: no folder to write in: File exists; choose another place" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("ready_workers", "no_map")
 def test_the_command_runs_in_worker_processes(tmp_path, monkeypatch, capsys):
     here = os.getpid()
     monkeypatch.setattr(crew, "attempt", lambda *args: pytest.fail(f"computed in {here}"))  # not in a spawned process

@@ -196,6 +196,7 @@ def tiny():
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.usefixtures("ready_workers")
 def test_each_cell_of_a_benchmark_is_a_run(tmp_path, workers, monkeypatch):
     monkeypatch.setattr("askless.bench.runner.cores", lambda: 1)
     results = run_benchmark(tiny(), tmp_path / "out", workers=workers, track=JSONLines(tmp_path / "a.jsonl", every=3))

@@ -102,6 +102,7 @@ class Broken:
         raise AssertionError(self.fault)
 
 
+@pytest.mark.entropy  # one fault is to draw from it
 @pytest.mark.parametrize(
     "fault",
     [

@@ -163,14 +163,15 @@ def test_progress_moves_during_the_search():
 
 
 def test_schur_still_tells_batches_apart_when_a_near_duplicate_pair_caps_them():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(200, 40))
-    features[1] = features[0] + 1e-9
-    capped = al.select(al.NPC(), 5, features=features, labelled=range(6))
-    assert capped.info["eigendecompositions"] < 100  # nothing to gain: the search stops
-    free = al.select(al.NPC(score="schur"), 5, features=features, labelled=range(6))
-    own = [union_score(features, [], p.indices).value for p in (capped, free)]
-    assert own[1] > own[0]
+    own = []
+    for seed in range(10):  # the gain is 6 on average, with a standard deviation of 4: both may choose the same
+        features = np.random.default_rng(seed).normal(size=(200, 40))
+        features[1] = features[0] + 1e-9
+        capped = al.select(al.NPC(), 5, features=features, labelled=range(6))
+        assert capped.info["eigendecompositions"] < 100  # nothing to gain: the search stops
+        free = al.select(al.NPC(score="schur"), 5, features=features, labelled=range(6))
+        own.append([union_score(features, [], p.indices).value for p in (capped, free)])
+    assert np.mean(own, axis=0)[1] > np.mean(own, axis=0)[0]
 
 
 def test_unit_rows_ignore_the_length_of_features():

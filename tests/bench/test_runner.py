@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 from functools import partial
@@ -123,21 +122,21 @@ def wait_for(condition, seconds, what):
         time.sleep(0.02)
 
 
-def start_and_kill(file, out, ready):
+def start_and_kill(run_script, file, out, ready):
     """Starts a run in a process of its own with two workers and kills that process, and no other, once it is ready."""
-    code = "from askless.bench import runner; from askless.cli import main; runner.cores = lambda: 1; main()"
-    command = [sys.executable, "-c", code, "bench", "run", file, "--out", out]
-    process = subprocess.Popen(
-        [*map(str, command), "--workers", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    command = file.with_name("command.py")
+    command.write_text(
+        "from askless.bench import runner\nfrom askless.cli import main\n\nrunner.cores = lambda: 1\n"
+        "if __name__ == '__main__':  # and not in the workers\n    main()\n"
     )
+    process = run_script(command, "bench", "run", file, "--out", out, "--workers", 2)
     try:
-        wait_for(lambda: process.poll() is not None or ready(), 120, "some cells")
+        wait_for(lambda: not process.is_alive() or ready(), 300, "some cells")
         workers = children(process.pid)
-        assert process.poll() is None, f"it ended before it was killed: {process.stderr.read().decode()}"
+        assert process.is_alive(), "it ended before it was killed"
     finally:
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-        process.stderr.close()
+        process.kill()
+        process.join()
     assert len(workers) >= 2  # and what Python itself starts beside them
     wait_for(lambda: not any(map(alive, workers)), 60, "the workers to go away by themselves")
     assert len(snapshot(out)) < 4
@@ -156,13 +155,13 @@ def in_the_middle_of_a_training(out):
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for child processes in /proc")
 @pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
-def test_a_killed_run_ends_as_one_that_was_not(tmp_path, capsys, workers):
+def test_a_killed_run_ends_as_one_that_was_not(tmp_path, capsys, workers, run_script):
     file = tmp_path / "killed.py"
     file.write_text(KILLED % 40)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     main_ok("bench", "run", file, "--workers", workers, "--out", whole)
     killed.mkdir()
-    done = start_and_kill(file, killed, lambda: in_the_middle_of_a_training(killed))
+    done = start_and_kill(run_script, file, killed, lambda: in_the_middle_of_a_training(killed))
     assert done
     assert list(killed.glob("cells/*/progress.json"))
     main_ok("bench", "run", file, "--workers", workers, "--out", killed)
@@ -313,6 +312,7 @@ benchmark = Benchmark(name="tiny", title="Tiny", rows=tuple(rows), seeds=(0, 1))
 @pytest.mark.parametrize(
     "seed", [1, pytest.param(0, marks=pytest.mark.slow)]
 )  # the last cell, or one that others follow
+@pytest.mark.usefixtures("ready_workers")
 def test_a_worker_that_dies_costs_its_cell_and_processes_change_no_number(tmp_path, monkeypatch, seed):
     """Two workers, one of which dies; then, without a death, the same numbers as by one."""
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -644,6 +644,7 @@ def test_what_was_run_is_noted_in_full(tmp_path):
     assert about["cells"][0]["settings"]["counts"] == "[10, 12]"
 
 
+@pytest.mark.usefixtures("ready_workers")
 def test_a_process_that_died_while_it_had_nothing_to_do_is_replaced(tmp_path):
     from askless.bench.cell import Cell
     from askless.bench.processes import Processes

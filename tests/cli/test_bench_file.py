@@ -97,6 +97,7 @@ def asked_of(folder: Path, cell: str) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.usefixtures("ready_workers")
 def test_own_strategy_and_own_data_run_and_go_on(capsys, own, tmp_path, workers):
     out = tmp_path / "out"
     code, shown, said = run(capsys, own, "--workers", workers, "--out", out)

@@ -497,7 +497,8 @@ def one_run(
             person.start()
         while tally.kills < kills:
             up.set()
-            if wait_for_moment(server, rng, people, rng.random() < busy):
+            wanted = int((tally.kills + 1) * busy) > int(tally.kills * busy)  # spread evenly
+            if wait_for_moment(server, rng, people, wanted):
                 break
             step = server.worker_step()
             server.kill()
@@ -552,7 +553,7 @@ def wait_for_moment(server: Server, rng: random.Random, people: list[Labeller], 
     """Lets everybody work until it is time for a kill: any time, or when the worker is `busy`; True where the run is
     finished before."""
     wanted = rng.choice(("training", "training", "choosing")), "embedding", "comparing", "reporting"
-    end = time.monotonic() + (15.0 if busy else rng.expovariate(1 / 0.6))
+    end = time.monotonic() + (120.0 if busy else rng.expovariate(1 / 0.6))
     while time.monotonic() < end:
         problems(people)
         step = server.worker_step()

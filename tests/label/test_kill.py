@@ -28,8 +28,8 @@ def check(tally: Tally, kills: int) -> None:
 
 
 def test_story_3_kill_9_loses_nothing(tmp_path: Path) -> None:
-    """Ten kills while eight people label and the model trains (LABELLING, story 3)."""
-    check(kill_again_and_again(tmp_path, kills=10, seed=3, busy=0.3), 10)
+    """Three kills while eight people label, one of them while the model trains or chooses (LABELLING, story 3)."""
+    check(kill_again_and_again(tmp_path, kills=3, seed=3, busy=0.4), 3)
 
 
 @pytest.mark.slow

@@ -7,7 +7,6 @@ import inspect
 import json
 import math
 import os
-import subprocess
 import sys
 from contextlib import suppress
 from datetime import timedelta
@@ -200,6 +199,8 @@ def job(rank: int, world: int, folder: Path) -> dict:
 
 def main(rank: int, world: int, folder: Path) -> None:
     torch.set_num_threads(1)
+    if sys.platform == "linux":  # without a name, gloo asks the network which interface is this host's
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     distributed.init_process_group(
         "gloo", f"file://{folder}/store", timeout=timedelta(seconds=SECONDS), rank=rank, world_size=world
     )
@@ -214,21 +215,16 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def two(folder):
+def two(folder, run_script):
     """The results of two processes."""
-    # On this computer only: without a name, gloo asks the network which interface is this host's.
-    here = {"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"} if sys.platform == "linux" else {"OMP_NUM_THREADS": "1"}
-    command = [sys.executable, __file__]
-    ranks = [
-        subprocess.Popen([*command, str(r), "2", str(folder)], env=os.environ | here, stderr=subprocess.PIPE, text=True)
-        for r in range(2)
-    ]
+    ranks = [run_script(__file__, r, 2, folder) for r in range(2)]
     try:
-        said = [rank.communicate(timeout=SECONDS)[1] for rank in ranks]
+        for rank in ranks:
+            rank.join(SECONDS)
     finally:
         for rank in ranks:
             rank.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(said)
+    assert [rank.exitcode for rank in ranks] == [0, 0]
     return [torch.load(folder / f"result-{r}.pt", weights_only=False) for r in range(2)]
 
 

@@ -302,6 +302,14 @@ def test_a_picture_larger_than_the_memory_is_shown_all_the_same(folder, of):
         assert np.array_equal(pixels(pictures.full(0)), noise())
 
 
+def until_they_wait(pictures, count):
+    """Until so many wait for the one picture that is being made, or a minute has passed."""
+    [mine] = pictures._kept.making.values()
+    end = time.monotonic() + 60
+    while len(mine._condition._waiters) < count and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 def test_eight_who_ask_at_once_share_one_making(folder, of, monkeypatch):
     Image.fromarray(noise()).save(folder / "a.png")
     made, all_there = [], threading.Barrier(8)
@@ -309,14 +317,14 @@ def test_eight_who_ask_at_once_share_one_making(folder, of, monkeypatch):
 
     def slow(file, limit):
         made.append(file)
-        time.sleep(0.1)
+        until_they_wait(pictures, 7)
         return from_file(file, limit)
 
     monkeypatch.setattr(module, "from_file", slow)
     pictures = of("a.png")
 
     def ask(_):
-        all_there.wait(5)
+        all_there.wait(60)
         return pictures.full(0)
 
     with ThreadPoolExecutor(8) as pool:
@@ -331,17 +339,15 @@ def test_those_who_wait_for_a_failure_get_it_and_the_next_one_tries_again(folder
 
     def fail(file, limit):
         tries.append(file)
-        [mine] = pictures._kept.making.values()
-        end = time.monotonic() + 20
-        while len(tries) == 1 and len(mine._condition._waiters) < 3 and time.monotonic() < end:
-            time.sleep(0.001)  # until the other three wait for this one
+        if len(tries) == 1:
+            until_they_wait(pictures, 3)
         raise UnreadableError("no luck")
 
     monkeypatch.setattr(module, "from_file", fail)
     pictures = of("a.png")
 
     def ask(_):
-        all_there.wait(5)
+        all_there.wait(60)
         with pytest.raises(UnreadableError, match="no luck"):
             pictures.full(0)
 

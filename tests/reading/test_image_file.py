@@ -199,12 +199,12 @@ def test_the_filters_of_warnings_are_put_back_whoever_leaves_first():
     def read():
         with refusing_damage():
             inside.set()
-            leave.wait(5)
+            leave.wait(60)
 
     other = threading.Thread(target=read)
     with refusing_damage():
         other.start()
-        inside.wait(5)
+        assert inside.wait(60)
     assert list(warnings.filters) != before  # the other one still reads
     leave.set()
     other.join()

@@ -86,7 +86,7 @@ def test_theorem_1_fails_with_a_step_far_too_large():
         found = descend(8.0, width=2000, layers=layers, steps=10)
         assert not found.holds.all()
         assert not found.assured.any()
-        assert found.loss[1] > found.loss[0]
+        assert found.loss.max() > found.loss[0]  # at once, unless the labels hardly see the top eigenvector
 
 
 def test_where_step_and_remainder_are_small_enough_the_bound_always_follows():

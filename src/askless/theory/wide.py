@@ -127,8 +127,9 @@ def check_descent(X: Any, y: Any, eta: float, steps: int, net: WideReLU) -> Desc
         assured = eta * (low + top) <= 2 and remainder <= math.sqrt(max(1 - s, 0.0)) - (1 - s)
         bound = (1 - s) * losses[-1]
         losses.append(float(after @ after) / 2)
-        rows.append((low, top, bound, remainder, assured, losses[-1] <= bound * (1 + 1e-12)))
-        if not math.isfinite(losses[-1]) or not bool(net.kernel(X).isfinite().all()):
+        finite = math.isfinite(losses[-1])  # beyond all numbers no bound holds: it may be infinite too
+        rows.append((low, top, bound, remainder, assured, finite and losses[-1] <= bound * (1 + 1e-12)))
+        if not finite or not bool(net.kernel(X).isfinite().all()):
             break
         e = after
     low_, top_, bound_, remainder_, assured_, holds_ = (np.array(column) for column in zip(*rows, strict=True))
