@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from threadpoolctl import threadpool_info
 
 import askless
 from askless.bench import on_ray, read, run, runner
@@ -224,7 +225,7 @@ def test_a_cell_that_fails_by_itself_is_not_tried_again(source, tmp_path):
 
 def only_here(pid, source):
     if os.getpid() != pid:
-        threads, data = os.environ["OMP_NUM_THREADS"], os.environ["ASKLESS_DATA"]
+        threads, data = {pool["num_threads"] for pool in threadpool_info()}, os.environ["ASKLESS_DATA"]
         raise FileNotFoundError(f"no benchmark in {os.getcwd()} with {threads} threads and data in {data}")
     return source()
 
@@ -238,7 +239,6 @@ def behind_a_lock(data, lock):
 def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monkeypatch):
     """And a worker has the folder and the settings of this process, which is what a local one has."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.setenv("ASKLESS_DATA", "somewhere")
     plan = seeds_of(source, (0,))
     row = plan.rows[0]
@@ -250,7 +250,7 @@ def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monke
     results = ray_run(partial(only_here, os.getpid(), partial(seeds_of, source, (0,))), tmp_path / "b")
     assert {f.reason for f in results.failures} == {
         "the benchmark could not be made in a worker process: FileNotFoundError: "
-        f"no benchmark in {tmp_path} with 3 threads and data in somewhere"
+        f"no benchmark in {tmp_path} with {{1}} threads and data in somewhere"
     }
 
 

@@ -58,7 +58,8 @@ class Worker:
         self.out, self.stage, self.threads = out, Stage(), threads
         self.broken = ""
         try:
-            plan = make()
+            with limited(threads):
+                plan = make()
             self.rows = {(r.group, r.method): r for r in [*trial_rows(plan), *plan.rows]}
         except Exception as error:
             self.broken = f"the benchmark could not be made in a worker process: {type(error).__name__}: {error}"
