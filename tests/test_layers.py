@@ -61,3 +61,21 @@ def test_imports_run_downhill_only():
         if below != room(path) and not FLOOR[below] < FLOOR[room(path)]
     ]
     assert uphill == []
+
+
+# Tests of several modules at once, or of something beside the package.
+ACROSS = {
+    "test_benchmarks", "test_docs", "test_evidence", "test_examples", "test_layers", "test_seeding", "test_site",
+    "acquire/test_contract", "acquire/test_independent", "backbones/test_packages", "cli/test_bench_file", "cli/test_cli",
+    "data/test_medmnist", "data/test_real", "embedding/test_embed", "embedding/test_on_ray", "kernels/test_head_packages",
+    "label/test_api", "label/test_attacks", "label/test_kill", "label/test_labelstudio_server", "label/test_openapi",
+    "label/test_page", "label/test_stories", "label/test_text_page", "models/test_onnx", "project/test_mishaps",
+}  # fmt: skip
+
+
+def test_tests_mirror_the_package():
+    """tests/x/test_y.py is of askless/x/y, or among those above."""
+    here = Path(__file__).parent
+    tests = {p.relative_to(here).with_suffix("") for p in here.rglob("test_*.py")}
+    of = {t.as_posix(): ROOT / t.parent / t.name.removeprefix("test_") for t in tests}
+    assert {name for name, m in of.items() if not m.with_suffix(".py").exists() and not m.is_dir()} == ACROSS
