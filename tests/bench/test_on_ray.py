@@ -53,7 +53,8 @@ class Mortal:
             if deaths == "always" or deaths == "once" and not (HERE / "died").exists():
                 (HERE / "died").touch()
                 os.kill(os.getpid(), signal.SIGKILL)
-            while deaths == "wait" and not (HERE / "go").exists():
+            end = time.monotonic() + 120
+            while deaths == "wait" and not (HERE / "go").exists() and time.monotonic() < end:
                 time.sleep(0.05)
         return Selection(view.unlabelled[:n])
 
@@ -136,7 +137,14 @@ def wait_for(condition, seconds, what):
 
 def test_twelve_cells_on_ray_have_the_bytes_of_a_local_run(cluster, source, tmp_path, local):
     out, told = tmp_path / "out", []
-    results = ray_run(source, out, progress=told.append)
+    (tmp_path / "deaths").write_text("wait")  # in its second round, until the first one was told
+
+    def hear(progress):
+        told.append(progress)
+        if "12 labels: " in progress.latest:
+            (tmp_path / "go").touch()
+
+    results = ray_run(source, out, progress=hear)
     write(results, out)
     assert (out / "results.csv").read_bytes() == (local / "results.csv").read_bytes()
     assert results.asked == read(local).asked
