@@ -112,9 +112,8 @@ class Row:
     papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
     `width` as in ActiveLearner. Without `augment` the weak views are the images themselves; `views` are options of
     `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves.
-    `validation`: so many items of
-    the pool are held out for early stopping. `net_options`: of a network by name, as in `nets.make`. `measures` look at
-    each trained network, `along` at networks while they are trained.
+    `validation`: so many items of the pool are held out for early stopping. `net_options`: of a network by name, as in
+    `nets.make`. `measures` look at each trained network, `along` at networks while they are trained.
     """
 
     method: str
