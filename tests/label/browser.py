@@ -26,6 +26,9 @@ ROOT = Path(__file__).parents[2]
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 FLAGS = ["--no-sandbox", "--headless", "--disable-gpu", "--disable-quic", "--no-first-run"]
 FLAGS += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
+DELAY = int(
+    os.environ.get("ASKLESS_PAGE_DELAY", "0")
+)  # ms by which every reply comes later, to find what does not wait
 SCREENSHOTS = Path(os.environ.get("ASKLESS_SCREENSHOTS", ROOT / "build" / "screenshots"))
 COLOURS = {"red": (205, 45, 45), "green": (40, 175, 70), "blue": (55, 80, 215), "grey": (160, 160, 160)}
 ME = getpass.getuser()
@@ -141,6 +144,9 @@ class Screen:
         self.page.on("pageerror", lambda error: self.problems.append(f"error: {error}"))
         self.page.on("dialog", lambda dialog: (self.problems.append(f"dialog: {dialog.message}"), dialog.dismiss()))
         self.page.on("request", lambda asked: self._request(asked.url, host))
+        if DELAY:
+            late = {"offline": False, "latency": DELAY, "downloadThroughput": -1, "uploadThroughput": -1}
+            context.new_cdp_session(self.page).send("Network.emulateNetworkConditions", late)
         self.page.goto(served.url)
         self.page.locator("body[data-view], #name-dialog[open]").first.wait_for()  # it listens from here on
 

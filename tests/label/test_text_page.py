@@ -90,7 +90,7 @@ def test_texts_are_labelled_by_keyboard_to_an_accuracy(served, look):
     tiles = screen("#grid .tile")
     assert all(len(tiles.nth(i).locator(".excerpt").inner_text()) > 20 for i in range(tiles.count()))
     screen.page.keyboard.press("Enter")
-    assert len(screen.see("#look-image.whole-text").inner_text()) > 20
+    until(lambda: len(screen.text("#look-image.whole-text")) > 20)  # the box is there before its text
     screen.page.keyboard.press("Escape")
     before = len(served.labels())
     screen.page.keyboard.press("Control+a")
@@ -99,9 +99,9 @@ def test_texts_are_labelled_by_keyboard_to_an_accuracy(served, look):
     screen.page.keyboard.press("Control+z")
     until(lambda: len(served.labels()) == before)
     screen.open("review")
-    assert screen.see("#review-list .card .excerpt").inner_text()
+    until(lambda: screen.text("#review-list .card .excerpt"))
     screen("#review-list .card").first.click()
-    assert screen.see("#change-image.whole-text").inner_text()
+    until(lambda: screen.text("#change-image.whole-text"))
     screen.page.keyboard.press("Escape")
     screen.open("progress")
     assert "Accuracy on check texts" in screen.text("#measure")
