@@ -27,15 +27,15 @@ def test_it_asks_for_what_does_not_look_labelled(classifier):
 
 def test_parts_keep_a_batch_from_piling_up_in_one_place():
     x, where = groups()
-    x[where == 2] *= 1.5  # further out than the others: what a single classifier is surest of
+    x[where == 2] *= 2.5  # further out than the others: what a single classifier is surest of
     labelled = np.flatnonzero(where == 0)[:30]
     once, often = (
         al.select(al.DAL(classifier="logistic", sub_batches=k), 20, features=x, labelled=labelled).indices
         for k in (1, 20)
     )
     share = [(where[at] == 1).mean() for at in (once, often)]
-    assert share[0] < 0.2
-    assert share[1] > 0.25
+    assert share[0] < 0.1  # 0 in sixty draws
+    assert share[1] > 0.1  # at least .2
 
 
 def test_by_logistic_regression_written_out():

@@ -320,17 +320,21 @@ def test_a_result_that_never_arrives_here_is_said(tmp_path, monkeypatch, source)
 
 
 def ask(*arguments, **options):
-    code = "from askless.bench import runner; from askless.cli import main; runner.cores = lambda: 1; main()"
-    command = [sys.executable, "-c", code, "bench", "run", *map(str, arguments), "--workers", "2", "--engine", "ray"]
+    code = (  # a shell lets what it runs in the background ignore Ctrl-C
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from askless.bench import runner; from askless.cli import main; runner.cores = lambda: 1; main()"
+    )
+    python = [sys.executable, "-X", "faulthandler", "-c", code]
+    command = [*python, "bench", "run", *map(str, arguments), "--workers", "2", "--engine", "ray"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
 def ended(process):
-    """Its exit code and what it wrote; it is killed where it does not end."""
+    """Its exit code and what it wrote; where it does not end, it says what it is at and is killed."""
     try:
         shown, said = process.communicate(timeout=120)
     except subprocess.TimeoutExpired:
-        process.kill()
+        process.send_signal(signal.SIGABRT)
         shown, said = process.communicate()
     return process.returncode, shown, said
 
