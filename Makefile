@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-seeds test-slow test-browser test-ray test-ecosystem test-labelstudio test-kill chromium dist test-dist oracle check format peers speed benchmark site screenshots clean
+.PHONY: help install demo test test-seeds test-slow test-browser test-ray test-ecosystem test-labelstudio campaign hashes audit chromium dist test-dist oracle check format peers speed benchmark site screenshots clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -102,8 +102,26 @@ oracle: .stamps/oracle ## remake the kernels of neural-tangents that the tests c
 test-labelstudio: .stamps/dev .stamps/labelstudio ## askless with a real server of Label Studio, on this computer with SQLite
 	$(ONE_THREAD) ASKLESS_LABEL_STUDIO=$(CURDIR)/.venv-labelstudio/bin/label-studio $(BIN)/python -m pytest -q -m labelstudio tests/label
 
-test-kill: .stamps/dev ## kill the page's server a thousand times while eight clients answer
-	$(ONE_THREAD) ASKLESS_KILLS=1000 $(BIN)/python -m pytest -q -s -m slow tests/label/test_kill.py
+# What must not break, attacked: each prints how often, and SECURITY.md has the numbers with their date.
+ATTACKS := tests/label/test_kill.py tests/project/test_crash.py tests/label/test_openapi.py tests/reading/test_fuzz.py \
+  tests/cli/test_command_lines.py tests/cli/test_full_disk.py tests/project/test_machine.py tests/acquire/test_contract.py
+campaign: export ASKLESS_KILLS ?= 1000
+campaign: export ASKLESS_CRASH_IMAGES ?= 500
+campaign: export ASKLESS_FUZZ_CASES ?= 20000
+campaign: export ASKLESS_CLI_FUZZ ?= 3000
+campaign: export ASKLESS_MACHINE_STEPS ?= 100000
+campaign: .stamps/dev ## attack at full size: kills, power cuts, requests, files, command lines, full disks; an hour or two
+	@mkdir -p build
+	set -o pipefail; $(ONE_THREAD) $(BIN)/python -m pytest -q -s -m slow $(ATTACKS) | tee build/campaign.log
+	@grep -oE '[a-z ]+:? [0-9,]+( steps)?[:,] 0 .*' build/campaign.log
+
+hashes: .stamps/dev ## constraints-hashed.txt: the pinned versions with the hashes of their files
+	$(BIN)/python tools/hashes.py
+
+# pip-audit asks PyPI, so this needs a network; a version that cannot be looked up fails it, too.
+audit: ## look every pinned version up among the known vulnerabilities
+	[ -d .venv-audit ] || { $(PYTHON) -m venv .venv-audit && .venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit; }
+	.venv-audit/bin/pip-audit --strict --disable-pip --require-hashes -r constraints-hashed.txt
 
 dist: .stamps/dev ## build the wheel and the source archive into dist, and check them
 	rm -rf dist

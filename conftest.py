@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 TESTS, LIBRARY = f"{HERE / 'tests'}{os.sep}", f"{HERE / 'src'}{os.sep}"
@@ -31,6 +32,12 @@ AUDIT = int(os.environ.get("ASKLESS_TEST_SEED", "0"))
 running: list[str] = []  # the test or shared fixture that is being run, innermost last
 drew: set[str] = set()  # those, and modules on import, that drew a number
 entropy = False  # whether the test may use some
+
+# Hypothesis draws from each test's name too, keeps nothing between runs and never fails a test for being slow.
+settings.register_profile(
+    "askless", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("askless")
 
 
 class Unseeded(RuntimeError):

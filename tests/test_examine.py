@@ -12,6 +12,7 @@ import askless as al
 from askless import kernels, theory
 from askless.examine import as_data, examine, lines, page, write
 from askless.examine.findings import HORIZON, QUERY, both_spectra, choose_items, draw
+from askless.examine.page import binned
 from askless.learn import admissible_rate
 from askless.rng import stream
 
@@ -284,6 +285,31 @@ def test_few_and_odd_items_still_make_a_page(tmp_path, labels):
     assert (found.theorems.bound == math.inf) == (len(set(labels.values())) > 1)
     write(found, tmp_path, "odd")
     json.loads((tmp_path / "theory.json").read_text(), parse_constant=pytest.fail)
+
+
+NEXT = float(np.nextafter(1, 2))
+
+
+@pytest.mark.parametrize(
+    "ratios",
+    [
+        *([1.0, NEXT], [1.0] * 3, [1e17, 1e17 + 32], [0.0, 5e-324], [0.0, 0.0], [-1e307, 1e307], [1e300, 2.0]),
+        *([np.nan, np.inf], [np.nan, 1.0, NEXT, -np.inf], [1e-320, 2e-320], [-1.0, -NEXT]),
+    ],
+)
+def test_ratios_that_are_nearly_equal_or_not_numbers_still_make_a_page(found, ratios):
+    """Where a query is all that is left, every query has the same ratio, but for rounding."""
+    odd = found._replace(dynamics=found.dynamics._replace(ratios=np.array(ratios)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert page(odd, "x").count("<img") == 6 - (not np.isfinite(ratios).any())
+
+
+def test_every_value_that_can_be_drawn_lies_in_a_bin():
+    for values in ([1.0, NEXT, np.nan], [0.0], [3.0, 3.0, 4.0], [-1e17, -1e17 - 32], [5e-324, 0.0], [1e300, 1.0]):
+        shown, edges = binned(np.array(values))
+        assert (np.diff(edges) > 0).all()
+        assert np.histogram(shown, edges)[0].sum() == np.isfinite(values).sum()
 
 
 def test_progress_ends_where_it_said(learner):

@@ -66,10 +66,13 @@ def test_imports_run_downhill_only():
 # Tests of several modules at once, or of something beside the package.
 ACROSS = {
     "test_benchmarks", "test_docs", "test_evidence", "test_examples", "test_layers", "test_seeding", "test_site",
+    "test_constraints",
     "acquire/test_contract", "acquire/test_independent", "backbones/test_packages", "cli/test_bench_file", "cli/test_cli",
+    "cli/test_command_lines", "cli/test_full_disk",
     "data/test_medmnist", "data/test_real", "embedding/test_embed", "embedding/test_on_ray", "kernels/test_head_packages",
     "label/test_api", "label/test_attacks", "label/test_kill", "label/test_labelstudio_server", "label/test_openapi",
-    "label/test_page", "label/test_stories", "label/test_text_page", "models/test_onnx", "project/test_mishaps",
+    "label/test_page", "label/test_stories", "label/test_text_page", "models/test_onnx", "project/test_crash",
+    "project/test_machine", "project/test_mishaps", "reading/test_fuzz",
 }  # fmt: skip
 
 

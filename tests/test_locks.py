@@ -3,8 +3,9 @@ import sys
 
 import pytest
 
+from askless import locks
 from askless.errors import BusyError
-from askless.locks import held, is_held
+from askless.locks import held, held_folder, is_held
 
 HOLD = """
 import sys, time
@@ -34,3 +35,31 @@ def test_a_killed_process_gives_its_lock_back(tmp_path):
         process.kill()
     with held(path, "busy"):
         pass
+
+
+def test_a_folder_is_locked_without_a_trace(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (tmp_path / "link").symlink_to(folder)
+    with held_folder(folder) as ours:
+        assert ours is True
+        with held_folder(folder) as others:
+            assert others is False
+        folder.rename(tmp_path / "renamed")
+    with held_folder(tmp_path / "renamed") as free, held_folder(folder) as gone, held_folder(tmp_path / "link") as link:
+        assert (free, gone, link) == (True, False, False)
+    assert not list((tmp_path / "renamed").iterdir())
+
+
+def test_a_folder_that_was_replaced_before_it_was_locked_is_not_ours(tmp_path, monkeypatch):
+    (tmp_path / "folder").mkdir()
+    flock = locks.fcntl.flock
+
+    def too_late(folder, how):
+        (tmp_path / "folder").rename(tmp_path / "old")
+        (tmp_path / "folder").mkdir()
+        flock(folder, how)
+
+    monkeypatch.setattr(locks.fcntl, "flock", too_late)
+    with held_folder(tmp_path / "folder") as ours:
+        assert ours is False

@@ -23,7 +23,9 @@ HEAD = """# The commands
 Made from the commands themselves by `python tools/command_reference.py --docs`. Every command has `--help`, or `-h`;
 `askless --install-completion` completes commands and strategies in your shell; `python -m askless` is the same as `askless`.
 
-Exit codes: 0 done, 2 a wrong option, 3 something wrong with data or with a file, 4 something else is using it.
+Exit codes: 0 done, 1 a bug in askless, 2 a wrong option, 3 something wrong with data, a file or the disk, 4 something else
+is using it, 130 stopped by Ctrl+C. Errors are one paragraph; `--debug`, before or after the command, shows
+the traceback too, and so does `ASKLESS_DEBUG=1`.
 """
 
 

@@ -150,7 +150,8 @@ class ActiveLearner:
 
     def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
         """The n items to label next, best first. Asking again before telling gives the same answer. Unlabelled items in
-        `exclude`, such as those of which people were unsure, are left out as if the pool did not have them."""
+        `exclude`, such as those of which people were unsure, are left out as if the pool did not have them. Items of the
+        `random_share` come last, with NaN for a score: no strategy chose them."""
         began = time.perf_counter()
         round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:

@@ -41,3 +41,14 @@ def unknown(what: str, got: object, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(got.lower(), names, n=1, cutoff=0.75) if isinstance(got, str) else []
     hint = f"did you mean {names[near[0]]!r}? " if near else ""
     return f"unknown {what} {got!r}; {hint}the known ones are {', '.join(known)}"
+
+
+def some(names: Iterable[object], most: int = 10) -> str:
+    """The first names for a message, each cut where it is long, and how many more there are: a file can have a million.
+
+    >>> some(f"c{i}" for i in range(1_000_000))
+    'c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 999,990 more'
+    """
+    every = list(map(str, names))
+    shown = ", ".join(name if len(name) <= 80 else f"{name[:79]}…" for name in every[:most])
+    return shown if len(every) <= most else f"{shown} and {len(every) - most:,} more"

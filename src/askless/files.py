@@ -1,15 +1,52 @@
 """Files that are written whole or not at all."""
 
+import errno
 import hashlib
 import os
+import re
 import secrets
 import shutil
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 ASIDE = ".askless-old"
+PART = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")
+DAY = 86_400.0  # seconds, after which nobody fills a file any more
+_cleared: set[Path] = set()  # folders, by this process
+
+
+def part_of(path: Path) -> Path:
+    """The name under which a file or folder is filled; what killed processes left beside it a day ago is cleared the first
+    time."""
+    if path.parent not in _cleared:
+        _cleared.add(path.parent)
+        clear_parts(path.parent)
+    return path.with_name(f".{path.name[:50]}.{os.getpid()}-{secrets.token_hex(4)}.part")
+
+
+def clear_parts(folder: Path) -> None:
+    """Removes what `part_of` named in a folder a day ago. By age, for a process of another container cannot be seen."""
+    with suppress(OSError):
+        for left in [each for each in os.scandir(folder) if PART.fullmatch(each.name)]:
+            if time.time() - left.stat(follow_symlinks=False).st_mtime > DAY:
+                shutil.rmtree(left) if left.is_dir(follow_symlinks=False) else os.unlink(left)
+
+
+@contextmanager
+def meant(path: Path, beside: Path) -> Iterator[None]:
+    """Errors of the system name the file that people know, also those of a write, which name none."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error.filename, str):
+            error.filename = error.filename.replace(str(beside), str(path))
+            del error.filename2  # else " -> None" is said
+        elif error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+            error.filename = str(path)
+        raise
 
 
 @contextmanager
@@ -19,15 +56,42 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
     Whatever happens, `path` holds either what it held before or all that was written. Folders on the way are made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
+    beside = part_of(path)
     try:
-        with beside.open("wb") as file:
+        with meant(path, beside), beside.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(beside, path)
+        with meant(path, beside):
+            os.replace(beside, path)
+        sync(path.parent)
     finally:
         beside.unlink(missing_ok=True)
+
+
+def sync(path: Path) -> None:
+    """Makes a file, or the names in a folder, outlast a power cut."""
+    try:
+        opened = os.open(path, os.O_RDWR if os.name == "nt" and path.is_file() else os.O_RDONLY)
+    except OSError:
+        if path.is_dir():  # Windows opens no folders
+            return
+        raise
+    try:
+        os.fsync(opened)
+    except OSError:
+        if not path.is_dir():  # not every file system syncs folders
+            raise
+    finally:
+        os.close(opened)
+
+
+def sync_all(folder: Path) -> None:
+    """Syncs a folder with everything in it, but not what links lead to."""
+    for place, _, names in os.walk(folder):
+        for path in (*(Path(place, name) for name in names), Path(place)):
+            if not path.is_symlink():
+                sync(path)
 
 
 def write_whole(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -42,14 +106,16 @@ def put_aside(final: Path) -> Path:
 
 
 def replace_folder(new: Path, final: Path) -> None:
-    """Puts a finished folder in the place of another one; whatever happens, one of the two is there, under its name or,
-    for an instant, under the name `put_aside` gives, from where `restore_folder` brings it back."""
+    """Puts a finished folder, which is synced first, in the place of another one; whatever happens, one of the two is there,
+    under its name or, for an instant, under the name `put_aside` gives, from where `restore_folder` brings it back."""
     old = put_aside(final)
     shutil.rmtree(old, ignore_errors=True)
+    sync_all(new)
     try:
         if final.exists():
             os.replace(final, old)
         os.replace(new, final)
+        sync(final.parent)
     except BaseException:
         restore_folder(final)
         raise
@@ -70,11 +136,12 @@ def whole_folder(out: Path) -> Iterator[Path]:
     Whether what is at `out` may be replaced is for the caller to know.
     """
     out = out.resolve()
-    beside = out.with_name(f".{out.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-    beside.mkdir(parents=True)
+    beside = part_of(out)
     try:
-        yield beside
-        replace_folder(beside, out)
+        with meant(out, beside):
+            beside.mkdir(parents=True)
+            yield beside
+            replace_folder(beside, out)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
 

@@ -6,7 +6,6 @@ one whole state.
 
 import dataclasses
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,7 @@ from torch import nn
 from askless import acquire, digest, learn
 from askless.data import Pool
 from askless.errors import AsklessError, InputError
-from askless.files import write_whole
+from askless.files import part_of, sync, write_whole
 from askless.frozen import Frozen
 
 VERSION = 1
@@ -101,7 +100,7 @@ class Saved:
         return from_plain(self._written(name, self.state["objects"][name]))
 
     def load_into(self, net: nn.Module, name: str) -> nn.Module:
-        return _load_net(net, part_of(self.folder, self.state["networks"][name]))
+        return _load_net(net, inside(self.folder, self.state["networks"][name]))
 
     def has_network(self, name: str) -> bool:
         return self.state["networks"][name] is not None
@@ -201,13 +200,13 @@ def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
     columns = {name: tuple(values) for name, values in about["columns"].items()}
     known = (about["name"], about["kind"], about["flip"], skipped, columns)
     if about["kind"] == "text":
-        given = json.loads(part_of(folder, about["files"]["texts"]).read_text(encoding="utf-8"))
+        given = json.loads(inside(folder, about["files"]["texts"]).read_text(encoding="utf-8"))
         held = None if given["test"] is None else (tuple(given["test"][0]), np.array(given["test"][1], np.int64))
         return Pool(tuple(given["x"]), np.array(given["labels"], np.int64), ids, classes, held, *known)
     arrays = {}
     for name, file in about["files"].items():
         try:
-            arrays[name] = np.load(part_of(folder, file), allow_pickle=False)
+            arrays[name] = np.load(inside(folder, file), allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise SaveError(
                 f"{folder}/{file} is damaged ({str(error).splitlines()[0]}); pass load(..., pool=...)"
@@ -220,15 +219,17 @@ def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
 def _save_net(net: nn.Module, folder: Path) -> str:
     file = f"net-{digest.of_network(net)[:16]}.safetensors"
     if not (folder / file).exists():
-        beside = folder / f".{file}.part"
-        save_model(net, str(beside))
-        with beside.open("rb") as written:
-            os.fsync(written.fileno())
-        beside.replace(folder / file)
+        beside = part_of(folder / file)
+        try:
+            save_model(net, str(beside))
+            sync(beside)
+            beside.replace(folder / file)
+        finally:
+            beside.unlink(missing_ok=True)
     return file
 
 
-def part_of(folder: Path, file: str) -> Path:
+def inside(folder: Path, file: str) -> Path:
     """A file of the saved state: inside its folder, whatever the state says."""
     if Path(file).name != file or not (folder / file).exists():
         raise SaveError(f"{folder} misses {file}, a part of what was saved")
@@ -237,7 +238,11 @@ def part_of(folder: Path, file: str) -> Path:
 
 def _load_net(net: nn.Module, path: Path) -> nn.Module:
     try:
-        load_model(net, str(path))
+        missing, unexpected = load_model(net, str(path), strict=False)
+        # A batch norm under two names has counted its batches under both, and safetensors wonders about the second.
+        unknown = sorted({*missing, *unexpected} - (set(net.state_dict()) - set(missing)))
+        if unknown:
+            raise RuntimeError(f"only one of the two has {', '.join(unknown[:3])}")
     except (RuntimeError, OSError, SafetensorError) as error:
         raise InputError(
             f"{path.name} does not fit the network ({str(error).splitlines()[0]}); pass the module that was saved"

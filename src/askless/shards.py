@@ -222,7 +222,11 @@ class Shards:
                 if name not in table.column_names:
                     return None
                 mine = np.flatnonzero(shard == k)
-                found = table.column(name).take(positions[mine] - (ends[k] - self.rows[k])).to_pylist()
+                try:
+                    table.column(name).validate(full=True)  # its texts are read where they lie
+                    found = table.column(name).take(positions[mine] - (ends[k] - self.rows[k])).to_pylist()
+                except (pyarrow().ArrowException, ValueError) as error:
+                    raise InputError(f"{self.files[k]}: {name}: expected texts, got something else ({error})") from None
             for i, text in zip(mine, found, strict=True):
                 out[i] = str(text)
         return out
@@ -233,7 +237,10 @@ class Shards:
         for file in self.all_files:
             with pyarrow().memory_map(str(file)) as source:
                 notes = pyarrow().ipc.open_file(source).schema.metadata or {}
-            found += [(name, why) for name, why in json.loads(notes.get(b"skipped", b"[]"))]
+            try:
+                found += [(str(name), str(why)) for name, why in json.loads(notes.get(b"skipped", b"[]"))]
+            except (ValueError, TypeError, RecursionError) as error:
+                raise InputError(f"{file}: expected pairs of names and reasons in its notes, got {error}") from None
         return found
 
 
@@ -258,7 +265,7 @@ def open_shards(
         if missing:
             raise InputError(
                 f"{path}: {len(missing)} of {len(told)} shards are missing, such as {missing[0]}; run the same "
-                "`askless embed` again, which goes on where it was"
+                "`askless embed` again, which resumes"
             )
         return Shards(path, [path / name for name in told], window)
     files = sorted(f for f in path.iterdir() if f.suffix in SUFFIXES and not f.name.startswith(".") and f.is_file())
@@ -308,6 +315,7 @@ def content_of(path: Path) -> Content:
                 raise InputError(f"{path}: expected each column once, got {', '.join(names)}")
             for k in range(reader.num_record_batches):
                 batch = reader.get_batch(k)
+                batch.validate()
                 rows += batch.num_rows
                 for name, column in zip(names, batch.columns if batch.num_rows else (), strict=False):
                     place = place_of(path, column, base)
@@ -315,8 +323,10 @@ def content_of(path: Path) -> Content:
                         places.setdefault(name, []).append(place)
                     else:
                         refused[name] = place
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{path}: expected an Arrow file, got something else ({error})") from None
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(f"{path}: expected an Arrow file, got something else ({str(error)[:300]})") from None
     return Content(rows, names, {n: found for n, found in places.items() if n not in refused}, refused)
 
 
@@ -403,8 +413,10 @@ def unpack(file: Path) -> Iterator[dict[str, Any]]:
                 yield {name: matrix_of(file, name, column, widths) for name, column in named}
             if source.metadata.num_rows == 0:
                 yield {"id": pa.array([], pa.string())}
-    except (pa.ArrowInvalid, OSError) as error:
-        raise InputError(f"{file}: expected a Parquet file, got something else ({error})") from None
+    except InputError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(f"{file}: expected a Parquet file, got something else ({str(error)[:300]})") from None
 
 
 def is_numbers(kind: Any) -> bool:

@@ -93,7 +93,7 @@ def check_selection(picks: Selection, n: int, N: int, labelled: np.ndarray, wher
     if picks.scores is not None:
         assert picks.scores.shape == (n,), f"{where}: expected {n} scores, got shape {picks.scores.shape}"
         assert picks.scores.dtype == np.float64, f"{where}: scores must be float64, got {picks.scores.dtype}"
-        assert not np.isnan(picks.scores[:1]).any(), f"{where}: the best pick has no score"
+        assert not np.isnan(picks.scores).any(), f"{where}: expected a score for every pick, got {picks.scores}"
     try:
         json.dumps(picks.info)
     except TypeError as error:

@@ -295,8 +295,10 @@ class Trail:
 
 
 def say(text: str) -> None:
+    from askless.progress import visible
+
     with contextlib.suppress(Exception):  # standard error may be gone too
-        print(f"note: {text}", file=sys.stderr, flush=True)
+        print(visible(f"note: {text}"), file=sys.stderr, flush=True)
 
 
 def due(rates: Iterable[int], at: int, last: bool) -> bool:

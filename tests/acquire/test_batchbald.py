@@ -1,13 +1,15 @@
 """BatchBALD against the sum over all labellings of the batch."""
 
 import itertools
+import re
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import askless as al
 from askless.acquire.bald import mutual_information
-from askless.acquire.batchbald import Joint
+from askless.acquire.batchbald import Joint, most_labellings
 
 
 def passes(N, K, C, seed=0, sharp=2.0):
@@ -85,6 +87,15 @@ def test_gains_from_drawn_labellings_are_unbiased():
     assert min(values) >= 0
 
 
+@pytest.mark.parametrize(("K", "C", "most"), [(6, 4, 60), (5, 1, 10), (7, 3, 1), (7, 3, 27)])
+def test_labellings_are_never_more_than_were_counted_on(K, C, most):
+    joint, p, seen = Joint(K, C, most, np.random.default_rng(0)), passes(7, K, C), []
+    for n in range(7):
+        seen.append(len(joint.weight))
+        assert max(seen) == most_labellings(K, C, n, most)
+        joint.add(p[n])
+
+
 def test_a_little_memory_gives_the_same_gains():
     p = passes(40, 6, 4)
     joint = Joint(6, 4, 5000, np.random.default_rng(0))
@@ -92,6 +103,30 @@ def test_a_little_memory_gives_the_same_gains():
         joint.add(p[i])
     at = np.arange(5, 40)
     assert joint.gains(p, at, 2**28) == pytest.approx(joint.gains(p, at, 500), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("n", "K", "C", "configurations"), [(2, 10, 3, 10_000), (6, 40, 5, 4000), (9, 60, 3, 500), (4, 30, 2, 1)]
+)
+def test_too_little_memory_is_refused_with_what_is_enough_and_that_is_kept(n, K, C, configurations):
+    p, strategy = passes(60, K, C, sharp=1.5), al.BatchBALD(configurations=configurations)
+    with pytest.raises(al.InputError, match="expected max_memory of at least") as refused:
+        al.select(strategy, n, probs_by_pass=p, max_memory=1000)
+    text = str(refused.value)
+    assert f"got 1000; raise it, or lower configurations, now {configurations}" in text
+    enough = int(re.search(r"at least (\d+) bytes", text)[1])
+    with pytest.raises(al.InputError):
+        al.select(strategy, n, probs_by_pass=p, max_memory=enough - 1)
+    tracemalloc.start()
+    picks = al.select(strategy, n, probs_by_pass=p, max_memory=enough)
+    peak = tracemalloc.get_traced_memory()[1]  # of numpy; torch has a quarter of what the labellings leave, thrice
+    tracemalloc.stop()
+    assert peak < enough + 60 * 500  # a few numbers per item
+    assert picks.indices.tolist() == al.select(strategy, n, probs_by_pass=p).indices.tolist()
+
+
+def test_one_item_needs_no_labellings_and_hardly_any_memory():
+    assert len(al.select("batchbald", 1, probs_by_pass=passes(40, 10, 3), max_memory=1)) == 1
 
 
 def test_probabilities_of_zero_and_one_and_long_batches_stay_finite():

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from askless.acquire import furthest as module
-from askless.acquire.furthest import Furthest, largest
+from askless.acquire.furthest import Furthest
+from askless.acquire.strategy import largest
 
 
 def naive(features, centres, allowed, n):

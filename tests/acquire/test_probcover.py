@@ -73,7 +73,8 @@ def test_there_are_as_many_clusters_as_classes_are_known():
     four, ten = delta(al.ProbCover(classes=4)), delta(al.ProbCover(classes=10))
     assert four > 1.5 * ten
     assert delta(classes=4) == delta(probs=probs) == delta(logits=probs) == four
-    assert delta(labelled=np.arange(12), labels=where[:12]) == four
+    some = np.concatenate([np.flatnonzero(where == k)[:3] for k in range(4)])
+    assert delta(labelled=some, labels=where[some]) == four
     assert delta(al.ProbCover(classes=10), probs=probs) == delta() == ten
     assert "not known: taken for 10" in al.select("probcover", 3, features=x).info["note"]
     assert "note" not in al.select("probcover", 3, features=x, classes=4).info
@@ -96,6 +97,22 @@ def test_loops_tell_how_many_classes_there_are():
     by_four = al.ActiveClassifier(strategy=al.ProbCover(classes=4)).fit(x, y)
     assert model.ask(3).info["delta"] == by_four.ask(3).info["delta"]
     assert "not known: taken for 10" in model.fit(x, np.full(600, -1)).ask(3).info["note"]
+
+
+@pytest.mark.parametrize("scale", [2.0**-400, 2.0**-100, 2.0**60, 2.0**480])
+def test_features_that_float32_cannot_square_are_covered_alike(scale):
+    x = blobs()[0].astype(np.float64)
+    for delta in (None, 2.5):
+        plain = al.select(al.ProbCover(delta=delta, normalize=False), 25, features=x)
+        strategy = al.ProbCover(delta=delta and delta * scale, normalize=False)
+        scaled = al.select(strategy, 25, features=x * scale)
+        assert scaled.indices.tolist() == plain.indices.tolist()
+        assert scaled.scores.tolist() == plain.scores.tolist()
+        assert scaled.info["delta"] == pytest.approx(plain.info["delta"] * scale, rel=1e-4)
+
+
+def test_a_radius_too_large_to_be_squared_covers_all():
+    assert al.select(al.ProbCover(delta=1e200), 3, features=blobs()[0]).info["covered"] == 1
 
 
 def test_once_all_is_covered_it_says_so():

@@ -353,7 +353,7 @@ def test_the_command_starts_its_own_ray_and_ctrl_c_ends_it(source, tmp_path, loc
     os.kill(process.pid, signal.SIGINT)
     code, _, said = ended(process)
     assert code == 130, said
-    assert "the same command goes on where it was" in said
+    assert "the same command resumes" in said
     pids = [int(p.name) for p in (tmp_path / "pids").iterdir()]
     wait_for(lambda: not any(Path(f"/proc/{p}").exists() for p in pids), 60, "the workers to be gone")
     before = snapshot(out)

@@ -48,7 +48,7 @@ def test_select_from_a_parquet_file(capsys, arrays, tmp_path):
     parquet.write_table(arrow.table({"vector": [*rows, None]}), tmp_path / "v.parquet")
     code, _, err = run(capsys, "select", "--strategy", "coreset", "-n", 5, "--features", tmp_path / "v.parquet")
     assert code == 3
-    assert "expected features in every row, got another row 80 (no features)" in err
+    assert "row 80 is invalid (no features); fix it" in err
 
 
 def test_select_takes_the_vectors_of_a_parquet_file_or_the_column_that_is_named(capsys, arrays, tmp_path):
@@ -133,16 +133,16 @@ def test_a_mark_and_blank_lines_in_a_csv_are_no_items(capsys, arrays, tmp_path):
 
 def test_a_pipe_is_written_through_and_not_replaced(capsys, arrays, tmp_path):
     import os
-    import threading
 
     os.mkfifo(tmp_path / "pipe")
-    read = []
-    reader = threading.Thread(target=lambda: read.append((tmp_path / "pipe").read_text()))
-    reader.start()
-    run(capsys, "select", "-n", 2, "--features", tmp_path / "features.npy", "--out", tmp_path / "pipe")
-    reader.join(timeout=30)
+    command = ("select", "-n", 2, "--features", tmp_path / "features.npy", "--out", tmp_path / "pipe")
+    code, _, err = run(capsys, *command)
+    assert (code, "nobody reads this pipe; start its reader first" in err) == (3, True)
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert run(capsys, *command)[0] == 0
     assert (tmp_path / "pipe").is_fifo()
-    assert len(read_picks(read[0])) == 2
+    assert len(read_picks(os.read(reader, 10_000).decode())) == 2
+    os.close(reader)
     (tmp_path / "link.csv").symlink_to(tmp_path / "real.csv")
     run(capsys, "select", "-n", 2, "--features", tmp_path / "features.npy", "--out", tmp_path / "link.csv")
     assert (tmp_path / "link.csv").is_symlink()

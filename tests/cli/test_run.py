@@ -1,6 +1,7 @@
 """`askless start` and what goes with a run; the page itself is in tests/label."""
 
 import csv
+import io
 import json
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from askless.cli import main
+from askless.cli import doctor, main
 from askless.label.web.serve import Address
 from askless.locks import held
 from askless.project import Run
@@ -100,11 +101,11 @@ def test_start_makes_a_run_says_the_plan_and_goes_on_next_time(photos, capsys):
     assert "photos-run" in out
     code, out, _ = call(capsys, "start", "photos-run")
     assert code == 0
-    assert "Going on with" in out
+    assert "Resuming" in out
     assert len(labels_in(Path("photos-run"))) == 20
     code, out, _ = call(capsys, *START)  # the same command again goes on, too
     assert code == 0
-    assert "Going on with" in out
+    assert "Resuming" in out
 
 
 def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
@@ -135,7 +136,7 @@ def test_the_same_command_goes_on_whatever_its_options_become(photos, capsys):
     begin += ["--net", "frozen:raw", "--size", 32, "--no-page"]
     assert call(capsys, *begin)[0] == 0
     code, out, err = call(capsys, *begin)  # keys are kept as a table, and paths in full
-    assert (code, "Going on with" in out, err) == (0, True, "")
+    assert (code, "Resuming" in out, err) == (0, True, "")
     begin[begin.index("red=r,green=g")] = "red=r,green=n"
     code, _, err = call(capsys, *begin)
     assert (code, "with another --keys, and nothing" in err) == (2, True)
@@ -170,7 +171,7 @@ def test_a_run_of_this_folder_is_made_beside_it(photos, tmp_path, capsys, monkey
         monkeypatch.chdir(here)
         assert call(capsys, "start", tmp_path / "photos", *START[2:])[0] == 0
     monkeypatch.chdir(tmp_path / "photos")
-    assert "Going on with" in call(capsys, "start", ".")[1]
+    assert "Resuming" in call(capsys, "start", ".")[1]
     assert sorted(p.name for p in tmp_path.iterdir()) == ["photos", "photos-run"]
     assert [p.name for p in (tmp_path / "photos").iterdir()] == ["a"]
 
@@ -184,12 +185,38 @@ def test_an_open_page_says_the_address_for_others(photos, capsys, monkeypatch):
     assert "Label here       http://127.0.0.1:8347/?token=t" in out
     assert "open to other computers" in out
     assert "http://desk:8347/?token=t" in out
+    assert "Traffic is not encrypted: anyone on the network between can read the token" in out
+    assert "leave --host out and run `ssh -L 8347:127.0.0.1:8347 desk` on the other computer" in out
     events = [
         json.loads(line)
         for line in call(capsys, "start", "photos-run", "--host", "0.0.0.0", "--json")[1].split("\n")[:-1]
     ]
     assert next(e["url"] for e in events if e["event"] == "warning") == "http://desk:8347/?token=t"
     assert Address("fe80::1", 1, "t").url == Address("fe80::1", 1, "t").url_for_others == "http://[fe80::1]:1/?token=t"
+
+
+def test_the_browser_is_opened_without_the_token_in_its_command_line(photos, capsys, monkeypatch):
+    """Every user of the computer can read the command line of every process."""
+    opened = []
+    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url))
+    monkeypatch.setattr(
+        "askless.label.web.serve.serve", lambda run, host, ready, **options: ready(Address(host, 8347, "secret"))
+    )
+    assert "http://127.0.0.1:8347/?token=secret" in call(capsys, *START)[1]  # the terminal is the user's own
+    file = Path("photos-run").resolve() / "open.html"
+    (Path("photos-run") / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:8347/?token=secret"}))
+    with held(Path("photos-run") / "server.lock", "busy"):
+        assert "is being served already" in call(capsys, "start", "photos-run")[1]
+    assert opened == [file.as_uri()] * 2
+    assert "url=http://127.0.0.1:8347/?token=secret" in file.read_text()
+    assert oct(file.stat().st_mode & 0o777) == "0o600"
+
+
+def test_a_run_that_goes_while_it_is_served_is_said_even_when_quiet(photos, capsys, monkeypatch):
+    monkeypatch.setattr("askless.label.web.serve.serve", lambda run, warn, **options: warn("[b]gone[/b]"))
+    assert "[b]gone[/b]" in call(capsys, *START, "--quiet")[1]
+    out = call(capsys, "start", "photos-run", "--json")[1]
+    assert {"event": "warning", "text": "[b]gone[/b]"} in [json.loads(line) for line in out.splitlines()]
 
 
 def test_the_demo_page_is_a_run(tmp_path, capsys, monkeypatch):
@@ -224,6 +251,7 @@ def test_json_lines_say_what_happens(photos, capsys):
         (("--host", "999.9.9.9"), 2, "host: expected a name or address of this computer, got '999.9.9.9'"),
         (("--host", "192.0.2.1"), 2, "host: expected a name or address of this computer, got '192.0.2.1'"),
         (("--host", "a..b"), 2, "host: expected a name or address of this computer, got 'a..b'"),
+        (("--host", "\u202e"), 2, "host: expected a name or address of this computer, got '\\u202e'"),
     ],
 )
 def test_wrong_options_say_so_before_anything_is_written(photos, tmp_path, capsys, more, code, text):
@@ -333,9 +361,40 @@ def test_predictions_are_written_whole_or_not_at_all(finished, tmp_path, capsys)
     before = place.read_bytes()
     assert before.count(b"\n") == 4
     (tmp_path / "broken.png").write_bytes(b"no image")
-    assert call(capsys, "predict", finished, tmp_path / "broken.png", "--out", place)[0] == 3
+    assert call(capsys, "predict", finished, tmp_path / "broken.png", "--out", place, "--overwrite")[0] == 3
     assert place.read_bytes() == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["broken.png", "new", "out.csv"]
+
+
+def test_a_file_that_is_there_is_replaced_only_where_that_is_said(finished, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_photos(tmp_path / "new", 3, seed=1)
+    (tmp_path / "out.csv").write_text("mine")
+    for command in (
+        ("predict", finished, "new", "--out", "out.csv"),
+        ("select", "-n", 2, "--strategy", "random", "--pool", 9, "--out", "out.csv"),
+        ("export", finished, "--to", "csv", "--out", "out.csv"),
+    ):
+        code, _, err = call(capsys, *command)
+        assert code == 2
+        assert "out.csv: the file already exists; pass --overwrite to replace it" in err
+        monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+        code, out, err = call(capsys, *command)
+        assert (code, (tmp_path / "out.csv").read_text()) == (2, "mine")
+        assert "out.csv exists. Replace it?" in out
+        assert "out.csv: kept as it was, and nothing was written" in err
+        monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+        assert call(capsys, *command)[0] == 0
+        assert (tmp_path / "out.csv").read_text() != "mine"
+        monkeypatch.undo()
+        monkeypatch.chdir(tmp_path)
+        assert call(capsys, *command, "--overwrite")[0] == 0
+        (tmp_path / "out.csv").write_text("mine")
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
 
 
 def test_an_exported_model_says_what_the_run_says(finished, tmp_path, capsys):
@@ -406,7 +465,7 @@ def test_what_is_no_run_is_refused_by_every_command(tmp_path, capsys, monkeypatc
 def test_doctor_finds_a_run_that_differs_from_its_log_and_images_that_are_gone(finished, tmp_path, capsys):
     code, out, _ = call(capsys, "doctor", finished, "--port", 0)
     assert code == 0
-    assert "20 answers, as the log of" in " ".join(out.split())
+    assert "20 answers, matching" in " ".join(out.split())
     run = tmp_path / "run"
     shutil.copytree(finished, run)
     opened = Run.open(run)
@@ -421,6 +480,32 @@ def test_doctor_finds_a_run_that_differs_from_its_log_and_images_that_are_gone(f
     assert code == 3
     assert "1 answers differ" in " ".join(out.split())
     assert "1 of 36 are gone" in " ".join(out.split())
+
+
+def test_an_image_that_was_replaced_is_noticed_and_keeps_its_label(finished, tmp_path, capsys):
+    shutil.copytree(finished.parent, tmp_path / "all")
+    with Run.create(tmp_path / "all/photos", tmp_path / "run", classes=tuple(COLOURS), budget=12, check=0.5) as run:
+        path = run.waiting()[0]
+        item = run.paths.index(path)
+        run.tell({path: "red"})
+        run.thumb(item)
+        shown = run.pictures.full(item).content
+        Image.new("RGB", (9, 9), "white").save(tmp_path / "all/photos" / path)
+        assert run.pictures.full(item).content != shown
+        assert run.pictures.is_replaced(item)
+    with Run.open(tmp_path / "run") as run:
+        assert Image.open(io.BytesIO(run.thumb(item))).getpixel((0, 0)) == (255, 255, 255)
+        assert not run.pictures.is_replaced(item - 1)
+    said = doctor.source_of(tmp_path / "run")
+    assert said.found == f"1 of 36 have another size than when the run was made, such as {path}"
+    assert said.do.startswith("check their labels")
+    assert call(capsys, "report", tmp_path / "run", "--no-browser")[0] == 0
+    text = (tmp_path / "run" / "report.html").read_text()
+    assert "1 labelled file replaced since" in text
+    assert "has another size than when the run was made; check its label" in text
+    assert [row["label"] for row in labels_in(tmp_path / "run")] == ["red"]
+    (tmp_path / "run" / "sizes.npy").unlink()  # as in a run of before
+    assert doctor.source_of(tmp_path / "run").state == "ok"
 
 
 def test_doctor_looks_at_data(photos, tmp_path, capsys):
@@ -452,3 +537,43 @@ def test_the_oracle_does_not_spend_a_budget_on_a_file_of_other_images(finished, 
 def test_an_unknown_format_is_answered_with_all(finished, tmp_path, capsys):
     code, _, err = call(capsys, "export", finished, "--to", "csvs", "--out", tmp_path / "x")
     assert (code, "did you mean 'csv'?" in err, "onnx" in err) == (2, True, True)
+
+
+def test_labels_can_be_had_and_labelling_resumes_after_a_power_cut(tmp_path, capsys, monkeypatch):
+    """The database is safe; all that was made from it and written last may be empty."""
+    monkeypatch.chdir(tmp_path)
+    truth = write_photos(tmp_path / "photos")
+    options = {"classes": tuple(COLOURS), "budget": 20, "batch": 6, "net": "frozen:raw", "steps": 5}
+    with Run.create("photos", "photos-run", **options) as run:
+        while run.advance():
+            pass
+        run.tell({path: truth[path] for path in run.waiting()})
+        while run.advance():
+            pass
+        labelled = len(labels_in(run.folder))
+    for path in (*Path("photos-run").glob("rounds/*/*.*"), *Path("photos-run").glob("model/*")):
+        path.write_bytes(b"")
+    (tmp_path / "photos-run" / "labels.csv").unlink()
+    code, out, _ = call(capsys, "status", "photos-run")
+    assert (code, "The model of round 1 is damaged" in " ".join(out.split())) == (0, True)
+    assert call(capsys, "report", "photos-run", "--no-browser")[0] == 0
+    assert len(labels_in(tmp_path / "photos-run")) == labelled
+    code, out, err = call(capsys, "export", "photos-run", "--to", "csv", "--out", "labels.csv")
+    assert (code, out.split()[0]) == (0, str(labelled))
+    assert "The model's predictions are left out: the model of round 1 is damaged" in " ".join(err.split())
+    with Run.open("photos-run") as run:
+        free = run.waiting()[0]
+    Path("more.csv").write_text(f"path,label\n{free},{truth[free]}\n")
+    assert call(capsys, "import", "photos-run", "more.csv")[0] == 0
+    for command in (("export", "photos-run", "--to", "model", "--out", "model"), ("predict", "photos-run", "photos")):
+        code, _, err = call(capsys, *command)
+        assert (code, "damaged" in err, "`askless start photos-run` trains it again" in " ".join(err.split())) == (
+            3,
+            True,
+            True,
+        )
+    assert call(capsys, "start", "photos-run", "--no-page")[0] == 0
+    code, out, _ = call(capsys, "status", "photos-run")
+    assert (code, "damaged" in out) == (0, False)
+    assert call(capsys, "export", "photos-run", "--to", "model", "--out", "model")[0] == 0
+    assert len(labels_in(tmp_path / "photos-run")) == labelled + 1

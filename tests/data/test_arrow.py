@@ -92,9 +92,9 @@ def test_what_could_be_meant_is_asked_for(tmp_path):
     features = {c: {"names": ["x", "y"], "_type": "ClassLabel"} for c in ("one", "two")}
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="one and two could be the labels; pass label='one'"):
+    with pytest.raises(InputError, match="each of one, two could be the labels; pass label='one'"):
         parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="a and b could be the features; pass features='a'"):
+    with pytest.raises(InputError, match="each of a, b could be the features; pass features='a'"):
         parquet(tmp_path / "t.parquet", label="two")
     pool = parquet(tmp_path / "t.parquet", label="two", features="b")
     assert np.asarray(pool.x).tolist() == [[2.0]]

@@ -105,6 +105,15 @@ def test_a_tar_of_images_and_labels(tmp_path, name):
         webdataset(tmp_path / name)
 
 
+def test_json_in_json_beside_an_image_costs_its_label_only(tmp_path):
+    x = np.random.default_rng(0).integers(0, 256, (2, 6, 6, 3), dtype=np.uint8)
+    samples = [("a.png", png(x[0])), ("a.json", b'{"label": ' + b"[" * 100_000), ("b.png", png(x[1])), ("b.cls", b"1")]
+    write_tar(tmp_path / "a.tar", samples)
+    pool = webdataset(tmp_path / "a.tar")
+    assert pool.ids == ("a", "b")
+    assert pool.labels.tolist() == [-1, 0]
+
+
 def test_a_tar_that_is_damaged_in_the_middle_is_refused(tmp_path):
     """tarfile itself stops there without a word."""
     x = np.random.default_rng(0).integers(0, 256, (6, 6, 6, 3), dtype=np.uint8)

@@ -53,7 +53,7 @@ def test_damaged_files_are_refused(tmp_path):
     whole = idx_bytes(np.zeros((3, 4)))
     for cut in (5, 9, len(whole) - 1):
         (tmp_path / "a").write_bytes(whole[:cut])
-        with pytest.raises(InputError, match=r"bytes for shape .* fetch it anew"):
+        with pytest.raises(InputError, match=r"bytes for shape .* download it again"):
             read_idx(tmp_path / "a")
     (tmp_path / "a.gz").write_bytes(gzip.compress(whole)[:-9])
     with pytest.raises(InputError, match="expected a gzipped idx file, got a damaged one"):

@@ -145,6 +145,12 @@ def frozen() -> nn.Module:
     return net
 
 
+def two_names() -> nn.Module:
+    """One block under three names, which torch.func.functional_call exchanges three times."""
+    block = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Tanh())
+    return nn.Sequential(block, block, block, nn.Linear(4, 3))
+
+
 def conv_bn() -> nn.Module:
     conv = [nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.MaxPool2d(2)]
     return nn.Sequential(*conv, nn.Conv2d(4, 5, (2, 1)), nn.BatchNorm2d(5), nn.ReLU(), Pool(), nn.Linear(5, 3))
@@ -215,6 +221,7 @@ CASES = {
     "tokens": Case(tokens, (5,), words=9),
     "attention": Case(Attention, (6,), words=7, other=ATTENTION),
     "used twice": Case(UsedTwice, (4,), other={"again.weight", "again.bias"}),
+    "two names": Case(two_names, (4,), other={f"0.{i}.{name}" for i in (0, 1) for name in ("weight", "bias")}),
     "tied": Case(Tied, (4,), other={"first.weight", "first.bias", "second.bias"}),
     "time first": Case(TimeFirst, (2, 4), other={"tokens.weight", "tokens.bias"}),
     "recurrent": Case(Recurrent, (5, 4), other=GRU),

@@ -50,6 +50,20 @@ class Counting(Dropping):
         return super().forward(x)
 
 
+class TwoNames(Dropping):
+    """Calls its body's first layer by a second name too."""
+
+    def __init__(self):
+        super().__init__()
+        self.again = self.body
+        self.head = nn.Linear(5, 3)
+        self.body[0] = nn.Linear(5, 5)
+        self.first = nn.Linear(4, 5)
+
+    def forward(self, x):
+        return self.head(self.again(self.body(self.first(x))))
+
+
 class Breaks(Dropping):
     def forward(self, x):
         assert not any(module.training for module in self.modules())
@@ -73,7 +87,7 @@ def state(model):
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.parametrize("kind", [Dropping, Breaks, Counting])
+@pytest.mark.parametrize("kind", [Dropping, Breaks, Counting, TwoNames])
 def test_a_network_is_left_as_it_was_found(name, kind):
     model = kind()
     model.body[1].eval()  # a mixture of flags

@@ -184,7 +184,7 @@ class Office:
     truth: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.gate = Gate(self.run.token, str(self.run.meta("run")), self.port)
+        self.gate = Gate(self.run.meta("token"), self.port)
         self.app = create_app(self.run, self.gate)
         self.address = f"http://127.0.0.1:{self.port}"
 
@@ -229,7 +229,7 @@ class Office:
 
     @property
     def cookie(self) -> str:
-        return f"{self.gate.cookie}={self.gate.token}"
+        return f"{self.gate.cookie}={self.gate.session}"
 
     def raw(
         self, method: str, target: str, headers: list[tuple[str, str]] | None = None, body: bytes = b"", **known: bool

@@ -446,6 +446,14 @@ class Tally:
     runs: int = 0
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        """Whatever is lost or doubled has raised before."""
+        at = ", ".join(f"{n} while {step}" for step, n in self.during.most_common())
+        return (
+            f"kills {self.kills:,}: 0 of {self.acknowledged:,} acknowledged answers lost or doubled ({at}; "
+            f"{self.unsure} replies cut off, {self.runs} runs, {self.fits} models, {self.seconds:.0f} s)"
+        )
+
 
 def kill_again_and_again(
     folder: Path,

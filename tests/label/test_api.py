@@ -574,6 +574,29 @@ def test_there_is_no_map_before_the_images_were_read(shapes, make_office, tmp_pa
     assert ann.get("/api/progress")["measure"] is None
 
 
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY garbage", None])
+def test_every_view_works_whatever_happened_to_derived_files(office, ann, content):
+    """As after a power cut; the worker makes them again."""
+    whole = ann.get("/api/progress")
+    folder = office.run.folder
+    for path in [*folder.glob("rounds/*/*.*"), *folder.glob("model/*"), *folder.glob("cache/*.*")]:
+        path.unlink() if content is None else path.write_bytes(content)
+    found = ann.get("/api/progress")
+    assert "The model of round 1 is damaged (" in found["advice"]["text"]
+    assert found["progress"] == whole["progress"]
+    assert ann.get("/api/map")["points"] == []
+    for show in ("all", "doubtful", "unsure", "conflicts"):
+        assert all(answer["model"] is None for answer in ann.get("/api/review", show=show)["answers"])
+    assert len(ann.post("/api/grid", tab=ann.tab, n=6)["items"]) >= 3
+    item = ann.next()["item"]["id"]
+    ann.answer(item, 0)
+    ann.undo()
+    assert ann.get("/api/state")
+    assert office.work() == ["embedding", "comparing", "training"]
+    assert "damaged" not in ann.get("/api/progress")["advice"]["text"]
+    assert ann.get("/api/map")["points"]
+
+
 # --- steering ------------------------------------------------------------------------------------------------------------
 
 

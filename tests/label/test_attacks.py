@@ -1,8 +1,10 @@
 """What must not work: a test for each threat to the page of a run on a shared machine."""
 
+import asyncio
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +15,7 @@ import pytest
 from PIL import Image
 
 from askless.errors import InputError
-from askless.label.web.guard import CSP, Gate
+from askless.label.web.guard import CSP, Gate, Guard, whole_body
 from askless.label.web.serve import free_socket
 from askless.project import Run
 
@@ -72,7 +74,7 @@ def test_the_list_of_routes_is_whole(castle):
         "",
         "askless-%s=",
         "askless-%s=wrong",
-        "askless-%s=%s ",
+        "askless-%s=%s",
         "askless=x",
         "askless-0=x",
         "askless-%s=\u00e9\u00ff",
@@ -81,9 +83,9 @@ def test_the_list_of_routes_is_whole(castle):
     ids=repr,
 )
 def test_without_the_token_no_route_answers(castle, cookie):
-    run, token = str(castle.run.meta("run")), castle.gate.token
+    run, token = castle.gate.cookie.removeprefix("askless-"), castle.gate.token
     before = castle.dump()
-    text = None if cookie is None else cookie.replace("%s", run, 1).replace("%s", token[:-1])
+    text = None if cookie is None else cookie.replace("%s", run, 1).replace("%s", castle.gate.session[:-1])
     for method, path in routes(castle.app):
         headers = [HOST, *(POST if method == "POST" else [])] + ([] if text is None else [("cookie", text)])
         reply = castle.raw(method, path, headers, b"{}")
@@ -128,12 +130,49 @@ def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(cast
     assert reply.status_code == 303
     assert reply.headers["location"] == "/"  # without the token
     cookie = reply.headers["set-cookie"]
-    assert cookie.startswith(f"{castle.gate.cookie}={castle.gate.token};")
+    assert cookie.startswith(f"{castle.gate.cookie}={castle.gate.session};")
     flags = {part.strip().lower() for part in cookie.split(";")[1:]}
     assert {"httponly", "samesite=strict", "path=/"} <= flags
     assert not any(flag.startswith("domain") for flag in flags)
     assert reply.headers["cache-control"] == "no-store"
     assert reply.headers["referrer-policy"] == "no-referrer"
+
+
+def test_the_cookie_is_not_the_token(castle):
+    """Who copies a browser's cookies cannot make the address from them, nor a cookie from the address of another run."""
+    gate = castle.gate
+    assert gate.token not in gate.session
+    assert gate.token not in gate.cookie
+    for value in (
+        gate.token,
+        gate.session.upper(),
+        gate.sign("ann"),
+        gate.cookie,
+    ):  # the first was the cookie up to 0.2
+        headers = [HOST, ("cookie", f"{gate.cookie}={value}")]
+        assert castle.raw("GET", "/api/state", headers).status_code == 401
+    for name in (gate.cookie, f"askless-{castle.run.meta('run')}"):
+        reply = castle.raw("GET", "/", [HOST, ("cookie", f"{name}={gate.token}")])
+        assert (reply.status_code, "needs the address with the token" in reply.text) == (401, True)
+    assert castle.raw("GET", f"/?token={gate.session}", [HOST]).status_code == 401
+    assert castle.raw("GET", "/?token=", known=True).status_code == 401
+    assert castle.raw("GET", "/api/state", [HOST, ("cookie", castle.cookie)]).status_code == 200
+
+
+def test_a_session_outlives_a_restart(office, ann):
+    office.reopen()
+    assert ann.get("/api/state")["annotator"]["name"] == "ann"
+
+
+def test_opened_from_a_file_the_page_goes_on_by_itself(castle):
+    """The browser sends a strict cookie with no redirect that a file began, but with what our own page asks for."""
+    headers = [HOST, ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")]
+    reply = castle.raw("GET", f"/?token={castle.gate.token}", headers)
+    assert reply.status_code == 200
+    assert reply.headers["set-cookie"].startswith(f"{castle.gate.cookie}={castle.gate.session};")
+    assert '<meta http-equiv=refresh content="0;url=/">' in reply.text
+    assert castle.gate.token not in reply.text
+    assert castle.raw("GET", "/?token=wrong", headers).status_code == 401
 
 
 def test_the_token_is_long_and_each_run_has_its_own(make_hall):
@@ -204,8 +243,16 @@ def test_names_that_a_proxy_would_add_are_not_believed(castle):
     assert reply.status_code == 403
 
 
+def test_the_proxy_of_the_documentation_is_answered(castle):
+    """It sets Host and Origin, so what the browser says of other sites has to be enough."""
+    headers = [*POST, ("origin", f"http://{HOST[1]}"), ("x-forwarded-host", "label.example.org")]
+    for site, status in (("same-origin", 200), ("cross-site", 403)):
+        given = [*headers, ("sec-fetch-site", site)]
+        assert castle.raw("POST", "/api/heartbeat", given, b'{"tab": "tab-a"}', known=True).status_code == status
+
+
 def test_an_open_host_answers_addresses_but_no_foreign_names():
-    gate = Gate("token", "run", 8347, frozenset({"127.0.0.1", "mine"}), open_host=True)
+    gate = Gate("token", 8347, frozenset({"127.0.0.1", "mine"}), open_host=True)
     assert all(gate.allows_host(f"{name}:8347") for name in ("192.168.0.7", "[fe80::1]", "mine"))
     assert not any(
         gate.allows_host(host) for host in ("evil.example:8347", "192.168.0.7", "192.168.0.7:1", "1.2.3:8347")
@@ -521,7 +568,7 @@ def test_a_forged_name_is_ignored(castle):
     real = castle.browser("ann")
     name = f"{castle.gate.cookie}-name"
     good = real.http.cookies[name]
-    other = Gate("another token", castle.gate.run, 8347).sign("boss")
+    other = Gate("another token", 8347).sign("boss")
     body, _, signature = good.partition(".")
     from base64 import urlsafe_b64encode
 
@@ -621,6 +668,51 @@ def test_a_body_that_is_too_large_is_refused(castle):
     assert (reply.status_code, error_of(reply)["code"]) == (413, "too_large")
     assert castle.raw("GET", "/api/state", [], b"x" * 1_000_001, known=True).status_code == 413
     assert castle.dump() == before
+
+
+class Part(bytes):
+    """A piece of a body that counts how often it is measured."""
+
+    measured = 0
+
+    def __len__(self):
+        Part.measured += 1
+        return super().__len__()
+
+
+def parts_of(*messages):
+    left = [*messages, {"type": "http.disconnect"}]
+
+    async def receive():
+        return left.pop(0)
+
+    return receive
+
+
+def test_a_body_of_many_small_parts_is_put_together_once(monkeypatch):
+    monkeypatch.setattr(Part, "measured", 0)
+    n = 5_000
+    parts = [{"type": "http.request", "body": Part(b"x"), "more_body": i < n - 1} for i in range(n)]
+    assert asyncio.run(whole_body(parts_of(*parts))) == b"x" * n
+    assert Part.measured <= n
+
+
+def test_a_body_that_breaks_off_is_not_acted_upon(office, ann):
+    """Half of a body may be valid, too."""
+    before = changes(office)
+    body = json.dumps(ann.answer_body(ann.next()["item"]["id"], 1)).encode()
+    assert asyncio.run(whole_body(parts_of({"type": "http.request", "body": body, "more_body": True}))) is None
+    asked = []
+    guard = Guard(lambda *given: asked.append(given), office.gate)
+    headers = {"host": HOST[1], "cookie": office.cookie, **dict(POST)}
+    scope = {
+        **{"type": "http", "scheme": "http", "method": "POST", "path": "/api/answers", "query_string": b""},
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }
+    receive = parts_of({"type": "http.request", "body": body, "more_body": True})
+    asyncio.run(guard(scope, receive, asked.append))
+    assert asked == []
+    assert changes(office) == before
 
 
 def test_unknown_fields_are_refused_everywhere(castle):
@@ -807,9 +899,10 @@ def test_a_file_that_may_not_grow_is_told_and_nothing_is_stored(office, tmp_path
     from askless.project import Run
 
     run = Run.open(sys.argv[1])
-    app = create_app(run, Gate(run.token, "r", 8347))
+    gate = Gate(run.meta("token"), 8347)
+    app = create_app(run, gate)
     headers = [
-        (b"host", b"127.0.0.1:8347"), (b"cookie", f"askless-r={run.token}".encode()),
+        (b"host", b"127.0.0.1:8347"), (b"cookie", f"{gate.cookie}={gate.session}".encode()),
         (b"content-type", b"application/json"), (b"x-askless", b"1"),
     ]
 
@@ -855,3 +948,58 @@ def test_a_file_that_may_not_grow_is_told_and_nothing_is_stored(office, tmp_path
         [sys.executable, "-c", textwrap.dedent(code), str(office.run.folder)], capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
+
+
+# --- a run that is deleted or replaced while it is served ----------------------------------------------------------------
+
+
+def take_away(office, how):
+    folder = office.run.folder
+    if how == "file":
+        (folder / "state.sqlite").unlink()
+    elif how == "deleted":
+        shutil.rmtree(folder)
+    else:
+        folder.rename(folder.with_name("elsewhere"))
+        if how == "replaced":
+            shutil.copytree(folder.with_name("elsewhere"), folder)
+
+
+@pytest.mark.parametrize("how", ["file", "deleted", "moved", "replaced"])
+def test_nothing_is_acknowledged_once_the_run_is_gone(office, ann, how):
+    item = ann.next()["item"]["id"]
+    done = ann.answer_body(item, 1)
+    ann.post("/api/answers", **done)
+    following = ann.next()["item"]["id"]
+    take_away(office, how)
+    for path, body in [
+        ("/api/answers", ann.answer_body(following, 1)),
+        ("/api/answers", done),  # acknowledged before, and lost since
+        ("/api/skip", {"request_id": "request-1", "tab": ann.tab, "item": following}),
+        ("/api/undo", {"request_id": "request-2", "tab": ann.tab}),
+        ("/api/classes", {"request_id": "request-3", "name": "owl"}),
+        ("/api/budget", {"request_id": "request-4", "budget": 30}),
+        ("/api/train", {"request_id": "request-5"}),
+        ("/api/settings", {"request_id": "request-6", "suggestions": "off"}),
+        ("/api/next", {"tab": ann.tab}),
+    ]:
+        error = ann.refused(503, path, **body)
+        assert error["code"] == "gone", path
+        found = "another one" if how == "replaced" else "nothing"
+        assert f"expected the run that was opened at {office.run.folder}, found {found}" in error["message"]
+        assert "not saved" in error["message"]
+    assert ann.http.get("/api/state").status_code == 503  # so that the page says it before the next answer
+
+
+def test_an_answer_is_not_acknowledged_where_the_run_goes_while_it_is_stored(office, ann, monkeypatch):
+    body = ann.answer_body(ann.next()["item"]["id"], 1)
+    monkeypatch.setattr("askless.label.web.app.answer", lambda *given, **options: take_away(office, "deleted"))
+    assert ann.refused(503, "/api/answers", **body)["code"] == "gone"
+
+
+def test_a_run_that_is_put_back_goes_on(office, ann):
+    body = ann.answer_body(ann.next()["item"]["id"], 1)
+    take_away(office, "moved")
+    ann.refused(503, "/api/answers", **body)
+    office.run.folder.with_name("elsewhere").rename(office.run.folder)
+    assert ann.post("/api/answers", **body)["repeated"] is False

@@ -1,5 +1,6 @@
 """The page's routes against their own description: whatever fits it, or does not, is answered and never breaks anything."""
 
+import os
 import shutil
 import warnings
 
@@ -23,13 +24,7 @@ with warnings.catch_warnings():
     )
 
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
-QUICK = settings(
-    max_examples=EXAMPLES,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+MODES = [GenerationMode.POSITIVE, GenerationMode.NEGATIVE]
 
 
 @pytest.fixture
@@ -57,11 +52,11 @@ def test_the_description_names_every_route(office):
     assert len(described) >= 20
 
 
-def send_many(operation, mode, headers):
+def send_many(operation, mode, headers, examples):
     """Requests of one kind, each checked; their statuses."""
     statuses = []
 
-    @QUICK
+    @settings(max_examples=examples, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case):
         kind = {} if case.method == "GET" else {"Content-Type": "application/json"}
@@ -76,16 +71,30 @@ def send_many(operation, mode, headers):
     return statuses
 
 
-@pytest.mark.filterwarnings("ignore")  # of the library that makes the requests
-@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["as described", "otherwise"])
-def test_whatever_is_sent_is_answered_as_described(office, mode):
+def check_every_route(office, mode, examples):
+    """Sends so many requests to each route; how many that were."""
     found, headers = operations(office)
     statuses = {}
     for operation in found:
         if mode == GenerationMode.POSITIVE or operation.body or operation.query or operation.path_parameters:
-            statuses[operation.method, operation.path] = send_many(operation, mode, headers)
+            statuses[operation.method, operation.path] = send_many(operation, mode, headers, examples)
     assert len(statuses) >= 20
     assert all(statuses.values())
     assert {status for each in statuses.values() for status in each} <= {200, 400, 404, 409, 422}
     with office.run.store.look() as db:
         assert replay(db) == stored(db)
+    return sum(map(len, statuses.values()))
+
+
+@pytest.mark.filterwarnings("ignore")  # of the library that makes the requests
+@pytest.mark.parametrize("mode", MODES, ids=["as described", "otherwise"])
+def test_whatever_is_sent_is_answered_as_described(office, mode):
+    check_every_route(office, mode, EXAMPLES)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_thousands_of_requests_are_answered_as_described(office):
+    examples = int(os.environ.get("ASKLESS_REQUESTS", "100"))
+    n = sum(check_every_route(office, mode, examples) for mode in MODES)
+    print(f"hostile requests {n:,}: 0 server errors, 0 answers that differ from the log")

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
+from askless.label.web.serve import redirect_file
 from askless.project import Run
+from askless.project.rounds import read_status
 
 from .browser import CHROMIUM, COLOURS, DELAY, FLAGS, ME, QUICK, Screen, Served, contexts, draw_shapes, until
 
@@ -690,6 +692,41 @@ def test_an_answer_is_kept_while_the_server_is_away_and_stored_once(serve, look,
     screen.forgive("status of 507")
 
 
+def test_a_run_that_is_taken_away_is_said_at_once_and_answers_wait_for_it(serve, look, first_batch):
+    served = serve(first_batch)
+    screen = look(served)
+    first, _ = screen.label("1")
+    second = screen.ready()
+    elsewhere = served.run.with_name("elsewhere")
+    served.run.rename(elsewhere)
+    screen.see('#trouble:has-text("was deleted, moved or replaced")')  # before anybody answers
+    assert "was deleted, moved or replaced" in (screen("#alert").text_content() or "")
+    screen.page.keyboard.press("2")
+    screen.see('#saved[data-state="failed"]:has-text("not saved: the run is gone")')
+    screen.see('#trouble:has-text("keeps yours")')
+    assert screen.item() == second
+    screen.shoot("run-gone")
+    elsewhere.rename(served.run)
+    screen.ready(but=second)
+    screen.saved()
+    until(lambda: screen("#trouble").is_hidden())
+    assert served.labels() == {first: 0, second: 1}
+    screen.forgive("status of 503")
+
+
+def test_a_browser_that_opens_the_private_file_is_signed_in(serve, look, first_batch):
+    served = serve(first_batch)
+    screen = look(served)
+    for at in ("127.0.0.1", "localhost"):  # two sites: the second is not signed in
+        screen.page.goto("about:blank")
+        screen.page.goto(redirect_file(served.run, served.url.replace("127.0.0.1", at)).as_uri())
+        screen.page.wait_for_url(f"http://{at}:{served.port}/")
+        screen("body[data-view]").wait_for()
+        screen.ready()
+    screen.forgive("request to http://localhost")
+    screen.forgive("request to file:")
+
+
 def test_first_screen_asks_for_the_classes(serve, look):
     served = serve()
     screen = look(served)
@@ -936,7 +973,7 @@ STOPWATCH = """() => {
 
 def test_the_next_image_comes_quickly(serve, look, trained, capsys):
     served = serve(trained)
-    until(lambda: '"waiting"' in (served.run / "status.json").read_text())  # the worker has come up
+    until(lambda: read_status(served.run).get("step") == "waiting")  # the worker has come up
     screen = look(served)
     screen.ready()
     screen.page.evaluate(STOPWATCH)

@@ -1,5 +1,6 @@
 """DARP: against scipy's solvers, by its optimality conditions, and by cases worked out by hand."""
 
+import sys
 import time
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from askless.errors import InputError, OptionError
+from askless.errors import AsklessError, InputError, OptionError
 from askless.learn.darp import (
     check_target,
     column_error,
@@ -18,6 +19,7 @@ from askless.learn.darp import (
     maximise_by_newton,
     rows_to_one,
     solve,
+    sum_error,
     weights,
     without_small_entries,
 )
@@ -344,6 +346,80 @@ def test_a_warm_start_gives_the_same_in_fewer_steps():
         steps.append((cold.steps, warm.steps))
     cold, warm = np.mean(steps, axis=0)
     assert warm < cold - 1
+
+
+# --- extreme numbers ----------------------------------------------------------------------------------------------------
+
+
+def test_probabilities_next_to_nothing_are_solved_exactly():
+    """Newton's first step went so far that all exponents were rounded away: equal columns, whatever the target."""
+    for tiny in (1e-300, 1e-12, 5e-324):
+        refined = solve([[1, tiny, tiny]] * 2, [1, 2, 3], INF)
+        np.testing.assert_allclose(refined.X, [[1 / 6, 1 / 3, 1 / 2]] * 2, atol=1e-9)
+        assert not refined.smoothed
+    np.testing.assert_allclose(darp([[1, 1e-300, 1e-300]] * 2, [1, 2, 3], INF).sum(axis=0), [1 / 3, 2 / 3, 1])
+
+
+def extreme_problem(seed):
+    """Probabilities down to the smallest number, or exactly 0; counts of any size; starts that lead nowhere."""
+    rng = np.random.default_rng(seed)
+    N, K = int(rng.integers(1, 12)), int(rng.integers(1, 6))
+    P = [
+        lambda: 10.0 ** rng.uniform(-320, 0, (N, K)),
+        lambda: np.tile(10.0 ** rng.uniform(-320, 0, K), (N, 1)),
+        lambda: np.eye(K)[rng.integers(K, size=N)],
+        lambda: np.where(rng.random((N, K)) < 0.5, 0, rng.random((N, K))) + 1e-300 * (rng.random((N, 1)) < 0.5),
+    ][seed % 4]()
+    P[~P.any(axis=1)] = 1
+    target = [None, 10.0 ** rng.uniform(-300, 308, K), np.append(rng.integers(2, size=K - 1), 1)][seed % 3]
+    start = None if seed % 5 else rng.normal(size=K) * 10 ** rng.uniform(0, 300)
+    return rows_to_one(P / P.max(axis=1, keepdims=True)), target, INF if seed % 7 else 2.0, start
+
+
+@pytest.mark.parametrize("solver", ["newton", "alternating"])
+def test_extreme_problems_are_solved_and_never_wrong_in_silence(solver):
+    for seed in range(60):
+        P, target, alpha, start = extreme_problem(seed)
+        refined = solve(P, target, alpha, solver=solver, start=start)
+        M = check_target(target, *P.shape)
+        assert np.isfinite(refined.X).all()
+        assert np.isfinite(refined.nu).all()
+        np.testing.assert_allclose(refined.X.sum(axis=1), 1, atol=1e-9)
+        assert refined.error == pytest.approx(column_error(refined.X, M), abs=1e-12)
+        if solver == "newton":
+            assert refined.error < 1e-9, seed
+            p, M, w, there = convex_problem(P, target, alpha, refined.smoothed)
+            assert kkt_residual(refined.X[:, there], refined.nu[there], p, M, w) < 1e-8
+
+
+def test_multipliers_that_drift_off_together_lose_no_digits():
+    """All nu had come to 6e9, and 7e-9 of the column sums was lost in their rounding."""
+    some = [[0.519, 0.075, 0.406], [0, 0.266, 0.734], [0, 0.747, 0.253], [1 / 3, 1 / 3, 1 / 3], [0.442, 0.558, 0]]
+    P = np.array([[0, 1, 0]] * 3 + [[1, 0, 0]] * 2 + some)
+    worst = max(solve(P, [575.0, scarce, 145.4], INF).error for scarce in np.geomspace(0.1, 1, 20))
+    assert worst < 1e-11
+
+
+def test_counts_too_large_to_add_up_are_rescaled():
+    P = random_probs(30, 3, 0)
+    np.testing.assert_allclose(darp(P, [1e308, 1e308, 1e308]), darp(P), atol=1e-12)
+    np.testing.assert_allclose(darp(P, [5e-324, 5e-324, 5e-324]), darp(P), atol=1e-12)
+
+
+@pytest.mark.parametrize("wrong", [np.full((2, 2), 0.5), np.full((2, 2), np.nan), np.array([[1.0, 0.2], [0.2, 0.6]])])
+def test_a_solution_with_the_wrong_sums_is_not_returned(monkeypatch, wrong):
+    """Of the columns, of nothing, or of the rows; the attempt with smoothed probabilities is as wrong here."""
+    monkeypatch.setattr(sys.modules["askless.learn.darp"], "maximise_by_newton", lambda p, M, w, nu: (wrong, nu, 3))
+    with pytest.raises(
+        AsklessError, match="darp: found no probabilities with the target counts, the sums are still off"
+    ):
+        darp(HALF, [1.2, 0.8])
+
+
+def test_the_error_of_sums_is_that_of_the_worst_row_or_column():
+    assert sum_error(np.full((2, 2), 0.5), np.array([1.2, 0.8])) == pytest.approx(0.1)
+    assert sum_error(np.array([[1.0, 0.2], [0.2, 0.6]]), np.array([1.2, 0.8])) == pytest.approx(0.2)
+    assert sum_error(np.full((2, 2), np.nan), np.ones(2)) == INF
 
 
 # --- the authors' scheme ------------------------------------------------------------------------------------------------

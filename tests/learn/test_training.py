@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from askless.errors import InputError
+from askless.errors import InputError, ModelError
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, fit
 from askless.learn.checkpoint import CheckpointError
-from askless.learn.training import TrainingError, accuracy_of, make_optimiser
+from askless.learn.training import TrainingError, count_right, make_optimiser
 
 LEARNERS = [
     Supervised(steps=30, batch=8),
@@ -39,12 +39,23 @@ def test_every_learner_separates_two_clouds_and_repeats_itself(learner, views, l
 
     longer = dataclasses.replace(learner, steps=150, lr=0.01)
     first = train(longer, views, labelled, make_net())
-    assert accuracy_of(first.model, views.x, torch.from_numpy(views.y)) > 0.85
+    assert count_right(first.model, views.x, torch.from_numpy(views.y)) > 0.85 * len(views.y)
     again = train(longer, views, labelled, make_net())
     assert torch.equal(weights(first.model), weights(again.model))
     other = train(longer, views, labelled, make_net(), seed=1)
     assert not torch.equal(weights(first.model), weights(other.model))
     assert not first.model.training
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=NAMES)
+def test_a_network_that_cannot_learn_is_refused(learner, views, labelled, make_net):
+    frozen = make_net().requires_grad_(False)
+    with pytest.raises(ModelError, match=r"parameters are all frozen; set requires_grad on those of its last layer"):
+        train(learner, views, labelled, frozen)
+    unused = torch.nn.Sequential(frozen, torch.nn.Identity())
+    unused.register_parameter("unused", torch.nn.Parameter(torch.zeros(3)))
+    with pytest.raises(ModelError, match="outputs that depend on the network's trainable parameters, got some that do"):
+        train(learner, views, labelled, unused)
 
 
 class Killed(Exception):
@@ -278,7 +289,7 @@ def test_metrics_are_logged_as_json_lines(views, labelled, make_net, tmp_path):
 def test_half_precision_trains_too(views, labelled, make_net):
     fitted = train(Supervised(steps=40, batch=8, autocast=True), views, labelled, make_net())
     assert next(fitted.model.parameters()).dtype == torch.float32
-    assert accuracy_of(fitted.model, views.x, torch.from_numpy(views.y)) > 0.8
+    assert count_right(fitted.model, views.x, torch.from_numpy(views.y)) > 0.8 * len(views.y)
 
 
 def test_early_stopping_returns_the_best_on_validation(views, labelled, make_net):
@@ -287,7 +298,7 @@ def test_early_stopping_returns_the_best_on_validation(views, labelled, make_net
     fitted = train(learner, views, labelled, make_net(), validation=(x, y))
     measured = [m["validation"] for m in fitted.metrics]
     assert len(measured) < 100
-    assert accuracy_of(fitted.model, x, y) == max(measured)
+    assert count_right(fitted.model, x, y) / len(y) == max(measured)
     assert measured.index(max(measured)) == len(measured) - 1 - 4
 
 
@@ -351,7 +362,7 @@ def test_training_stops_once_enough_epochs_were_above_the_mark(views, labelled, 
     right = []  # of the coming step's batch, which is the whole labelled set: one step is one epoch
 
     def look(step, model):
-        right.append(accuracy_of(model, views.x[labelled[0]], torch.from_numpy(labelled[1])))
+        right.append(count_right(model, views.x[labelled[0]], torch.from_numpy(labelled[1])) / len(labelled[1]))
 
     steps = train(learner, views, labelled, copy.deepcopy(net), look=look).metrics[-1]["step"]
     assert 4 < steps < 500

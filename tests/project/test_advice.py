@@ -79,14 +79,6 @@ def test_changing_predictions_are_told():
     )
 
 
-def test_kappa_if_it_is_asked_for():
-    assert advise(replace(GOOD, kappas=[0.995, 0.992]), least_kappa=0.99).verdict == "likely enough"
-    found = advise(replace(GOOD, kappas=[0.995, 0.5]), least_kappa=0.99)
-    assert found.verdict == "keep going"
-    assert "kappa is 0.500, below 0.99" in found.text
-    assert advise(GOOD, least_kappa=0.99).verdict == "keep going"
-
-
 @pytest.mark.parametrize("rounds", [0, 1])
 def test_too_early(rounds):
     found = advise(replace(GOOD, rounds=rounds, changes=[], measure=None))

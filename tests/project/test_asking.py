@@ -1,5 +1,6 @@
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -294,3 +295,65 @@ def test_many_threads_and_connections_never_take_one_item_twice(make_room):
     everything = sorted(item for items in taken for item in items)
     assert everything == list(range(100))
     assert room.one("SELECT count(*) FROM answer") == 100
+
+
+# --- clocks that jump ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """`clock(t)` sets the time."""
+    at = [1e9]
+    monkeypatch.setattr(asking, "time", SimpleNamespace(time=lambda: at[0]))
+    return lambda t: at.__setitem__(0, 1e9 + t)
+
+
+def test_a_clock_that_is_set_back_does_not_make_a_lease_eternal(make_room, clock):
+    room = make_room()
+    room.ask([7])
+    assert room.take("ann") == 7
+    clock(-86_400)
+    assert room.take("bo") == 7
+    with pytest.raises(ConflictError, match="somebody else"):
+        label(room, "ann", 7)
+    clock(0)  # and when it is right again, ann's lease does not come back
+    assert room.take("ann") is None or room.take("bo") is None
+    assert room.one("SELECT count(*) FROM lease WHERE expires > 0") == 1
+
+
+def test_a_clock_that_is_set_back_a_little_changes_nothing(make_room, clock):
+    room = make_room()
+    room.ask([7])
+    room.take("ann")
+    clock(-30)
+    assert room.take("bo") is None
+    with room.run.store.lend() as db:
+        renew(db, Desk("ann", "ann-tab"))
+    clock(540)
+    assert room.take("bo") is None
+    clock(571)
+    assert room.take("bo") == 7
+
+
+def test_who_keeps_the_item_may_answer_whatever_the_clock_does(make_room, clock):
+    room = make_room()
+    room.ask([7, 3])
+    for t, item in ((86_400, 7), (-86_400, 3)):
+        clock(0)
+        assert room.take("ann") == item
+        clock(t)
+        label(room, "ann", item)
+    assert room.one("SELECT count(*) FROM answer") == 2
+
+
+def test_a_clock_to_and_fro_never_gives_one_item_to_two(make_room, clock):
+    room = make_room()
+    room.ask([7])
+    assert room.take("ann") == 7
+    clock(700)
+    assert room.take("bo") == 7
+    clock(100)  # both leases would have their end ahead
+    assert room.take("ann") is None
+    with pytest.raises(ConflictError, match="somebody else"):
+        label(room, "ann", 7)
+    label(room, "bo", 7, 1)

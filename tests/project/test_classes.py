@@ -14,8 +14,10 @@ from askless.project.classes import (
     final_class,
     is_shown,
     merge_class,
+    note_action,
     rename_class,
 )
+from askless.project.store import record
 
 
 @pytest.fixture
@@ -275,3 +277,112 @@ def test_keys_are_given_in_order_and_skip_what_is_hidden(room):
     with room.run.store.look() as db:
         keys = {row["id"]: row["key"] for row in facts.classes_with_counts(db)}
     assert [keys[i] for i in (0, 1, 2, 10, 11, 20, 21)] == ["1", "", "2", "0", "Shift+1", "Shift+0", ""]
+
+
+# --- several people at the same classes ---------------------------------------------------------------------------------
+
+
+def test_merges_of_two_people_are_undone_in_any_order(room):
+    for number in range(3):
+        label(room, number, who="carl")
+    do(room, merge_class, 0, 1)
+    do(room, merge_class, 1, 2, who="bo")
+    assert counts(room) == {"owl": 3}
+    take_back(room)
+    assert counts(room) == {"cat": 1, "owl": 2}
+    take_back(room, "bo")
+    assert counts(room) == {"cat": 1, "dog": 1, "owl": 1}
+    take_back(room, "bo", again=True), take_back(room, again=True)
+    assert counts(room) == {"cat": 1, "owl": 2}  # dog is merged again, so cat cannot follow
+
+
+def test_an_undone_merge_takes_back_nothing_of_other_merges(room):
+    """The old undo of bo's merge merged cat into dog again, which ann had undone."""
+    do(room, merge_class, 0, 1)
+    do(room, merge_class, 1, 2, who="bo")
+    take_back(room)
+    take_back(room, "bo")
+    assert shown(room) == {0: "cat", 1: "dog", 2: "owl"}
+
+
+def test_four_people_who_merge_and_undo_leave_no_label_in_a_hidden_class(room):
+    """A class that was taken back while something was merged into it swallowed the labels that came back to that."""
+    first = label(room, 0, who="dora")
+    take_back(room, "dora")
+    do(room, add_class, "fox")
+    do(room, merge_class, 0, 3, who="bo")
+    assert "'cat' was merged into 'fox' since" in take_back(room)["refused"]
+    take_back(room, "dora", again=True)
+    assert room.rows("SELECT item, class FROM answer") == [(first, 0)]
+    assert every_label_is_of_a_class_that_is_shown(room)
+    assert counts(room)["fox"] == 1
+
+
+def test_a_class_that_was_merged_since_is_not_taken_back(room):
+    do(room, add_class, "fox")
+    do(room, merge_class, 3, 0, who="bo")
+    assert "'fox' was merged into 'cat' since" in take_back(room)["refused"]
+    take_back(room, "bo")
+    assert shown(room)[3] == "fox"
+
+
+def test_a_name_that_somebody_has_changed_since_stays(room):
+    do(room, rename_class, 0, "kitten")
+    do(room, rename_class, 0, "puss", who="bo")
+    assert "'kitten' was renamed to 'puss' since" in take_back(room)["refused"]
+    assert shown(room)[0] == "puss"
+    take_back(room, "bo")
+    assert shown(room)[0] == "kitten"
+
+
+def test_a_class_that_is_back_already_is_not_added_again(room):
+    do(room, add_class, "fox")
+    take_back(room)
+    do(room, add_class, "fox", who="bo")
+    assert "there is a class 'fox' already" in take_back(room, again=True)["refused"]
+    take_back(room, "bo")  # it is bo's now
+    assert 3 not in shown(room)
+
+
+# --- runs of earlier versions -------------------------------------------------------------------------------------------
+
+
+def test_a_run_with_labels_in_a_hidden_class_shows_that_class_again(make_room):
+    room = make_room(classes=("cat", "dog"), steps=5, batch=4)
+    while room.run.advance():
+        pass
+    waiting = room.run.waiting()
+    room.run.tell({path: ("cat", "dog")[i % 2] for i, path in enumerate(waiting)})
+    with room.run.store.change() as db:
+        db.execute("UPDATE class SET hidden = 1 WHERE id = 0")
+    room.run.close()
+    room.run = Run.open(room.run.folder)
+    assert counts(room) == {"cat": 2, "dog": 2}
+    steps = [room.run.advance() for _ in range(3)]
+    assert steps == ["closing", "training", "choosing"]
+    with pytest.raises(InputError, match="'cat' already"):
+        do(room, add_class, "cat")
+
+
+def test_such_labels_count_for_a_class_that_has_got_the_name_since(room):
+    label(room, 0), label(room, 1)
+    with room.run.store.change() as db:
+        db.execute("UPDATE class SET hidden = 1 WHERE id = 0")
+        db.execute("UPDATE class SET name = 'Cat' WHERE id = 1")
+    assert counts(room) == {"Cat": 2, "owl": 0}
+    assert every_label_is_of_a_class_that_is_shown(room)
+
+
+def test_a_merge_of_an_earlier_version_is_undone_with_what_it_took_along(room):
+    """Those pointed what had been merged before at the new class, too."""
+    with room.run.store.change() as db:
+        for number, into, moved in ((0, 1, [0]), (1, 2, [1, 0])):
+            payload = {"class": number, "into": into, "moved": moved}
+            seq, _ = record(db, room.request(), "class_merge", "ann", payload)
+            db.executemany("UPDATE class SET merged_into = ? WHERE id = ?", [(into, i) for i in moved])
+            note_action(db, seq, "ann")
+    take_back(room)
+    with room.run.store.look() as db:
+        assert final_class(db) == {0: 1, 1: 1, 2: 2}
+    take_back(room)
+    assert shown(room) == {0: "cat", 1: "dog", 2: "owl"}

@@ -200,6 +200,24 @@ def test_safe_cells_leave_no_formula(tmp_path, rows):
     assert labels_of(read_answers(tmp_path / "safe.csv")) == labels_of(rows)
 
 
+def test_by_default_cells_are_guarded_where_one_would_be_a_formula(tmp_path, rows, images):
+    tame = [row(0, "a.png", "cat", note="-0.5"), row(1, "b.png", "cat", note="+3e-2")]
+    done = export("csv", tmp_path / "tame.csv", tame, CLASSES)
+    export("csv", tmp_path / "raw.csv", tame, CLASSES, safe_cells=False)
+    assert (tmp_path / "tame.csv").read_bytes() == (tmp_path / "raw.csv").read_bytes()
+    assert done.notes == []
+    for to, name in (("csv", ""), ("imagefolder", "labels.csv"), ("hf", "labels.csv")):
+        done = export(to, tmp_path / to, rows, CLASSES, **images)
+        with (tmp_path / to / name).open(newline="", encoding="utf-8") as file:
+            assert not [cell for line in csv.reader(file) for cell in line if cell.startswith(("=", "@"))]
+        assert "3 cells start like a formula, such as '=cmd.png'; they are prefixed with '" in done.notes[-1]
+        assert "--no-safe-cells" in done.notes[-1]
+        assert read_labels_csv(tmp_path / to / name) == rows
+    assert list((tmp_path / "hf").rglob("metadata.csv")) == []  # nothing would take the ' off again there
+    export("csv", tmp_path / "raw.csv", rows, CLASSES, safe_cells=False, overwrite=True)
+    assert ",=1+1," in (tmp_path / "raw.csv").read_text()
+
+
 def test_plain_cells_that_look_guarded_stay(tmp_path):
     rows = [row(0, "'=x.png", "cat")]
     export("csv", tmp_path / "plain.csv", rows, CLASSES)
@@ -557,7 +575,9 @@ def test_hf(tmp_path, rows, predicted, images, photos):
     assert [line["label"] for line in found["train"]] == ["cat", "cat", "=1+1", "a/b"]
     assert [line["path"] for line in found["test"]] == [photos[1][3], photos[1][6]]
     assert list(found["train"][0]) == ["file_name", "label", "label_id", "path"]
-    assert (done.path / "pseudo/metadata.csv").exists()
+    assert (done.path / "pseudo/metadata.jsonl").exists()  # =1+1 would be a formula in a .csv
+    tame = [r for r in rows if r.label == "cat"][1:]
+    assert (export("hf", tmp_path / "tame", tame, CLASSES, **images).path / "train/metadata.csv").exists()
     assert len(list((done.path / "pseudo").glob("*.png"))) == 5
     assert (done.labels, done.pseudo) == (6, 5)
 
@@ -639,8 +659,8 @@ def pickled(path: Path):
         ("a.csv", lambda p: p.write_bytes(b"path,label\n\xff,b\n"), "UTF-8"),
         ("a.jsonl", lambda p: p.write_text("{"), "line 1 is none"),
         ("a.jsonl", lambda p: p.write_text("[1]"), "JSON object"),
-        ("a.npz", pickled, "does not load"),
-        ("a.npz", lambda p: p.write_bytes(b"PK no"), "does not load"),
+        ("a.npz", pickled, "expected an .npz file of plain arrays, got another"),
+        ("a.npz", lambda p: p.write_bytes(b"PK no"), "expected an .npz file of plain arrays, got another"),
         ("a.npz", lambda p: np.savez(p, y=np.array([3]), classes=np.array(["a"])), "name of each"),
         ("a.npz", lambda p: np.savez(p, x=np.array([3])), "array y"),
         ("folder", lambda p: p.mkdir(), "folder of images for each class"),
@@ -662,3 +682,12 @@ def test_an_export_without_images_does_not_replace_an_earlier_one(tmp_path, to, 
         export(to, out, rows, CLASSES, overwrite=True, **away)
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
     assert export(to, out, rows, CLASSES, overwrite=True, **images).labels == done.labels
+
+
+def test_answers_beside_long_texts_are_read(tmp_path):
+    """As an export of a run on texts has them."""
+    (tmp_path / "a.csv").write_text(f"path,label,text\na,x,{'z' * 400_000}\n")
+    assert [answer.label for answer in read_answers(tmp_path / "a.csv")] == ["x"]
+    (tmp_path / "a.jsonl").write_text("[" * 100_000)
+    with pytest.raises(InputError, match="expected a JSON object on each line, line 1 is none"):
+        read_answers(tmp_path / "a.jsonl")

@@ -1,9 +1,10 @@
 """What is counted as it changes, against counting."""
 
-import numpy as np
+import pytest
 
+from askless.errors import InputError
 from askless.project import facts
-from askless.project.answering import Given, answer, skip, undo
+from askless.project.answering import Given, answer
 from askless.project.asking import Desk
 from askless.project.classes import merge_class
 from askless.project.importing import import_answers
@@ -14,34 +15,6 @@ def check(room):
     assert kept == room.rows("SELECT kind, coalesce(round, 0), state, count(*) FROM task GROUP BY 1, 2, 3")
     kept = room.rows("SELECT id, labels FROM class WHERE labels <> 0 ORDER BY 1")
     assert kept == room.rows("SELECT class, count(*) FROM answer WHERE class IS NOT NULL GROUP BY 1")
-
-
-def test_counts_follow_whatever_is_done(make_room):
-    room = make_room(60, check=0.2, budget=40)
-    room.ask(room.pool()[:20])
-    check(room)
-    rng = np.random.default_rng(0)
-    desks = [Desk(name, f"{name}-tab") for name in ("ann", "bo")]
-    for step in range(300):
-        desk = desks[step % 2]
-        kind = rng.choice(["label", "label", "label", "unsure", "skip", "undo", "undo", "redo", "change"])
-        if kind in ("undo", "redo"):
-            with room.run.store.change() as db:
-                undo(db, desk, room.request(), overlap=1, again=kind == "redo")
-        elif kind == "change":
-            own = room.rows("SELECT item FROM answer WHERE annotator = ?", desk.annotator)
-            if own:
-                given = Given(label=int(rng.integers(2)))
-                with room.run.store.change() as db:
-                    answer(db, desk, room.request(), [own[0][0]], given, overlap=1, change=True)
-        elif (item := room.take(desk.annotator)) is not None:
-            with room.run.store.change() as db:
-                if kind == "skip":
-                    skip(db, desk, room.request(), item, overlap=1)
-                else:
-                    given = Given(label=int(rng.integers(2))) if kind == "label" else Given(unsure="quality")
-                    answer(db, desk, room.request(), [item], given, overlap=1)
-        check(room)
 
 
 def test_counts_follow_imports_merges_budgets_and_withdrawals(make_room):
@@ -66,3 +39,25 @@ def test_counts_follow_imports_merges_budgets_and_withdrawals(make_room):
     check(room)
     with room.run.store.look() as db:
         assert facts.progress(db)["batch"]["size"] == room.one("SELECT count(*) FROM task WHERE round = 1")
+
+
+def test_a_budget_covers_check_items_that_only_one_of_two_people_has_answered(make_room):
+    """They cannot go back into the reserve."""
+    room = make_room(40, annotators=2, budget=20, check=0.2)
+    for _ in range(3):
+        item = room.take("ann")
+        with room.run.store.change() as db:
+            answer(db, Desk("ann", "ann-tab"), room.request(), [item], Given(label=0), overlap=2)
+    with pytest.raises(InputError, match="below the 3 rows that are labelled or chosen already"):
+        room.run.set_budget(room.request(), "ann", 2)
+    room.run.set_budget(room.request(), "ann", 3)
+    with room.run.store.look() as db:
+        assert facts.plan(db) == (3, 3)
+
+
+def test_a_class_says_which_class_it_stands_for_through_several_merges(make_room):
+    room = make_room(classes=("cat", "dog", "owl"))
+    with room.run.store.change() as db:
+        merge_class(db, room.request(), "ann", 0, 1)
+        merge_class(db, room.request(), "bo", 1, 2)
+        assert [c["merged_into"] for c in facts.classes_with_counts(db)] == [2, 2, None]

@@ -232,3 +232,69 @@ def test_accents_are_the_same_however_they_are_written(make_room):
         add_class(db, room.request(), "ann", "café")
     assert import_into(room.run, [Incoming("3", "cafe\N{COMBINING ACUTE ACCENT}")], "file", "keep").taken == 1
     assert (labels(room), names(room)) == ([(3, "file", 2)], ["cat", "dog", "café"])
+
+
+# --- what people did before and after --------------------------------------------------------------------------------------
+
+
+def take_back(room, who="ann", again=False):
+    with room.run.store.change() as db:
+        overlap = room.run.settings.annotators
+        return undo(db, Desk(who, f"{who}-tab"), room.request(), overlap=overlap, again=again)
+
+
+@pytest.mark.parametrize("what", ["undo of a change", "redo of a change", "redo of a label", "undo of a label"])
+def test_undo_and_redo_bring_no_second_answer_beside_an_imported_one(make_room, what):
+    room = make_room()
+    room.ask([3])
+    label(room, 0)
+    if "change" in what:
+        with room.run.store.change() as db:
+            answer(db, Desk("ann", "ann-tab"), room.request(), [3], Given(label=1), overlap=1, change=True)
+    if "redo" in what:
+        take_back(room)
+    take(room, [("3", "fox")], policy="replace")
+    assert "refused" in take_back(room, again="redo" in what)
+    assert labels(room) == [(3, "file", 2)]
+    assert room.rows("SELECT state, answers FROM task") == [("done", 1)]
+
+
+def test_an_own_answer_that_was_imported_over_is_not_taken_back(make_room):
+    room = make_room()
+    room.ask([3])
+    label(room, 0)
+    take(room, [("3", "dog")], policy="replace", who="ann")
+    assert "your answer to item 3 has been replaced since" in take_back(room)["refused"]
+    assert labels(room) == [(3, "ann", 1)]
+
+
+def test_nobody_keeps_an_item_that_was_imported_while_they_had_it(make_room):
+    room = make_room(annotators=2)
+    room.ask([3, 4])
+    assert (room.take("ann"), room.take("bo")) == (3, 3)
+    take(room, [("3", "dog")])
+    assert room.rows("SELECT * FROM lease WHERE expires > 0") == []
+    assert room.take("ann") == 4
+
+
+def test_after_an_import_and_an_undo_only_two_of_two_are_at_an_item(make_room):
+    room = make_room(annotators=2)
+    room.ask([3])
+    item = room.take("ann")
+    with room.run.store.change() as db:
+        answer(db, Desk("ann", "ann-tab"), room.request(), [item], Given(label=0), overlap=2)
+    assert room.take("bo") == 3
+    take(room, [("3", "dog")])
+    assert take_back(room)["items"] == [3]
+    people = {
+        who for (who,) in room.rows("SELECT annotator FROM answer UNION SELECT annotator FROM lease WHERE expires > 0")
+    }
+    assert people == {"ann", "file"}
+
+
+def test_a_program_that_answers_leaves_as_many_people_as_are_wanted(make_room):
+    room = make_room(annotators=2)
+    room.ask([3])
+    assert (room.take("ann"), room.take("bo")) == (3, 3)
+    room.run.tell({"3": "cat"})
+    assert [who for (who,) in room.rows("SELECT annotator FROM lease WHERE expires > 0")] == ["bo"]

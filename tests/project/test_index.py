@@ -43,6 +43,12 @@ def noise(height=64, width=64, seed=0):
     return np.random.default_rng(seed).integers(256, size=(height, width, 3), dtype=np.uint8)
 
 
+BOMB = (
+    "more than 89478485 pixels (a decompression bomb?); scale it down, or raise the limit by the environment variable "
+    "ASKLESS_MAX_PIXELS"
+)
+
+
 def png_header(width, height):
     """A PNG file that claims a size and holds hardly a pixel."""
 
@@ -119,9 +125,9 @@ def test_odd_names_are_names(tmp_path, name):
             "not an image, or an unknown format",
         ),
         ("script.png", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "not an image, or an unknown format"),
-        ("bomb.png", png_header(30_000, 30_000), "more than 89478485 pixels (a decompression bomb?)"),
-        ("bomb.bmp", bmp_header(30_000, 30_000), "more than 89478485 pixels (a decompression bomb?)"),
-        ("large.png", png_header(10_000, 10_000), "more than 89478485 pixels (a decompression bomb?)"),
+        ("bomb.png", png_header(30_000, 30_000), BOMB),
+        ("bomb.bmp", bmp_header(30_000, 30_000), BOMB),
+        ("large.png", png_header(10_000, 10_000), BOMB),
     ],
 )
 def test_what_is_no_image_is_listed_with_the_reason(tmp_path, name, content, reason):
@@ -377,9 +383,6 @@ def test_folders_are_classes_only_when_said(tmp_path):
         ("dog/1.png", "dog"),
     ]
     assert (index.classes, index.hints) == (("cat", "dog"), [])
-    assert scan(tmp_path, labels_from_folders=True, classes=["dog", "cat", "owl"]).classes == ("dog", "cat", "owl")
-    with pytest.raises(InputError, match=r"label 'cat' of cat/2.png is not one of the classes dog; add it to them"):
-        scan(tmp_path, labels_from_folders=True, classes=["dog"])
     save(tmp_path / "loose.png", 9)
     assert scan(tmp_path).hints == []  # no longer one folder per class
 
@@ -470,7 +473,7 @@ def test_an_absolute_path_that_stays_inside_is_taken(tmp_path):
         ("path,label\n", "expected a header and at least one row"),
         ("name,label\na.png,x\n", "expected a column path or file_name"),
         ("path,label\na.png,x,y\n", "another number of fields"),
-        ('path,label\n"a.png,' + "x" * 200_000, "expected rows of a CSV file"),
+        ('path,label\n"a.png,' + "x" * 600_000, "it is not valid CSV"),
     ],
 )
 def test_a_table_that_is_none_is_refused(tmp_path, text, message):
@@ -495,13 +498,10 @@ def test_rows_of_images_with_labels_ids_and_classes(tmp_path):
     assert index.hints == ["not used of a.npz: X_test"]
 
 
-def test_numbers_name_the_classes_that_were_given(tmp_path):
+def test_numbers_are_names_of_classes(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.eye(3), y=[1, -1, 0])
     assert [item.label for item in scan(tmp_path / "a.npz").items] == ["1", "", "0"]
     assert scan(tmp_path / "a.npz").classes == ("0", "1")
-    named = scan(tmp_path / "a.npz", classes=["cat", "dog", "owl"])
-    assert [item.label for item in named.items] == ["dog", "", "cat"]
-    assert named.classes == ("cat", "dog", "owl")
     np.savez(tmp_path / "b.npz", X=np.eye(3), y=["a", "", "b"])
     assert [item.label for item in scan(tmp_path / "b.npz").items] == ["a", "", "b"]
 

@@ -122,7 +122,7 @@ def test_the_files_of_a_model_are_open(finished):
 
     folder = finished.folder / "model"
     assert {p.name for p in folder.iterdir()} == {
-        *("model.safetensors", "config.json", "preprocess.json", "classes.txt", "README.md")
+        *("model.safetensors", "config.json", "preprocess.json", "classes.txt", "README.md", "files.json")
     }
     tensors = load_file(folder / "model.safetensors")
     assert tensors["features.mean"].shape == tensors["features.scale"].shape == (16 * 16 * 3,)
@@ -181,13 +181,3 @@ def test_a_damaged_picture_is_told_by_its_name(finished, tmp_path):
         load(finished.folder).predict([file])
     with pytest.raises((UnreadableError, InputError)):
         load(finished.folder).predict([tmp_path / "nowhere.png"])
-
-
-def test_damaged_predictions_of_a_round_are_told_with_what_to_do(shapes, tmp_path):
-    run = shapes.start(tmp_path / "run", budget=8, batch=8, learner="supervised", steps=10)
-    shapes.finish(run)
-    file = run.folder / "rounds" / "001" / "predictions.npz"
-    file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(RunError, match="remove the folder"):
-        run.predictions()
-    run.close()

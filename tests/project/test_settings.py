@@ -1,3 +1,6 @@
+import json
+import os
+
 import pytest
 
 from askless import acquire, frozen, nets
@@ -32,8 +35,8 @@ def test_settings_come_back_as_they_were_written(tmp_path):
         source='/a "quoted" päth\\with\nall',
         budget=30,
         check=0.1,
-        classes=("cat", "=dog", "<b>", "Łódź"),
-        keys={"c": "cat", '"': "=dog"},
+        classes=("cat", "=dog", "<b>", "Łódź", "😀", "\x7f", "\\ud83d\\ude00"),
+        keys={"c": "cat", '"': "=dog", "😀": "cat"},
         target=0.95,
         follow_links=True,
         versions={"askless": "1", "torch": "2.6"},
@@ -41,6 +44,18 @@ def test_settings_come_back_as_they_were_written(tmp_path):
     write_settings(settings, tmp_path / "project.toml")
     assert read_settings(tmp_path / "project.toml") == settings
     assert (tmp_path / "project.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_project_file_with_halves_of_characters_is_read(tmp_path):
+    """As earlier versions wrote it."""
+    classes = ("cat", "😀", "a\\ud83d", "Łódź")
+    (tmp_path / "project.toml").write_text(
+        f"source = {json.dumps(os.fsdecode(b'/caf' + bytes([0xE9])))}\nclasses = {json.dumps(classes)}\n",
+        encoding="ascii",
+    )
+    read = read_settings(tmp_path / "project.toml")
+    assert read.classes == classes
+    assert os.fsencode(read.source) == b"/caf\xe9"
 
 
 @pytest.mark.parametrize(

@@ -30,14 +30,86 @@ def test_a_fresh_database_has_all_tables_and_the_present_version(store):
         assert db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS)
 
 
-def test_a_database_without_tables_is_brought_to_the_present_version_when_opened(tmp_path):
+def test_an_empty_file_is_refused_and_left_empty(tmp_path):
     path = tmp_path / "state.sqlite"
-    sqlite3.connect(path).close()
     path.touch()
-    store = Store(path)
-    with store.look() as db:
-        assert names(db) == TABLES
+    with pytest.raises(RunError, match=r"got an empty file; run `askless doctor --repair .*restore a backup"):
+        Store(path)
+    assert [(p.name, p.stat().st_size) for p in tmp_path.iterdir()] == [("state.sqlite", 0)]
+
+
+def test_a_folder_in_the_place_of_the_database_is_refused(tmp_path):
+    (tmp_path / "state.sqlite").mkdir()
+    with pytest.raises(RunError, match="got a folder; run `askless doctor --repair"):
+        Store(tmp_path / "state.sqlite")
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_database_of_something_else_is_refused_and_left_as_it_is(tmp_path, version):
+    path = tmp_path / "state.sqlite"
+    db = sqlite3.connect(path)
+    db.execute("CREATE TABLE meta (name, value)")
+    db.execute(f"PRAGMA user_version = {version}")
+    db.close()
+    before = path.read_bytes()
+    with pytest.raises(RunError, match=r"without the tables item, class, event, .*tally; run `askless doctor --repair"):
+        Store(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["state.sqlite"]
+
+
+def test_damage_is_told_in_words_where_it_is_met(tmp_path):
+    path = tmp_path / "state.sqlite"
+    store = Store(path, create=True)
+    with store.change() as db:
+        for i in range(200):
+            record(db, f"request-{i}", "label", "ann", {"items": [i], "note": "x" * 200})
+        root = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'event'").fetchone()[0]
     store.close()
+    content = bytearray(path.read_bytes())
+    content[4096 * (root - 1) : 4096 * root] = bytes(4096)
+    path.write_bytes(content)
+    store = Store(path)
+    assert store.problem()
+    told = r"state\.sqlite: the database is damaged \(.*run `askless doctor --repair"
+    with pytest.raises(RunError, match=told), store.look() as db:
+        db.execute("SELECT payload FROM event").fetchall()
+    store.close()
+
+
+def test_a_whole_database_has_no_problem(store):
+    assert store.problem() == ""
+
+
+@pytest.mark.parametrize("unfinished", [False, True])
+def test_a_read_only_run_can_be_looked_at_but_not_changed(tmp_path, monkeypatch, unfinished):
+    """With what is in the write-ahead log only, as after a kill."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    before = Store(folder / "state.sqlite", create=True)
+    with before.change() as db:
+        set_meta(db, "budget", 7)
+    if not unfinished:
+        before.close()
+    files = {p.name: p.read_bytes() for p in folder.iterdir()}
+    assert ("state.sqlite-wal" in files) is unfinished
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    for name, content in files.items():
+        if not name.endswith("-shm"):
+            (archive / name).write_bytes(content)
+    monkeypatch.setattr("askless.project.store.can_write", lambda path: False)
+    store = Store(archive / "state.sqlite")
+    assert store.read_only
+    with store.look() as db:
+        assert get_meta(db, "budget") == 7
+    assert (store.problem(), isinstance(store.version(), int)) == ("", True)
+    for kind in ("change", "lend"):
+        with pytest.raises(RunError, match=r"read-only: .* `askless backup"), getattr(store, kind)():
+            pass
+    store.close()
+    assert {p.name for p in archive.iterdir()} == {name for name in files if not name.endswith("-shm")}
+    before.close()
 
 
 def test_opening_again_changes_nothing(tmp_path):

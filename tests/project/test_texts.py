@@ -136,7 +136,7 @@ def test_predict_reads_a_new_table_and_lists_what_it_cannot(finished, tmp_path, 
     said = capsys.readouterr().err
     assert "r99: not valid utf-8" in said
     assert "1 of 13 texts could not be read" in said
-    command("predict", finished.folder, given, "--out", out)  # the only column that can be meant
+    command("predict", finished.folder, given, "--out", out, "--overwrite")  # the only column that can be meant
 
 
 def test_known_labels_and_folders_of_texts(tmp_path):

@@ -56,12 +56,11 @@ def test_other_names_are_known(tmp_path, x, y):
     assert (found.labels, found.classes, found.unused) == (("3", ""), ("3",), ("test_images",))
 
 
-def test_labels_are_named_by_the_file_then_by_the_caller(tmp_path):
+def test_labels_are_named_by_the_file_or_by_themselves(tmp_path):
     np.savez(tmp_path / "a.npz", X=IMAGES, y=[1, -1], classes=["cat", "dog"])
-    assert read_arrays(tmp_path / "a.npz", ("x", "y")).labels == ("dog", "")
-    assert read_arrays(tmp_path / "a.npz", ("x", "y")).classes == ("cat", "dog")
+    assert read_arrays(tmp_path / "a.npz").labels == ("dog", "")
+    assert read_arrays(tmp_path / "a.npz").classes == ("cat", "dog")
     np.savez(tmp_path / "b.npz", X=IMAGES, y=np.array([1, 0], np.uint8))
-    assert read_arrays(tmp_path / "b.npz", ("x", "y")).labels == ("y", "x")
     assert read_arrays(tmp_path / "b.npz").labels == ("1", "0")
 
 

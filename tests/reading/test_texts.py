@@ -1,11 +1,12 @@
 """Texts of tables and folders, and what is said of those that cannot be read."""
 
 import json
+import time
 
 import pytest
 
 from askless.errors import InputError, OptionError
-from askless.reading import read_texts
+from askless.reading import read_table, read_texts
 from askless.reading.texts import LONGEST, excerpt, holds_texts, same_text
 
 
@@ -47,10 +48,81 @@ def test_utf_16_is_read_by_its_mark(tmp_path):
 
 
 def test_a_field_that_never_ends_costs_its_row_only(tmp_path):
-    (tmp_path / "t.csv").write_text('text,n\nfirst,1\n"' + "y" * 200_000 + '",2\nlast,3\n')
+    (tmp_path / "t.csv").write_text('text,n\nfirst,1\n"' + "y" * 600_000 + '",2\nlast,3\n')
     found = read_texts(tmp_path / "t.csv")
     assert [row.text for row in found.rows] == ["first", "last"]
     assert "does not read as CSV" in found.skipped[0].reason
+
+
+def test_a_csv_holds_texts_as_long_as_promised(tmp_path):
+    lengths = (131_073, LONGEST, LONGEST + 1)
+    (tmp_path / "t.csv").write_text("text,n\n" + "".join(f"{'z' * n},{n}\n" for n in lengths) + "last,0\n")
+    found = read_texts(tmp_path / "t.csv")
+    assert [len(row.text) for row in found.rows] == [131_073, LONGEST, 4]
+    assert [s.reason for s in found.skipped] == ["line 4 does not read as CSV (field larger than field limit (500000))"]
+    (tmp_path / "t.csv").write_text(f"path,notes\na.png,{'z' * 200_000}\n")
+    assert len(read_table(tmp_path / "t.csv")[0]["notes"]) == 200_000
+
+
+def test_json_in_json_costs_its_line_only(tmp_path):
+    deep = "[" * 100_000 + "]" * 100_000
+    edge = [
+        '{"text": "edge", "label": ' + "[" * n + "]" * n + "}" for n in range(900, 1000)
+    ]  # parses, but is not written
+    lines = ['{"text": "first"}', deep, f'{{"text": "b", "more": {deep}}}', *edge, '{"text": "last"}']
+    (tmp_path / "t.jsonl").write_text("\n".join(lines))
+    found = read_texts(tmp_path / "t.jsonl")
+    assert found.rows[0].text == "first"
+    assert found.rows[-1].text == "last"
+    assert found.skipped[0].reason == "line 2 is not JSON that can be read (it is nested too deeply)"
+    assert found.skipped[1].path == "3"
+    assert len(found.rows) + len(found.skipped) == len(lines)
+
+
+def test_json_in_the_notes_of_a_parquet_file_costs_the_names_only(tmp_path):
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    table = arrow.table({"text": ["a"], "label": [1]}).replace_schema_metadata({"huggingface": "[" * 100_000})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    assert [row[:3] for row in read_texts(tmp_path / "t.parquet").rows] == [("1", "a", "1")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+def test_utf_16_without_a_mark_is_asked_for(tmp_path, encoding):
+    content = "text,label\nétoile,x\n".encode(encoding)
+    (tmp_path / "t.csv").write_bytes(content)
+    for read in (read_texts, read_table):
+        with pytest.raises(
+            InputError, match=r"characters of value 0, as UTF-16 without a mark .* utf-16-le \(--encoding"
+        ):
+            read(tmp_path / "t.csv")
+    if encoding != "utf-32":
+        assert [row.text for row in read_texts(tmp_path / "t.csv", encoding=encoding).rows] == ["étoile"]
+
+
+def test_utf_16_with_a_mark_is_read_everywhere(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\nétoile,x\n", encoding="utf-16")
+    assert holds_texts(tmp_path / "t.csv")
+    assert read_table(tmp_path / "t.csv") == [{"text": "étoile", "label": "x"}]
+    (tmp_path / "cut.csv").write_bytes((tmp_path / "t.csv").read_bytes()[:-1])
+    with pytest.raises(
+        InputError, match="expected text in utf-16, got something else; save the file as UTF-8, or name"
+    ):
+        read_texts(tmp_path / "cut.csv")
+
+
+def test_forty_thousand_columns_take_a_moment_and_are_not_all_named(tmp_path):
+    names = [f"c{i}" for i in range(40_000)]
+    (tmp_path / "t.csv").write_text(f"{','.join(names)}\n{','.join(names)}\n")
+    begun = time.process_time()
+    assert len(read_texts(tmp_path / "t.csv", "c7").rows[0].columns) == 39_999
+    few = "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 39,990 more"
+    for column, message in (
+        ("", rf"which column has the texts\? It has {few}; name one"),
+        ("d", f"of texts, got {few}$"),
+    ):
+        with pytest.raises(InputError, match=message):
+            read_texts(tmp_path / "t.csv", column)
+    assert time.process_time() - begun < 10  # comparing each with each took a minute
 
 
 def test_the_column_is_found_or_asked_for(tmp_path):

@@ -54,7 +54,7 @@ def test_the_finite_kernel_tends_to_the_infinite_one_with_the_root_of_the_width(
         return float(np.sqrt(np.mean(np.square(gaps))))
 
     assert gap(30_000) < 0.02 * np.abs(limit).max()
-    assert gap(300) / gap(30_000) == pytest.approx(10, rel=0.4)
+    assert 5 < gap(300) / gap(30_000) < 20  # 10 for the root; no root at all would be 1, the width itself 100
 
 
 def test_the_infinite_kernel_is_the_expectation_and_positive_definite():

@@ -172,8 +172,10 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
 
 
 def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
-    """No NaN or infinity, nothing too large to be squared; probabilities that sum to one; squared norms not negative."""
+    """No NaN or infinity; no feature too large to be squared, nor all of them too small; probabilities that sum to one;
+    squared norms not negative."""
     largest = {8: 1e150, 4: 1e18}.get(array.dtype.itemsize, np.inf)
+    reached = 0.0
     tolerance = SUM_TOLERANCE_16_BIT if narrow else SUM_TOLERANCE
     step = max(1, TILE // math.prod(array.shape[1:]))
     for i in range(0, len(array), step):
@@ -183,7 +185,8 @@ def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
             row = i + int(np.argmin(finite.reshape(len(part), -1).all(axis=1)))
             bad = array[row] if array.ndim == 1 else array[row][~np.isfinite(array[row])][0]
             raise InputError(f"{name}: expected finite numbers, got {bad} in row {row}; remove or mend that row")
-        if name == "features" and max(part.max(), -part.min()) > largest:
+        reached = max(reached, float(part.max()), -float(part.min())) if name == "features" else 0.0
+        if reached > largest:
             row = i + int((np.abs(part) > largest).any(axis=1).argmax())
             raise InputError(
                 f"features: expected numbers up to {largest:g} ({array.dtype}), whose squares can be added, got "
@@ -210,6 +213,11 @@ def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
         if name.startswith("grad_sq") and (part < 0).any():
             row = i + int((part < 0).reshape(len(part), -1).any(axis=1).argmax())
             raise InputError(f"{name}: expected squared norms >= 0, got {array[row].min()} in row {row}")
+    if 0 < reached < 1 / largest:
+        raise InputError(
+            f"features: expected numbers from {1 / largest:g} on ({array.dtype}), whose squares are not rounded to 0, got "
+            f"none above {reached:.6g}; rescale the features"
+        )
 
 
 def check_kernel(K: np.ndarray) -> None:

@@ -5,14 +5,15 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import logsumexp
 from torch import Tensor
 
 from askless.acquire.bald import mutual_information
 from askless.acquire.strategy import Selection, View, first_of_the_largest, largest, top
+from askless.errors import InputError
 from askless.options import check_count, options
 
 AGAIN = 32  # items that are looked at again in one product
+FEW = 64  # labellings in one product, at least
 TILE = 2**22  # bytes of joint probabilities at a time: what stays in the processor's cache
 
 
@@ -26,7 +27,8 @@ class BatchBALD:
     pass. Gains only fall as the batch grows, so only items whose last gain is among the largest are looked at again:
     the picks are those of plain greedy while labellings are gone through, and with drawn ones within the noise of the
     draw. `candidates`: only so many items, those with the largest information by themselves, are looked at beyond the
-    first pick (None: all). Beside `max_memory` some 30 `configurations` K bytes are held.
+    first pick (None: all). The labellings take some 18 `configurations` K bytes of `max_memory`; where that is less, it
+    says how much is enough.
 
     Scores are the gains in nats; `info["information"]` is their sum, I(y_B; w), at most ln K: K passes tell no more
     than which of them is right. `info["exact"]`: how many picks were made by going through all labellings.
@@ -47,19 +49,20 @@ class BatchBALD:
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         probs = view["probs_by_pass"]
-        K = probs.shape[1]
+        _, K, C = probs.shape
+        room = self.room(view.max_memory, K, C, n)
         alone = view.by_rows(mutual_information, "probs_by_pass")
         few = len(view.unlabelled) if self.candidates is None else max(n, min(self.candidates, len(view.unlabelled)))
         allowed = np.sort(top(alone, view.unlabelled, few, rng).indices)
         ties = rng.random(len(allowed))
         gain, known = alone[allowed], np.zeros(len(allowed), dtype=np.int64)  # how many of the picks the gain knows
-        joint = Joint(K, probs.shape[2], self.configurations, rng)
+        joint = Joint(K, C, self.configurations, rng)
         picks, scores, exact = np.empty(n, dtype=np.int64), np.empty(n), 0
         for i in range(n):
             while known[best := first_of_the_largest(gain, ties)] < i:
                 some = largest(gain, AGAIN)
                 some = np.union1d(some[(known[some] < i) & (gain[some] > -np.inf)], best)
-                gain[some], known[some] = joint.gains(probs, allowed[some], view.max_memory), i
+                gain[some], known[some] = joint.gains(probs, allowed[some], room), i
             picks[i], scores[i] = allowed[best], gain[best]
             gain[best] = -np.inf
             exact += joint.is_exact
@@ -74,6 +77,29 @@ class BatchBALD:
                 "arbitrary; use more passes, or fewer picks"
             )
         return Selection(picks, scores, info)
+
+    def room(self, max_memory: int, K: int, C: int, n: int) -> int:
+        """The bytes of `max_memory` that the labellings of n - 1 items leave for gains."""
+        if n < 2:
+            return max_memory
+        M = most_labellings(K, C, n - 1, self.configurations)
+        held, least = M * (18 * K + 9 * C + 64), 32 * C * max(2 * K, 3 * min(M, FEW))
+        if max_memory < held + least:
+            raise InputError(
+                f"batchbald: expected max_memory of at least {held + least} bytes for {M} labellings and {K} passes, got "
+                f"{max_memory}; raise it, or lower configurations, now {self.configurations}"
+            )
+        return max_memory - held
+
+
+def most_labellings(K: int, C: int, n: int, most: int) -> int:
+    """How many labellings of up to n items a `Joint` ever holds."""
+    M = 1
+    for _ in range(n):
+        if most < M * C:
+            return max(M, K * max(1, most // K))
+        M *= C
+    return M
 
 
 class Joint:
@@ -97,6 +123,7 @@ class Joint:
     def add(self, probs: np.ndarray) -> None:
         """One more item, (K, C)."""
         self.batch.append(probs)
+        del self.weight  # as large as what follows
         with np.errstate(divide="ignore"):
             log = np.log(probs)
         if self.is_exact and len(self.log) * self.C <= self.most:
@@ -119,22 +146,24 @@ class Joint:
         at = self.rng.random(len(ends)) * ends[:, -1]
         label = (ends <= np.minimum(at, np.nextafter(ends[:, -1], 0))[:, None]).sum(axis=1)  # one of chance > 0
         with np.errstate(divide="ignore"):
-            self.log += np.log(probs.T[label])
+            self.log += np.log(probs.T)[label]
 
     def _weigh(self) -> None:
-        total = logsumexp(self.log, axis=1)
-        self.weight = torch.from_numpy(np.exp(self.log - total[:, None]))
+        top = self.log.max(axis=1)
+        weight = self.log - top[:, None]
+        total = top + np.log(np.exp(weight, out=weight).sum(axis=1))
+        self.weight = torch.from_numpy(np.exp(np.subtract(self.log, total[:, None], out=weight), out=weight))
         chance = np.exp(total - total.max()) if self.is_exact else np.ones(len(total))
         self.chance = torch.from_numpy(chance / chance.sum())
 
-    def gains(self, probs: np.ndarray, positions: np.ndarray, max_memory: int) -> np.ndarray:
+    def gains(self, probs: np.ndarray, positions: np.ndarray, memory: int) -> np.ndarray:
         """I(y_i; w | y_B) in nats of the items at `positions`, (b,): sum_m chance_m (H(y_i | m) - sum_k weight_mk H(y_i
         | k)).
 
         Each term of the sum is >= 0, also where labellings are drawn.
         """
         out = np.empty(len(positions))
-        room = min(max_memory, TILE) // 8
+        room = min(memory // 4, TILE) // 8  # two or three such tensors are there at a time
         step = max(1, min(len(positions), room // (2 * self.C * self.K)))
         rows = max(1, room // (3 * self.C * step))  # labellings at a time
         passes = self.chance @ self.weight  # (K,): 1 / K each, but for the draw

@@ -15,16 +15,14 @@ BATCH = 4096
 PATIENCE = 10  # batches without a better smoothed inertia
 EPOCHS = 100
 TOO_SMALL = 0.01  # clusters with a smaller share than this of the largest one's count start again elsewhere
-
-
-LARGE = 1e15  # of larger numbers float32 could not sum the squares
+LARGE, SMALL = 1e15, 1e-15  # of larger numbers float32 could not sum the squares, and of smaller ones they are nothing
 
 
 class Centred:
     """Rows of the features around their mean, of unit length before that with `normalize`, in float32.
 
     The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. With `fit`,
-    rows whose squares float32 could not hold are made smaller, all by one number.
+    rows whose squares float32 could not hold are divided, all by one number: `unit`.
     """
 
     def __init__(self, features: np.ndarray, normalize: bool, max_memory: int, fit: bool = False) -> None:
@@ -37,7 +35,7 @@ class Centred:
             total += rows.sum(axis=0, dtype=np.float64)
             largest = max(largest, float(rows.max(initial=0)), -float(rows.min(initial=0)))
         self.mean = (total / len(features)).astype(self.dtype)
-        self.unit = self.dtype(largest) if fit and largest > LARGE else None
+        self.unit = self.dtype(largest) if fit and largest and not SMALL <= largest <= LARGE else None
 
     def __len__(self) -> int:
         return len(self.features)

@@ -24,7 +24,8 @@ class CRC:
     Every group is judged once, together with the labelled items, by K = [phi, 1] [phi, 1]^T, and the best n / group of
     them are taken without judging them again (so two groups may repeat each other). `group=None` is n // 10, as in the
     paper's main tables. The remainder of the split joins only when everything else is taken; where n is no multiple of
-    the group, the last group is cut. `score` as in NPC. `scores` are the groups' eigenvalues.
+    the group, the last group is cut. `score` as in NPC. `scores` are the groups' eigenvalues; the remainder, which is not
+    judged, has the lowest of them.
 
     `by="kernel"` judges by `kernel` in place of `features`: that of all layers, say, exactly. Only its parts over the
     labelled items and inside each group are asked for. `bias` is ignored then: the kernel includes it or does not.
@@ -61,7 +62,7 @@ class CRC:
             rank, value = self._judge(self._rows(view), view, groups, take)
         best = np.lexsort((-value, -rank))[:take]
         picks = np.concatenate([groups[best].reshape(-1), order[whole:]])[:n]
-        rest = np.full(max(0, n - len(best) * size), np.nan)
+        rest = np.full(max(0, n - len(best) * size), value[best].min(initial=np.inf))
         scores = np.concatenate([np.repeat(value[best], size), rest])[:n]
         of_union = (
             self._kernel_info(view, picks)

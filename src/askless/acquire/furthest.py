@@ -13,6 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.acquire.strategy import largest
+
 KEPT = 2**18  # numbers in the rows that are kept exact, to begin with: they stay in the processor's cache
 CENTRES = 512  # in one product
 FIRST = 128  # of the given centres that every row is held against; of the others only rows that are in the way
@@ -146,8 +148,3 @@ class Furthest:
         x = self.features[positions].astype(self.dtype, copy=False)  # indexing by positions has copied them
         x -= self.middle
         return torch.from_numpy(x), torch.from_numpy(np.einsum("ij,ij->i", x, x))
-
-
-def largest(values: np.ndarray, k: int) -> np.ndarray:
-    """Positions of the k largest, in no order."""
-    return np.argpartition(values, len(values) - k)[len(values) - k :]

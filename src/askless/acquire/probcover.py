@@ -56,9 +56,11 @@ class ProbCover:
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:
             return Selection(view.unlabelled[:0], np.empty(0))
-        x = Centred(view["features"], self.normalize, view.max_memory)
-        delta = self.delta
-        if delta is None:
+        x = Centred(view["features"], self.normalize, view.max_memory, fit=True)
+        unit = 1.0 if x.unit is None else float(x.unit)
+        if self.delta is not None:
+            delta = self.delta / unit
+        else:
             state = int(stream(rng, "k-means").integers(2**31 - 1))
             clusters = min(max(2, self.classes or view.classes or CLASSES), view.N)
             cluster = cluster_of_each(view["features"], clusters, self.normalize, state, view.max_memory)
@@ -75,14 +77,14 @@ class ProbCover:
             picks[i], scores[i] = view.unlabelled[best], balls.degree[best]
             balls.take(best)
             view.report(i + 1, n)
-        info: dict[str, Any] = {"delta": float(delta), "covered": float(balls.covered.mean())}
+        info: dict[str, Any] = {"delta": float(delta) * unit, "covered": float(balls.covered.mean())}
         notes = []
         if self.delta is None and self.classes is None and view.classes is None:
             notes.append(f"the number of classes is not known: taken for {CLASSES}; pass ProbCover(classes=...)")
         if scores[-1] <= 0:
             late = int((scores <= 0).sum())
             notes.append(
-                f"all is covered at delta = {delta:.4g}: the last {late} picks are random; use a smaller delta"
+                f"all is covered at delta = {delta * unit:.4g}: the last {late} picks are random; use a smaller delta"
             )
         if notes:
             info["note"] = "; ".join(notes)
@@ -172,7 +174,7 @@ def sq_distances(a: Tensor, b: Tensor) -> Tensor:
 
 def within(a: Tensor, b: Tensor, delta: float) -> Tensor:
     """(k, m) bool: whether the distance of the rows is at most delta."""
-    return sq_distances(a, b) <= delta**2
+    return sq_distances(a, b) <= delta * delta  # ** would raise where that is infinite
 
 
 def pure_radius(x: Centred, cluster: np.ndarray, alpha: float, rng: np.random.Generator, max_memory: int) -> float:

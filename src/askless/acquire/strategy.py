@@ -64,7 +64,8 @@ class View:
 
 @dataclass(frozen=True)
 class Selection:
-    """`indices` (n,) int64, best first; `scores` (n,) float64, higher is better, or None; `info`, a plain dict."""
+    """`indices` (n,) int64, best first; `scores` (n,) float64, higher is better, perhaps infinite but never NaN, or None;
+    `info`, a plain dict."""
 
     indices: np.ndarray
     scores: np.ndarray | None = None

@@ -59,16 +59,6 @@ def paired(a: np.ndarray, b: np.ndarray) -> Difference:
     return interval(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))
 
 
-def paired_t(a: np.ndarray, b: np.ndarray) -> float:
-    """Two-sided p of the paired t test; NaN for fewer than two pairs."""
-    mean, sd, n = spread(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))
-    if n < 2:
-        return float("nan")
-    if sd == 0:
-        return float(mean == 0)
-    return float(2 * stats.t.sf(abs(mean) * np.sqrt(n) / sd, n - 1))
-
-
 def wilcoxon(a: np.ndarray, b: np.ndarray) -> float:
     """Two-sided p of the Wilcoxon signed-rank test of the pairs; 1 where all are equal, NaN where there is none."""
     d = _present(np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64))

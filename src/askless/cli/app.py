@@ -5,16 +5,15 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from askless import __version__
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
-from askless.cli.doctor import doctor
+from askless.cli.doctor import backup, doctor
 from askless.cli.labelstudio import labelstudio_app
 from askless.cli.theory import theory
-from askless.progress import progress_bar
+from askless.progress import notes, out, progress_bar
 
 app = typer.Typer(
     name="askless",
@@ -23,12 +22,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-out = Console(soft_wrap=True)
-notes = Console(stderr=True, soft_wrap=True)
 
 
 @app.callback(invoke_without_command=True)
-def about(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+def about(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; also after the command.")] = False,
+) -> None:
     if version:
         typer.echo(f"askless {__version__}")
         raise typer.Exit()
@@ -101,11 +101,13 @@ def select(
         Path | None, typer.Option(help="Memory of a strategy that learns (albl): read and renewed.")
     ] = None,
     to: Annotated[Path | None, typer.Option("--out", help="Write a .csv (rank, index, score); default: print.")] = None,
+    overwrite: files.Overwrite = False,
 ) -> None:
     """Choose what to label next, from arrays in files."""
     import askless
 
     files.check_writable(to)
+    files.may_replace(to, overwrite)
     files.check_writable(state)
     files.check_column(column, features)
     options = files.read_options(option or [])
@@ -146,20 +148,20 @@ def select(
         )
     table = files.picks_csv(picks, None if shards is None else shards.texts("id", picks.indices))
     if to is None:
-        typer.echo(table, nl=False)
+        out.write(table)
     else:
         files.write_text(to, table)
     if state is not None:
         files.write_text(state, json.dumps(picks.info["state"]))
     where = f", written to {to}" if to else ""
-    notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}", highlight=False)
+    notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}")
     if shards is not None:
         how = "in two levels" if parts is not None else "the picks are those that it would make in memory"
-        notes.print(f"read from {len(shards.files)} shards with {len(shards):,} rows; {how}", highlight=False)
+        notes.print(f"read from {len(shards.files)} shards with {len(shards):,} rows; {how}")
     for name in ("lambda_min", "rank", "note"):
         if name in picks.info:
             value = picks.info[name]
-            notes.print(f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}", highlight=False)
+            notes.print(f"{name}: {value:.6g}" if isinstance(value, float) else f"{name}: {value}")
 
 
 @app.command()
@@ -170,7 +172,7 @@ def embed(
             help="Folder, pattern or address (s3://...) of images, tars or Parquet; a .csv, .npz; or a name."
         ),
     ],
-    to: Annotated[Path, typer.Option("--out", help="Folder for the shards; one that was begun is gone on with.")],
+    to: Annotated[Path, typer.Option("--out", help="Folder for the shards; resumes an unfinished one.")],
     backbone: Annotated[
         str, typer.Option(help="efficientnet-lite0, raw, timm/…, torchvision/… or hf/….")
     ] = "efficientnet-lite0",
@@ -214,11 +216,11 @@ def embed(
         )
     skipped = shards.skipped()
     for name, reason in skipped[:10]:
-        notes.print(f"left out: {name}: {reason}", highlight=False)
+        notes.print(f"left out: {name}: {reason}")
     if len(skipped) > 10:
-        notes.print(f"and {len(skipped) - 10} others", highlight=False)
+        notes.print(f"and {len(skipped) - 10} others")
     what = ", ".join(name for name in shards.columns)
-    out.print(f"{to}: {len(shards):,} rows in {len(shards.files)} shards: {what}", highlight=False)
+    out.print(f"{to}: {len(shards):,} rows in {len(shards.files)} shards: {what}")
 
 
 @app.command()
@@ -229,7 +231,7 @@ def demo(
     steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
     page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
 ) -> None:
-    """askless against random on the digits that ship with scikit-learn; about two minutes. One that was stopped goes on."""
+    """askless against random on the digits that ship with scikit-learn; about two minutes. Resumes an unfinished one."""
     from askless import demo as digits
 
     files.check_folder(to)
@@ -241,11 +243,11 @@ def demo(
         results = digits.run(to, seeds, steps, workers, progress)
     out.print(digits.table(results))
     report = digits.write_report(results, to)
-    notes.print(f"Kept: {results.folder}; remove it to compute everything again", highlight=False)
-    out.print(f"Report: {report}", highlight=False)
+    notes.print(f"Kept: {results.folder}; remove it to compute everything again")
+    out.print(f"Report: {report}")
 
 
-for command in (run.start, run.status, run.report, run.export, run.predict, run.oracle, doctor, theory):
+for command in (run.start, run.status, run.report, run.export, run.predict, run.oracle, doctor, backup, theory):
     app.command()(command)
 app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")
@@ -273,5 +275,5 @@ def fetch_data(name: Annotated[str, typer.Argument(help="One of `askless data li
     from askless.data import fetch
 
     with notes.status(f"getting {name}"):
-        place = fetch(name, report=lambda text: notes.print(text, highlight=False))
-    out.print(f"{name}: {place}", highlight=False)
+        place = fetch(name, report=lambda text: notes.print(text))
+    out.print(f"{name}: {place}")

@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from askless.cli.files import check_folder
-from askless.errors import InputError, OptionError, unknown
-from askless.progress import text_bar
+from askless.errors import AsklessError, InputError, OptionError, unknown
+from askless.progress import notes, out, text_bar
 
 if TYPE_CHECKING:
     from askless.bench import Benchmark, Progress, Results
 
 bench_app = typer.Typer(help="Benchmarks: every table and figure of the papers, and your own.", no_args_is_help=True)
-out = Console(soft_wrap=True)
-notes = Console(stderr=True, soft_wrap=True)
 # Names only, so that a slip is said before torch is imported; the tests hold them against what there is.
 SCALES = ("full", "small", "smoke")
 PRESETS = (
@@ -80,7 +77,7 @@ def run_benchmark(
         typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
     ] = None,
 ) -> None:
-    """Run a benchmark; one that was stopped goes on where it was. Writes report.html, tables and results.csv."""
+    """Run a benchmark, or resume an unfinished one. Writes report.html, tables and results.csv."""
     from askless.engine import check_engine
     from askless.track import make
 
@@ -135,8 +132,16 @@ def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
         beside = str(Path(what).resolve().parent)
         if beside not in sys.path:  # it may import what lies beside it, as any script may
             sys.path.append(beside)
-        made = runpy.run_path(what).get("benchmark")
-        benchmark = made(scale) if callable(made) else made
+        try:
+            made = runpy.run_path(what).get("benchmark")
+            benchmark = made(scale) if callable(made) else made
+        except AsklessError:
+            raise
+        except Exception as error:
+            raise InputError(
+                f"{what}: expected a Python file that makes a `benchmark`, got {type(error).__name__}: {error}; `--debug` "
+                "shows where"
+            ) from error
         if not isinstance(benchmark, Benchmark):
             raise InputError(
                 f"{what}: expected a variable `benchmark`, an askless.bench.Benchmark or a function of the scale that makes "
@@ -163,7 +168,7 @@ def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of 
     from askless.bench import read
     from askless.bench.tables import compare
 
-    typer.echo(compare([read(folder) for folder in folders]))
+    out.write(compare([read(folder) for folder in folders]) + "\n")
 
 
 def warn_of_edits(what: str, folder: Path) -> None:
@@ -176,8 +181,7 @@ def warn_of_edits(what: str, folder: Path) -> None:
         if before and before != file_digest(what):
             notes.print(
                 f"note: {what} was edited since {folder} was begun; finished cells are kept, so use another --out "
-                "if its strategies, networks or data changed",
-                highlight=False,
+                "if its strategies, networks or data changed"
             )
 
 
@@ -187,7 +191,7 @@ def stoppable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        notes.print("stopped; what is finished is kept, and the same command goes on where it was", highlight=False)
+        notes.print("stopped; what is finished is kept, and the same command resumes")
         raise typer.Exit(130) from None
 
 
@@ -203,7 +207,7 @@ def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
             if p.cell_done and not notes.is_terminal:
                 minutes = (time.monotonic() - began) / 60
                 done = f"{p.cells} of {p.all_cells} cells{failed}, {minutes:.1f} minutes"
-                notes.print(f"{name}: {done}; {p.latest}", highlight=False)
+                notes.print(f"{name}: {done}; {p.latest}")
 
         yield move
 
@@ -215,13 +219,13 @@ def show(report: Path, results: "Results") -> None:
     from askless.bench.typeset import markdown
 
     metric = results.about["metrics"][0]
-    typer.echo(markdown(accuracy_tables(results, metric)))
+    out.write(markdown(accuracy_tables(results, metric)) + "\n")
     if why := warning(results):
-        out.print(f"{why}.", highlight=False)
+        out.print(f"{why}.")
     for reason, failed in itertools.groupby(sorted(results.failures, key=lambda f: f.reason), lambda f: f.reason):
         first, *others = failed
         more = f" and {len(others)} more" if others else ""
-        notes.print(f"FAILED: {first.group} {first.method}, seed {first.seed}{more}: {reason}", highlight=False)
-    out.print(f"Report: {report}", highlight=False)
+        notes.print(f"FAILED: {first.group} {first.method}, seed {first.seed}{more}: {reason}")
+    out.print(f"Report: {report}")
     if results.failures:
         raise typer.Exit(3)

@@ -1,5 +1,6 @@
-"""`askless doctor`: looks at what usually goes wrong, and says what to do."""
+"""`askless doctor`: looks at what usually goes wrong, says what to do, repairs a run; and `askless backup`."""
 
+import contextlib
 import shutil
 import socket
 import sqlite3
@@ -9,16 +10,16 @@ from collections.abc import Callable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from askless import __version__
-from askless.errors import AsklessError
+from askless.errors import AsklessError, OptionError
+from askless.progress import notes, out
 
-out = Console(soft_wrap=True)
 NEEDED = (
     "torch",
     "numpy",
@@ -45,11 +46,22 @@ class Finding(NamedTuple):
 
 def doctor(
     what: Annotated[Path | None, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run.")] = None,
-    port: Annotated[int, typer.Option(help="The port that the page would use.")] = 8347,
+    port: Annotated[int, typer.Option(help="The port that the page would use.", min=0, max=65535)] = 8347,
+    mend: Annotated[
+        bool,
+        typer.Option("--repair", help="Rebuild a damaged run from its log of events; the damaged database is kept."),
+    ] = False,
 ) -> None:
-    """Check the installation, weights, disk, port and data, and say what to do."""
+    """Check the installation, weights, disk, port and data or a run, and say what to do."""
+    if mend:
+        if what is None:
+            raise OptionError("--repair: expected the folder of a run, got none; name it")
+        from askless.project.repair import repair
+
+        for text in repair(what):
+            out.print(text)
     table = Table("", "what", "found", "what to do")
-    marks = {"ok": "[green]ok[/]", "warn": "[yellow]note[/]", "bad": "[red]bad[/]"}
+    marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
     worst = 0
     for finding in findings(what, port):
         table.add_row(marks[finding.state], finding.what, finding.found, finding.do)
@@ -59,22 +71,81 @@ def doctor(
         raise typer.Exit(3)
 
 
+def backup(
+    folder: Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")],
+    place: Annotated[
+        Path | None,
+        typer.Option("--out", help="A new folder or .zip, or a folder to put it in; default: beside the run."),
+    ] = None,
+) -> None:
+    """Copy a run, also while it is being served; `askless start` opens the copy, under a token of its own."""
+    from askless.project.backup import backup as copy
+
+    made = copy(folder, place)
+    out.print(f"Backup: {made.path}")
+    if made.problem:
+        notes.print(f"The copy cannot be used as it is ({made.problem}); try `askless doctor --repair {made.path}`")
+        raise typer.Exit(3)
+
+
+@contextlib.contextmanager
+def warned_of_damage(run: Any) -> Iterator[None]:
+    """Where labels are taken out of a run: a warning if its database is damaged, and a sentence if they cannot be read."""
+    from askless.project.repair import examine
+    from askless.project.replay import GARBLED
+    from askless.project.schema import RunError
+
+    do = f"run `askless doctor --repair {run.folder}`, or restore a backup"
+    if problem := run.store.problem():
+        text = (
+            f"The database of {run.folder} is damaged ({problem}): labels may be missing or wrong; {do}, and try again"
+        )
+        notes.print(text)
+    try:
+        yield
+    except AsklessError:
+        raise
+    except (sqlite3.Error, *GARBLED) as error:
+        if not examine(run.folder):
+            raise
+        raise RunError(
+            f"{run.folder}: its labels cannot be read because its database is damaged ({error}); {do}"
+        ) from None
+
+
 def findings(what: Path | None, port: int) -> Iterator[Finding]:
-    yield installed()
-    yield weights()
-    yield database()
-    yield disk(Path.cwd() if what is None else what)
-    yield port_at(port)
-    if what is None:
-        return
-    checks: tuple[Callable[[Path], Finding], ...] = (
-        (whole_run, source_of) if (what / "state.sqlite").exists() else (data,)
-    )
-    for check in checks:
+    """What was looked at, a run first and its database before all else. What goes wrong in looking is a finding, too."""
+    checks: list[tuple[str, Callable[[], Finding]]] = []
+    if what is not None and is_run(what):
+        checks += [
+            ("run", lambda: whole_run(what)),
+            ("models and cache", lambda: made_from_labels(what)),
+            ("source of the run", lambda: source_of(what)),
+        ]
+    checks += [
+        ("installation", installed),
+        ("pretrained network", weights),
+        ("database", database),
+        ("disk", lambda: disk(Path.cwd() if what is None else what)),
+        ("port", lambda: port_at(port)),
+    ]
+    if what is not None and not is_run(what):
+        checks.append(("data", lambda: data(what)))
+    for name, check in checks:
         try:
-            yield check(what)
+            yield check()
         except AsklessError as error:
-            yield Finding("bad", check.__name__.replace("_", " "), "cannot be used", str(error))
+            yield Finding("bad", name, "cannot be used", str(error))
+        except Exception as error:  # what is damaged must not keep the doctor from the rest
+            yield Finding("bad", name, f"cannot be checked ({type(error).__name__}: {error})")
+
+
+def is_run(what: Path) -> bool:
+    """A folder that is a run, or is what is left of one."""
+    try:
+        return (what / "state.sqlite").exists() or (what / "project.toml").exists()
+    except OSError:
+        return False
 
 
 def installed() -> Finding:
@@ -147,45 +218,60 @@ def data(what: Path) -> Finding:
 
 def whole_run(folder: Path) -> Finding:
     """The run's database is whole, and its tables say what its log of events says."""
-    from askless.project import Run
-    from askless.project.replay import replay, stored
+    from askless.project.repair import NAME, examine
+    from askless.project.store import open_to_read
 
-    run = Run.open(folder)
-    with run.store.look() as db:
-        problem = db.execute("PRAGMA integrity_check").fetchone()[0]
-        told, kept = replay(db), stored(db)
-    run.close()
-    if problem != "ok":
-        return Finding("bad", "run", f"the database is damaged: {problem}", "restore the run from a copy")
-    if told != kept:
-        different = len({*told.items()} ^ {*kept.items()})
-        return Finding(
-            "bad", "run", f"{different} answers differ from the log of events", "report this as a bug, please"
-        )
-    return Finding("ok", "run", f"{len(kept)} answers, as the log of events says")
+    problems = examine(folder)
+    if problems:
+        text = "; ".join(problem.partition("; run `askless")[0] for problem in problems)
+        do = f"run `askless doctor --repair {folder}`, or restore a backup"
+        return Finding("bad", "run", text, "upgrade askless" if "upgrade askless" in text else do)
+    with contextlib.closing(open_to_read(folder / NAME)) as db:
+        n = db.execute("SELECT count(*) FROM answer").fetchone()[0]
+    return Finding("ok", "run", f"intact: {n} answers, matching the event log")
+
+
+def made_from_labels(folder: Path) -> Finding:
+    """What trainings left behind, and what was read of the images, can be read."""
+    from askless.project import Run
+    from askless.project.repair import damaged_fits
+    from askless.project.rounds import is_whole
+
+    with Run.open(folder) as run:
+        damaged, prepared = damaged_fits(run.store, folder), run.meta("prepared")
+    broken = [f"round {number}" for number in damaged]
+    if prepared and not is_whole(folder / "cache"):
+        broken.append("cache")
+    if broken:
+        do = f"`askless start {folder}` makes them again, `askless doctor --repair {folder}` removes them"
+        return Finding("warn", "models and cache", f"{', '.join(broken)}: damaged or gone; labels are safe", do)
+    return Finding("ok", "models and cache", "all can be read")
 
 
 def source_of(folder: Path) -> Finding:
     """The images of a run are still where they were."""
     from askless.project import Run
 
-    run = Run.open(folder)
-    if run.kind == "texts":
-        kept = len(run.paths)
-        run.close()
-        return Finding("ok", "texts of the run", f"all {kept} are in its database")
-    what = f"{run.noun}s of the run"
-    root = Path(run.meta("root"))
+    replaced: list[str] = []
+    with Run.open(folder) as run:
+        kind, what, paths, root = run.kind, f"{run.noun}s of the run", run.paths, Path(run.meta("root"))
+        if kind == "files":
+            replaced = [path for item, path in enumerate(paths) if run.pictures.is_replaced(item)]
+    if kind == "texts":
+        return Finding("ok", what, f"all {len(paths)} are in its database")
     missing = 0
-    if run.kind == "files":
-        missing = sum(not (root / path).is_file() for path in run.paths)
+    if kind == "files":
+        missing = sum(not (root / path).is_file() for path in paths)
     elif not root.exists():
-        missing = len(run.paths)
-    run.close()
+        missing = len(paths)
     if missing:
         do = f"put them back at {root}; labels are safe"
-        return Finding("bad", what, f"{missing} of {len(run.paths)} are gone", do)
-    return Finding("ok", what, f"all {len(run.paths)} are at {root}")
+        return Finding("bad", what, f"{missing} of {len(paths)} are gone", do)
+    if replaced:
+        text = f"{len(replaced)} of {len(paths)} have another size than when the run was made, such as {replaced[0]}"
+        do = f"check their labels; delete {folder / 'cache'} to let the model see the new ones"
+        return Finding("warn", what, text, do)
+    return Finding("ok", what, f"all {len(paths)} are at {root}")
 
 
 def writable(folder: Path) -> bool:

@@ -2,23 +2,26 @@
 
 import ast
 import csv
+import errno
 import io
 import json
 import os
 import re
 import stat
+import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import numpy as np
 import typer
 
-from askless.errors import InputError, OptionError
+from askless.errors import InputError, OptionError, some
 from askless.files import whole_file
+from askless.progress import visible
 
 if TYPE_CHECKING:
     from askless.acquire import Selection
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 # What a selection from shards takes beside its working memory: the process with its libraries (bytes), a share of all for
 # the files' pages, and numbers for each item (bytes: bounds, weights, ties), of which BADGE has most.
 STANDING, PAGES, PER_ITEM = 2**29, 8, 96
+Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file without asking.")]
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 
 
@@ -75,15 +79,15 @@ def read_embeddings(path: Path, column: str = "") -> np.ndarray:
         columns = {field.name: field.type for field in file.schema_arrow}
         found = [name for name in columns if is_vector(columns[name])]
         if column and column not in found:
-            got = columns.get(column, f"none of that name among {', '.join(columns)}")
+            got = columns.get(column, f"none of that name among {some(columns)}")
             raise InputError(f"{path}: expected a column {column!r} of lists of floats, got {got}")
         if not found:
-            raise InputError(f"{path}: expected a column of lists of floats, got {', '.join(columns) or 'no column'}")
+            raise InputError(f"{path}: expected a column of lists of floats, got {some(columns) or 'no column'}")
         if len(found) > 1 and not column:
             raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
         rows, bad = vectors(path.name, file.read(columns=[column or found[0]]), column or found[0], None, None)
     for row, reason in bad.items():
-        raise InputError(f"{path}: expected features in every row, got another row {row} ({reason}); mend it")
+        raise InputError(f"{path}: row {row} is invalid ({reason}); fix it")
     return np.asarray(rows)
 
 
@@ -263,6 +267,17 @@ def check_writable(path: Path | None) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}; choose another place") from None
 
 
+def may_replace(path: Path | None, overwrite: bool) -> bool:
+    """Whether an existing file may be replaced: as `--overwrite` says, else a person at the terminal is asked."""
+    if overwrite or path is None or not path.is_file():
+        return overwrite
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise OptionError(f"{path}: the file already exists; pass --overwrite to replace it")
+    if not typer.confirm(visible(f"{path} exists. Replace it?")):
+        raise OptionError(f"{path}: kept as it was, and nothing was written")
+    return True
+
+
 def check_folder(path: Path) -> None:
     """The same for a folder, which is made."""
     try:
@@ -282,7 +297,7 @@ def is_ordinary(path: Path) -> bool:
 def text_file(path: Path) -> Iterator[TextIO]:
     """A file to write text to, beside the path until it is whole. Links and pipes are written through."""
     if not is_ordinary(path):
-        with path.open("w", encoding="utf-8", newline="") as through:
+        with open(path, "w", encoding="utf-8", newline="", opener=without_waiting) as through:
             yield through
         return
     with whole_file(path) as raw:
@@ -291,6 +306,18 @@ def text_file(path: Path) -> Iterator[TextIO]:
             yield text
         finally:
             text.detach()  # and flush
+
+
+def without_waiting(path: str, flags: int) -> int:
+    """Opens a file; where it is a pipe that nobody reads, an error, for the system would wait for a reader for ever."""
+    try:
+        opened = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise InputError(f"{path}: nobody reads this pipe; start its reader first") from None
+        raise
+    os.set_blocking(opened, True)
+    return opened
 
 
 def write_text(path: Path, text: str) -> None:

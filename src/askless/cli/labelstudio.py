@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from askless.cli import files
+from askless.cli.doctor import warned_of_damage
 from askless.errors import BusyError, OptionError
-from askless.progress import progress_bar, text_bar
+from askless.progress import notes, out, progress_bar, text_bar
 
 if TYPE_CHECKING:
     from askless.label.labelstudio import Client, Images, Taken
     from askless.project import Run
 
-out = Console(soft_wrap=True)
-notes = Console(stderr=True, soft_wrap=True)
 
 labelstudio_app = typer.Typer(
     help="Label in Label Studio: check, push the batch, pull the answers.", no_args_is_help=True
@@ -54,11 +52,11 @@ def check(
     from askless.project import Run
 
     table = Table("", "what", "found", "what to do")
-    marks = {"ok": "[green]ok[/]", "warn": "[yellow]note[/]", "bad": "[red]bad[/]"}
+    marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
     bad = False
     with Run.open(folder) as run:
         for finding in labelstudio.check(run, client(run, url, token), project, images_of(images, root)):
-            table.add_row(marks[finding.state], *(escape(text) for text in finding[1:]))
+            table.add_row(marks[finding.state], *finding[1:])
             bad = bad or finding.state == "bad"
     out.print(table)
     if bad:
@@ -88,25 +86,24 @@ def push(
         at.alive()  # before a training, not after it
         if close:
             withdrawn = run.train_now(f"labelstudio-close-{uuid.uuid4()}", "labelstudio")
-            notes.print(f"{withdrawn} {run.noun}s withdrawn; they may be chosen again", highlight=False)
+            notes.print(f"{withdrawn} {run.noun}s withdrawn; they may be chosen again")
         catch_up(run)
         with progress_bar("pushing", notes) as progress:
             done = labelstudio.push(run, at, project, how, progress)
         tell_notes(done.notes)
         if done.added_choices:
-            notes.print(f"Choices added: {', '.join(done.added_choices)}", highlight=False, markup=False)
+            notes.print(f"Choices added: {', '.join(done.added_choices)}")
         before = f"; {done.before} were there before" if done.before else ""
-        out.print(f"{done.new} tasks pushed to project {done.project} {escape(done.title)}{before}", highlight=False)
-        out.print(f"Label here: {done.address}", highlight=False)
+        out.print(f"{done.new} tasks pushed to project {done.project} {done.title}{before}")
+        out.print(f"Label here: {done.address}")
         waiting = len(run.waiting())
         if done.new:
-            out.print(f"Then: askless labelstudio pull {folder}", highlight=False)
+            out.print(f"Then: askless labelstudio pull {folder}")
         elif run.is_finished():
-            out.print(f"The budget is used. `askless report {folder}` has the account.", highlight=False)
+            out.print(f"The budget is used. Report: `askless report {folder}`")
         else:
             out.print(
-                f"{waiting} {run.noun}s wait for answers. Pull them when given, or push with --close to go on without.",
-                highlight=False,
+                f"{waiting} {run.noun}s wait for answers. Pull them when given, or push with --close to go on without."
             )
 
 
@@ -128,7 +125,7 @@ def pull(
         tell_taken(taken)
         waiting = len(run.waiting())
     left = f"{waiting} still wait for an answer" if waiting else "all are answered"
-    out.print(f"{left}. Then: askless labelstudio push {folder}", highlight=False)
+    out.print(f"{left}. Then: askless labelstudio push {folder}")
 
 
 # --- what the file route uses too ----------------------------------------------------------------------------------------
@@ -140,11 +137,11 @@ def export_tasks(folder: Path, place: Path, images: str, root: Path | None, larg
     from askless.project import Run
 
     how = images_of(images, root, largest)
-    with Run.open(folder) as run, progress_bar("writing", notes) as progress:
+    with Run.open(folder) as run, warned_of_damage(run), progress_bar("writing", notes) as progress:
         count, told, config = labelstudio.write_tasks(run, place, how, overwrite=overwrite, progress=progress)
     tell_notes(told)
-    out.print(f"{count} tasks: {config.with_suffix('.json')}", highlight=False)
-    out.print(f"Labelling configuration: {config}", highlight=False)
+    out.print(f"{count} tasks: {config.with_suffix('.json')}")
+    out.print(f"Labelling configuration: {config}")
 
 
 def import_export(folder: Path, given: Path, add_classes: bool) -> None:
@@ -156,7 +153,7 @@ def import_export(folder: Path, given: Path, add_classes: bool) -> None:
     with Run.open(folder) as run:
         tell_taken(labelstudio.take_annotations(run, annotations, add_classes=add_classes))
     if foreign:
-        notes.print(f"{foreign} tasks are not from askless", highlight=False)
+        notes.print(f"{foreign} tasks are not from askless")
 
 
 def catch_up(run: "Run") -> None:
@@ -167,7 +164,7 @@ def catch_up(run: "Run") -> None:
         try:
             work(run, lambda step, text, done, total: bar(done, total, text))
         except BusyError as error:
-            notes.print(f"{error}; pushing what it has chosen", highlight=False, markup=False)
+            notes.print(f"{error}; pushing what it has chosen")
 
 
 def client(run: "Run", url: str | None, token: str | None) -> "Client":
@@ -193,23 +190,19 @@ def images_of(how: str, root: Path | None, largest: str = "512KB") -> "Images":
 
 def tell_notes(told: list[tuple[str, str]]) -> None:
     for path, text in told[:10]:
-        notes.print(f"{path}: {text}", highlight=False, markup=False)
+        notes.print(f"{path}: {text}")
     if len(told) > 10:
-        notes.print(f"and {len(told) - 10} more", highlight=False)
+        notes.print(f"and {len(told) - 10} more")
 
 
 def tell_taken(taken: "Taken") -> None:
     unasked = f" ({taken.unasked} of items that are not being asked, which cost no budget)" if taken.unasked else ""
     out.print(
-        f"{taken.new} answers taken{unasked}, {taken.changed} changed, {taken.skipped} skipped, {taken.known} known before",
-        highlight=False,
+        f"{taken.new} answers taken{unasked}, {taken.changed} changed, {taken.skipped} skipped, {taken.known} known before"
     )
     if taken.added_classes:
-        out.print(f"New classes: {', '.join(taken.added_classes)}", highlight=False, markup=False)
+        out.print(f"New classes: {', '.join(taken.added_classes)}")
     if taken.disagree:
-        out.print(
-            f"{len(taken.disagree)} to review, where answers disagree; none is trained on until one wins:",
-            highlight=False,
-        )
+        out.print(f"{len(taken.disagree)} to review, where answers disagree; none is trained on until one wins:")
         tell_notes([(path, "disagreement") for path in taken.disagree])
     tell_notes(taken.left_out)

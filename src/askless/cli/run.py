@@ -5,6 +5,7 @@ import csv
 import http.client
 import json
 import shlex
+import socket
 import sys
 import time
 import webbrowser
@@ -13,16 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from askless.cli import files, labelstudio
+from askless.cli.doctor import warned_of_damage
 from askless.errors import InputError, OptionError, unknown
-from askless.progress import progress_bar
-
-out = Console(soft_wrap=True)
-notes = Console(stderr=True, soft_wrap=True)
+from askless.progress import notes, out, progress_bar, visible
 
 EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "coco", "labelstudio", "model", "onnx")
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
@@ -111,15 +108,16 @@ def label(
     say = Say(False, False) if say is None else say
     folder = run_folder(what, to)
     if folder is not None and (url := served_at(folder)) is not None:
-        say("served", f"[bold]{folder}[/] is being served already: {url}", url=url, run=str(folder))
-        open_browser(url, no_browser)
+        say("served", f"{folder} is being served already: {url}", url=url, run=str(folder))
+        open_page(folder, url, no_browser)
         return
     free_socket(host, 0).close()  # whether the host can be served from, before anything is read
     if folder is not None:
         run = Run.open(folder)
+        run.store.check_writable()
         if others := other_options(run, options, given):
             leave_unused(run, others, say)
-        say("resumed", f"Going on with    {folder}", run=str(folder))
+        say("resumed", f"Resuming    {folder}", run=str(folder))
     else:
         run = new_run(what, default_folder(what) if to is None else to, options, say)
     if run.store.journal != "WAL":
@@ -198,14 +196,23 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
     from askless.label.web.serve import LOOPBACK, Address, serve
 
     def ready(address: Address) -> None:
-        say("ready", f"Label here       [bold]{escape(address.url)}[/]", url=address.url, run=str(run.folder))
+        say("ready", f"Label here       {address.url}", "bold", url=address.url, run=str(run.folder))
         if host in LOOPBACK:
             say("note", "Serving this computer only. Press Ctrl+C to stop; nothing is lost.")
         else:
             at = address.url_for_others
-            text = f"The page is open to other computers, and whoever has the token can label: {at}"
-            say("warning", f"[bold red]{escape(text)}[/]", text=text, url=at)
-        open_browser(address.url, no_browser or say.quiet or say.json)
+            text = (
+                f"The page is open to other computers, and whoever has the token can label: {at}\n"
+                "Traffic is not encrypted: anyone on the network between can read the token, the images and the answers. "
+                "For encryption, leave --host out and run "
+                f"`ssh -L {address.port}:127.0.0.1:{address.port} {socket.gethostname()}` on the other computer, or put a "
+                "reverse proxy with TLS in front (docs/label.md, Several people)."
+            )
+            say("warning", text, "bold red", text=text, url=at)
+        open_page(run.folder, address.url, no_browser or say.quiet or say.json)
+
+    def warn(text: str) -> None:
+        say("warning", text, "bold red", text=text)
 
     with run.store.look() as db:
         fitted = db.execute("SELECT coalesce(max(round), -1) FROM fit").fetchone()[0]
@@ -230,9 +237,9 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
             say("round", text, round=row["round"], **facts)
         return until_done and bool(status["step"] == "finished" and run.is_finished())
 
-    serve(run, host=host, port=port, ready=ready, watch=watch)
+    serve(run, host=host, port=port, ready=ready, watch=watch, warn=warn)
     if run.is_finished():
-        say("stopped", f"Finished. The account of it: askless report {run.folder}", run=str(run.folder))
+        say("stopped", f"Finished. Report: `askless report {run.folder}`", run=str(run.folder))
     else:
         say("stopped", f"Stopped. Go on with: askless start {run.folder}", run=str(run.folder))
 
@@ -257,7 +264,7 @@ def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
     say("plan", f"Plan             {plan}", budget=budget, check=check, batch=run.settings.batch)
     say(
         "saved",
-        f"Saved in         {run.folder}   (stop any time; `askless start {run.folder}` goes on)",
+        f"Saved in         {run.folder}   (stop any time; `askless start {run.folder}` resumes)",
         run=str(run.folder),
     )
 
@@ -268,11 +275,11 @@ class Say:
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.json, self.quiet = as_json, quiet
 
-    def __call__(self, event: str, words: str, /, **facts: Any) -> None:
+    def __call__(self, event: str, words: str, style: str = "", /, **facts: Any) -> None:
         if self.json:
             print(json.dumps({"event": event, **(facts or {"text": words})}), flush=True)
         elif not self.quiet or event in ("ready", "served", "warning"):
-            out.print(words, highlight=False)
+            out.print(words, style=style)
 
 
 def run_folder(what: Path, to: Path | None) -> Path | None:
@@ -305,6 +312,15 @@ def open_browser(url: str, not_now: bool) -> None:
             webbrowser.open(url)
 
 
+def open_page(folder: Path, url: str, not_now: bool) -> None:
+    """Opens the page by a private file, so that its token is in no command line."""
+    from askless.label.web.serve import redirect_file
+
+    if not not_now:
+        with contextlib.suppress(OSError):  # a full disk: the address is printed
+            open_browser(redirect_file(folder, url).as_uri(), not_now)
+
+
 def command() -> str:
     return shlex.join(["askless", *sys.argv[1:]])
 
@@ -326,10 +342,10 @@ def status(
         typer.echo(json.dumps({"run": str(folder), "url": url, "worker": worker_status(folder), **found}))
         return
     progress, measure = found["progress"], found["measure"]
-    out.print(f"[bold]{folder}[/]: {progress['spent']} of {progress['budget']} labelled", highlight=False)
-    out.print(f"Page: {url}" if url else f"Page: not served; run `askless start {folder}`", highlight=False)
+    out.print(f"{folder}: {progress['spent']} of {progress['budget']} labelled")
+    out.print(f"Page: {url}" if url else f"Page: not served; run `askless start {folder}`")
     counts = ", ".join(f"{c['name']} {c['count']}" for c in progress["classes"] if not c["hidden"])
-    out.print(f"Labels: {counts or 'none yet'}", highlight=False, markup=False)
+    out.print(f"Labels: {counts or 'none yet'}")
     if found["curve"]:
         table = Table("round", "labels", "check accuracy", "95 % interval", "n", "changed", "seconds")
         for p in found["curve"]:
@@ -345,20 +361,21 @@ def status(
             )
         out.print(table)
     if measure is None:
-        out.print("Accuracy: not measured (no labelled check images, or no model yet)", highlight=False)
-    out.print(found["advice"]["text"], highlight=False, markup=False)
+        out.print("Accuracy: not measured (no labelled check images, or no model yet)")
+    out.print(found["advice"]["text"])
 
 
 def report(
     folder: RunFolder,
+    place: Annotated[Path | None, typer.Option("--out", help="Folder for them; default: the run's.")] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open it.")] = False,
 ) -> None:
     """Write report.html and report.json, and open the first."""
     from askless.project import Run
 
-    with Run.open(folder) as run:
-        path = run.write_report()
-    out.print(f"Report: {path}", highlight=False)
+    with Run.open(folder) as run, warned_of_damage(run):
+        path = run.write_report(place)
+    out.print(f"Report: {path}")
     open_browser(path.resolve().as_uri(), no_browser or not out.is_terminal)
 
 
@@ -376,8 +393,9 @@ def export(
     link: Annotated[str, typer.Option(help="imagefolder: copy, hard or sym.")] = "copy",
     by_split: Annotated[bool, typer.Option(help="imagefolder: folders train and check.")] = False,
     safe_cells: Annotated[
-        bool, typer.Option(help="csv: for spreadsheets, cells that start with = and the like.")
-    ] = False,
+        bool | None,
+        typer.Option(help="csv: put ' before cells that a spreadsheet would compute; default: where there are any."),
+    ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
     images: labelstudio.HowImages = "inline",
     root: labelstudio.Root = None,
@@ -387,6 +405,7 @@ def export(
     that is to be labelled."""
     if to not in EXPORTS:
         raise OptionError(unknown("format", to, EXPORTS))
+    overwrite = files.may_replace(place, overwrite)
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
         return
@@ -396,12 +415,13 @@ def export(
     if to in ("model", "onnx"):
         with (
             Run.open(folder) as run,
+            warned_of_damage(run),
             notes.status("writing the model, and comparing it" if to == "onnx" else "writing"),
         ):
             written = run.export_model(place, to=to, overwrite=overwrite)
-        out.print(f"Model: {written}; use it by `askless predict {place} FILES`", highlight=False)
+        out.print(f"Model: {written}; use it by `askless predict {place} FILES`")
         return
-    with Run.open(folder) as run:
+    with Run.open(folder) as run, warned_of_damage(run):
         result = export_run(
             run,
             to,
@@ -414,13 +434,13 @@ def export(
             overwrite=overwrite,
         )
     for path, reason in result.left_out[:10]:
-        notes.print(f"left out: {path}: {reason}", highlight=False, markup=False)
+        notes.print(f"left out: {path}: {reason}")
     if len(result.left_out) > 10:
-        notes.print(f"and {len(result.left_out) - 10} more", highlight=False)
+        notes.print(f"and {len(result.left_out) - 10} more")
     for text in result.notes:
-        notes.print(text, highlight=False, markup=False)
+        notes.print(text)
     pseudo = f" and {result.pseudo} of the model" if result.pseudo else ""
-    out.print(f"{result.labels} labels{pseudo}: {result.path}", highlight=False)
+    out.print(f"{result.labels} labels{pseudo}: {result.path}")
 
 
 def import_(
@@ -450,25 +470,24 @@ def import_(
         kept = result.conflicts
         if on_conflict == "ask" and kept:
             question = "{}: {} in the run, {} in the file. Take the file's?"
-            chosen = {c[0] for c in kept if typer.confirm(question.format(*c))}
+            chosen = {c[0] for c in kept if typer.confirm(visible(question.format(*c)))}
             again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
             kept = [c for c in kept if c[0] not in chosen]
             result = result._replace(taken=result.taken + again.taken)
         noun, why = run.noun, skipped_reasons(run.folder)
     out.print(
         f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
-        f"{len(result.unknown)} of {noun}s that the run does not have",
-        highlight=False,
+        f"{len(result.unknown)} of {noun}s that the run does not have"
     )
     for path, ours, theirs in kept[:10]:
-        notes.print(f"kept {ours}: {path} (the file says {theirs})", highlight=False, markup=False)
+        notes.print(f"kept {ours}: {path} (the file says {theirs})")
     if len(kept) > 10:
-        notes.print(f"and {len(kept) - 10} more", highlight=False)
+        notes.print(f"and {len(kept) - 10} more")
     if kept and on_conflict == "keep":
-        notes.print("Pass --on-conflict replace to take the file's, or ask to choose", highlight=False)
+        notes.print("Pass --on-conflict replace to take the file's, or ask to choose")
     for path in result.unknown[:3]:
         reason = f" ({why[path]})" if path in why else ""
-        notes.print(f"not in the run: {path}{reason}", highlight=False, markup=False)
+        notes.print(f"not in the run: {path}{reason}")
 
 
 def skipped_reasons(folder: Path) -> dict[str, str]:
@@ -494,12 +513,14 @@ def predict(
     probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
     text: Annotated[str, typer.Option(help="The column with the texts, if not as in the run.", metavar="COLUMN")] = "",
     encoding: Annotated[str, typer.Option(help="Of tables or files of texts.")] = "utf-8",
+    overwrite: files.Overwrite = False,
 ) -> None:
     """What a model says of new images or texts: path, label, prob."""
     from askless.project import load
     from askless.reading import UnreadableError, find_images
 
     files.check_writable(to)
+    files.may_replace(to, overwrite)
     model = load(folder)
     images: list[tuple[Any, Any]] = []  # what it is called, and what the model takes
     left_out: list[Any] = []  # texts that cannot be read
@@ -517,12 +538,12 @@ def predict(
         else:
             images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]
     total = len(images) + len(left_out)
-    with contextlib.nullcontext(sys.stdout) if to is None else files.text_file(to) as target:
+    with contextlib.nullcontext(out) if to is None else files.text_file(to) as target:
         writer = csv.writer(target, lineterminator="\n")
         writer.writerow(["path", "label", "prob", *(model.classes_.tolist() if probabilities else ())])
         bad = len(left_out)
         for name, _, reason in left_out:
-            notes.print(f"{name}: {reason}", highlight=False, markup=False)
+            notes.print(f"{name}: {reason}")
         with progress_bar("predicting", notes) as progress:
             for i in range(0, len(images), 32):
                 rows, good = [], []
@@ -532,7 +553,7 @@ def predict(
                         good.append(name)
                     except UnreadableError as error:
                         bad += 1
-                        notes.print(f"{name}: {error}", highlight=False, markup=False)
+                        notes.print(f"{name}: {error}")
                 for name, probs in zip(good, model.predict_proba(rows), strict=True):
                     best = int(probs.argmax())
                     more = [f"{p:.4f}" for p in probs] if probabilities else []
@@ -541,9 +562,9 @@ def predict(
         if bad == total:
             raise InputError(f"none of {total} {noun}s could be read" if total else f"no {noun}s were found")
     if bad:
-        notes.print(f"{bad} of {total} {noun}s could not be read", highlight=False)
+        notes.print(f"{bad} of {total} {noun}s could not be read")
     if to is not None:
-        notes.print(f"{total - bad} predictions: {to}", highlight=False)
+        notes.print(f"{total - bad} predictions: {to}")
 
 
 def oracle(
@@ -569,10 +590,10 @@ def oracle(
             )
         if unknown:
             few = f"{len(unknown)} of {len(run.paths)} {run.noun}s are not in {truth}"
-            notes.print(f"{few}; where asked, they are answered as unsure", highlight=False)
+            notes.print(f"{few}; where asked, they are answered as unsure")
     until = time.monotonic() + wait
     if served_at(folder) is None:
-        notes.print(f"waiting {wait:.0f} s for `askless start {folder}`", highlight=False)
+        notes.print(f"waiting {wait:.0f} s for `askless start {folder}`")
     while (url := served_at(folder)) is None:
         if time.monotonic() > until:
             raise InputError(f"{folder} is not being served; run `askless start {folder}` in another terminal")
@@ -585,4 +606,4 @@ def oracle(
                 f"the page of {folder} does not answer any more ({error or type(error).__name__}); what was answered is "
                 f"kept: run `askless start {folder}`, and this again"
             ) from None
-    out.print(f"{given} answers given", highlight=False)
+    out.print(f"{given} answers given")

@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from askless.cli import files
 from askless.cli.bench import find
 from askless.errors import InputError, OptionError
-from askless.progress import progress_bar, text_bar
+from askless.progress import notes, out, progress_bar, text_bar
 
 if TYPE_CHECKING:
     from askless.active import ActiveLearner
     from askless.bench import Benchmark, Row
     from askless.examine import Findings
 
-out = Console(soft_wrap=True)
-notes = Console(stderr=True, soft_wrap=True)
 
 EXPECTED = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
 DATA = ("data", "net", "augment", "validation")  # settings of a row that decide what its network sees
@@ -50,8 +48,8 @@ def theory(
         found = examine(learner, items=items, queries=queries, seed=seed, progress=progress)
     out.print(table(found, name))
     for note in found.notes:
-        out.print(f"Note: {note}", highlight=False)
-    out.print(f"Page: {write(found, folder, name)}", highlight=False)
+        out.print(f"Note: {note}")
+    out.print(f"Page: {write(found, folder, name)}")
 
 
 def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
@@ -176,7 +174,7 @@ def table(found: "Findings", name: str) -> Table:
     made.add_column("meaning", overflow="fold")
     for part, group in groupby(lines(found), key=lambda line: line.part):
         made.add_section()
-        made.add_row(f"[bold]{part}[/bold]")
+        made.add_row(Text(part, "bold"))
         for line in group:
             made.add_row(line.name, line.value, line.meaning)
     return made

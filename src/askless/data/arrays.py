@@ -1,6 +1,5 @@
 """Pools from numpy's files: .npz with images or features, .npy with either."""
 
-import zipfile
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,8 @@ import numpy as np
 
 from askless.data.pool import Pool, as_pool
 from askless.data.rows import Kind
-from askless.errors import InputError
-from askless.reading.arrays import NAMES
+from askless.errors import InputError, some
+from askless.reading.arrays import DAMAGE, NAMES, load_npy, plain_arrays
 from askless.reading.layout import Layout
 
 
@@ -35,13 +34,11 @@ def npz(
         listed = file.with_name("ids.txt")
         ids = tuple(listed.read_text(encoding="utf-8").splitlines()) if listed.exists() else None
         return as_pool(load_array(file), ids=ids, name=file.stem, kind=kind, layout=layout, flip=flip)
-    arrays = load_arrays(file)
+    arrays = plain_arrays(file)
     names = next((names for names in NAMES if names[0] in arrays), None)
     if names is None:
         wanted = ", ".join(dict.fromkeys(names[0] for names in NAMES))
-        raise InputError(
-            f"{file}: expected an array named {wanted}, got {', '.join(arrays) or 'none'}; rename one of them"
-        )
+        raise InputError(f"{file}: expected an array named {wanted}, got {some(arrays) or 'none'}; rename one of them")
     x, y, test_x, test_y = (arrays.get(name) for name in names)
     test = None if test_x is None or test_y is None else (as_float32(test_x), test_y)
     ids, classes = (tuple(map(str, arrays[key])) if key in arrays else None for key in ("ids", "classes"))
@@ -57,23 +54,17 @@ def joined(file: Path, arrays: dict[str, np.ndarray], x: np.ndarray, y: np.ndarr
     """The pool with the validation items of MedMNIST behind it."""
     more = [arrays.get(name) for name in ("val_images", "val_labels")]
     if y is None or more[0] is None or more[1] is None:
-        raise InputError(f"{file}: expected val_images and val_labels to join to the pool, got {', '.join(arrays)}")
+        raise InputError(f"{file}: expected val_images and val_labels to join to the pool, got {some(arrays)}")
     return np.concatenate([x, more[0]]), np.concatenate([y, more[1]])
-
-
-def load_arrays(file: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(file, allow_pickle=False) as content:
-            return {name: content[name] for name in content.files}
-    except (ValueError, zipfile.BadZipFile, EOFError, AttributeError) as error:
-        raise InputError(f"{file}: expected an .npz file of plain arrays, got another ({error})") from None
 
 
 def load_array(file: Path) -> np.ndarray:
     try:
-        return np.load(file, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise InputError(f"{file}: expected an .npy file with a plain array, got another ({error})") from None
+        return load_npy(file)
+    except DAMAGE as error:
+        raise InputError(
+            f"{file}: expected an .npy file with a plain array, got another ({str(error)[:300]})"
+        ) from None
 
 
 def as_float32(x: np.ndarray) -> np.ndarray:

@@ -16,10 +16,11 @@ import torch
 
 from askless.data.folders import only_size
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
+from askless.errors import InputError, some
 from askless.reading import LABEL_NAMES, UnreadableError, as_size
 from askless.reading.image_file import decode_image
-from askless.reading.parquet import class_names, named, open_parquet
+from askless.reading.limits import check_bytes
+from askless.reading.parquet import batches_of, class_names, damaged, named, open_parquet
 from askless.reading.table import TEXT_NAMES, label_text
 
 Progress = Callable[[int, int], None]
@@ -118,15 +119,24 @@ def all_names(table: Any, columns: Columns, rows: "Rows", held: "Rows | None") -
     return (*said, *(name for name in seen if name not in said))
 
 
-def with_names(table: Any) -> Any:
+def with_names(table: Any, file: object = "the data set") -> Any:
     """The table with names in the place of the numbers of each ClassLabel: tables may number their classes otherwise."""
-    arrow = pyarrow()
-    for column, names in class_names(table.schema).items():
-        place = table.schema.get_field_index(column)
-        if place >= 0:
-            values = [named(value, names) for value in table.column(place).to_pylist()]
-            table = table.set_column(place, column, arrow.array(values, arrow.string()))
-    return table
+    arrow, classes = pyarrow(), class_names(table.schema)
+    names = table.column_names
+    if not classes or len(set(names)) < len(names):
+        return table
+    columns = dict(zip(names, table.columns, strict=True))
+    for name in classes.keys() & columns.keys():
+        values = [named(value, classes[name]) for value in plain_values(columns[name], file)]
+        columns[name] = arrow.chunked_array([arrow.array(values, arrow.string())])
+    return arrow.table(columns, metadata=table.schema.metadata)
+
+
+def plain_values(column: Any, file: object) -> list[Any]:
+    try:
+        return column.to_pylist()
+    except (ValueError, OverflowError) as error:  # such as texts that are not UTF-8, or dates beyond Python's
+        raise damaged(file, error) from None
 
 
 def of_dataset(dataset: Any) -> Any:
@@ -155,7 +165,7 @@ def tables_at(path: Path) -> dict[str, Any]:
     by_split: dict[str, list[Path]] = {}
     for file in files:
         by_split.setdefault(split_of(file.relative_to(path)), []).append(file)
-    return {split: parquet_table(arrow, some) for split, some in by_split.items()}
+    return {split: parquet_table(arrow, group) for split, group in by_split.items()}
 
 
 def split_of(file: Path) -> str:
@@ -168,7 +178,8 @@ def parquet_table(arrow: Any, files: list[Path]) -> Any:
     tables = []
     for file in files:
         with open_parquet(file) as opened:
-            tables.append(with_names(opened.read()))
+            whole = arrow.Table.from_batches(batches_of(opened, file), opened.schema_arrow)
+        tables.append(with_names(whole, file))
     try:
         return arrow.concat_tables(tables)
     except arrow.ArrowInvalid as error:
@@ -179,21 +190,41 @@ def parquet_table(arrow: Any, files: list[Path]) -> Any:
 
 def saved_table(arrow: Any, folder: Path) -> Any:
     """What `Dataset.save_to_disk` wrote: Arrow streams, mapped and not copied."""
-    names = [str(one["filename"]) for one in read_json(folder / "state.json").get("_data_files", [])]
+    said = read_json(folder / "state.json").get("_data_files")
+    files = said if isinstance(said, list) else []
+    names = [str(one.get("filename")) if isinstance(one, dict) else "" for one in files]
     if not names or any(Path(name).name != name for name in names):
-        raise InputError(f"{folder}: expected the files of a Hugging Face data set beside state.json, got {names}")
+        raise InputError(
+            f"{folder}: expected the files of a Hugging Face data set beside state.json, got {some(names) or 'none'}"
+        )
     try:
-        tables = [with_names(arrow.ipc.open_stream(arrow.memory_map(str(folder / name))).read_all()) for name in names]
-    except (OSError, arrow.ArrowInvalid) as error:
-        raise InputError(f"{folder}: expected a whole Hugging Face data set, got a damaged one ({error})") from None
-    return arrow.concat_tables(tables)
+        return arrow.concat_tables([with_names(stream_table(arrow, folder / name), folder / name) for name in names])
+    except InputError:
+        raise
+    except (OSError, arrow.ArrowException, ValueError, OverflowError, MemoryError) as error:
+        raise InputError(
+            f"{folder}: expected a whole Hugging Face data set, got a damaged one ({str(error)[:300]})"
+        ) from None
+
+
+def stream_table(arrow: Any, file: Path) -> Any:
+    """An Arrow stream; checked, since what lies in it is used where it lies."""
+    batches, total = [], 0
+    with arrow.ipc.open_stream(arrow.memory_map(str(file))) as stream:
+        for batch in stream:
+            total += batch.nbytes
+            check_bytes(file, total - file.stat().st_size)  # what is packed in it: the rest is only mapped
+            batch.validate(full=True)
+            batches.append(batch)
+        _ = stream.schema.names  # which may not be UTF-8
+        return arrow.Table.from_batches(batches, stream.schema)
 
 
 def read_json(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{file}: expected what Hugging Face writes, got another file ({error})") from None
 
 
@@ -210,14 +241,17 @@ def pyarrow() -> Any:
 
 def find_columns(name: str, schema: Any, given: Mapping[str, str], label: str, id: str) -> Columns:
     """The columns by their types; an error says which argument to pass where several could be meant."""
+    if len(set(schema.names)) < len(schema.names):
+        raise InputError(f"{name}: expected each column once, got {some(schema.names)}; rename one")
     for what, column in [*given.items(), ("label", label), ("id", id)]:
         if column and column not in schema.names:
-            raise InputError(f"{name}: expected a column {column!r} as {what}, got {', '.join(schema.names)}")
-    classes = [column for column in class_names(schema) if column in schema.names]
+            raise InputError(f"{name}: expected a column {column!r} as {what}, got {some(schema.names)}")
+    names = set(schema.names)
+    classes = [column for column in class_names(schema) if column in names]
     usual = [c for word in LABEL_NAMES for c in schema.names if c.lower() == word]
     labels = [label] if label else classes or usual[:1]
     if len(labels) > 1:
-        raise InputError(f"{name}: {' and '.join(labels)} could be the labels; pass label='{labels[0]}', say")
+        raise InputError(f"{name}: each of {some(labels)} could be the labels; pass label='{labels[0]}', say")
     ids = [id] if id else [c for c in schema.names if c.lower() == "id"]
     taken = {*labels, *ids}
     fields = [field for field in schema if field.name not in taken and field.name not in classes]
@@ -231,14 +265,12 @@ def find_columns(name: str, schema: Any, given: Mapping[str, str], label: str, i
         raise InputError(f"{name}: expected one of image=, features= and text=, got {' and '.join(chosen)}")
     kind = chosen[0] if chosen else next((kind for kind in KINDS if found[kind]), "")
     if not kind:
-        raise InputError(
-            f"{name}: expected a column of images, lists of floats or texts, got {', '.join(schema.names)}"
-        )
+        raise InputError(f"{name}: expected a column of images, lists of floats or texts, got {some(schema.names)}")
     could = [given[kind]] if chosen else found[kind]
     if kind == "text" and len(could) > 1:
         could = [c for c in could if c.lower() in TEXT_NAMES] or could
     if len(could) > 1:
-        raise InputError(f"{name}: {' and '.join(could)} could be the {kind}; pass {kind}='{could[0]}', say")
+        raise InputError(f"{name}: each of {some(could)} could be the {kind}; pass {kind}='{could[0]}', say")
     return Columns(kind, could[0], labels[0] if labels else "", ids[0] if ids else "")
 
 
@@ -273,10 +305,10 @@ def read_rows(
     progress: Progress | None,
 ) -> Rows:
     if columns.x not in table.column_names:
-        raise InputError(f"{name}: expected a column {columns.x!r} in every split, got {', '.join(table.column_names)}")
+        raise InputError(f"{name}: expected a column {columns.x!r} in every split, got {some(table.column_names)}")
     has_labels, has_ids = columns.label in table.column_names, columns.id in table.column_names
-    labels = [label_text(v) for v in table[columns.label].to_pylist()] if has_labels else [""] * len(table)
-    ids = [str(v) for v in table[columns.id].to_pylist()] if has_ids else [str(i) for i in range(len(table))]
+    labels = [label_text(v) for v in plain_values(table[columns.label], name)] if has_labels else [""] * len(table)
+    ids = [str(v) for v in plain_values(table[columns.id], name)] if has_ids else [str(i) for i in range(len(table))]
     values, bad = {"image": images, "features": vectors, "text": texts}[columns.kind](
         name, table, columns.x, size, progress
     )
@@ -302,7 +334,7 @@ def held_out(held: Rows | None, classes: Sequence[str]) -> tuple[Any, np.ndarray
 
 def values_of(table: Any, column: str) -> Iterator[Any]:
     for batch in table.select([column]).to_batches(max_chunksize=256):
-        yield from batch.column(0).to_pylist()
+        yield from plain_values(batch.column(0), "the data set")
 
 
 def images(name: str, table: Any, column: str, size: Any, progress: Progress | None) -> tuple[Any, dict[int, str]]:
@@ -333,7 +365,8 @@ def vectors(name: str, table: Any, column: str, size: Any, progress: Progress | 
         if value is None or len(value) == 0 or any(v is None for v in value):
             bad[i] = "no features"
             continue
-        row = np.asarray(value, np.float32)
+        with np.errstate(over="ignore"):  # numbers too large for float32 become infinite, which is noticed below
+            row = np.asarray(value, np.float32)
         wide = len(row) if wide is None else wide
         if len(row) != wide:
             bad[i] = f"{len(row)} features; the first row has {wide}"

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from askless.errors import InputError
+from askless.reading.limits import check_bytes
 
 log = logging.getLogger(__name__)
 
@@ -399,6 +400,7 @@ def archived_json(archive: Path, names: str) -> Iterator[Any]:
     """What the files of a tar archive hold whose names end so."""
     with tarfile.open(archive) as tar:
         for member in tar:
+            check_bytes(f"{member.name} in {archive}", member.size)
             content = tar.extractfile(member) if member.isfile() and re.search(f"{names}$", member.name) else None
             if content is not None:
                 yield json.load(content)
@@ -407,7 +409,7 @@ def archived_json(archive: Path, names: str) -> Iterator[Any]:
 def parsed(parse: Parse, archive: Path) -> list[Text]:
     try:
         return parse(archive)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise FetchError(f"{archive.name} has other contents than expected ({type(error).__name__}: {error})") from None
 
 

@@ -1,6 +1,7 @@
 """MNIST and Fashion-MNIST: the idx format, plain or gzipped."""
 
 import gzip
+import math
 import zlib
 from os import PathLike
 from pathlib import Path
@@ -11,6 +12,7 @@ import torch
 from askless.data.fetch import IDX, locate, stored
 from askless.data.pool import Pool
 from askless.errors import InputError
+from askless.reading.limits import gunzip
 
 FASHION_CLASSES = (
     "T-shirt/top",
@@ -53,16 +55,18 @@ def from_idx(name: str, path: str | PathLike[str] | None, classes: tuple[str, ..
 def read_idx(path: Path) -> np.ndarray:
     """The array in an idx file of unsigned bytes: 0, 0, 8, number of axes, their lengths as big-endian int32, the data."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        content = gunzip(path) if path.suffix == ".gz" else path.read_bytes()
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: expected a gzipped idx file, got a damaged one ({error}); fetch it anew") from None
+        raise InputError(
+            f"{path}: expected a gzipped idx file, got a damaged one ({error}); download it again"
+        ) from None
     if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise InputError(f"{path}: expected an idx file of bytes, got one that begins with {content[:4].hex(' ')}")
     start = 4 + 4 * content[3]
     shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
     data = np.frombuffer(content, np.uint8)[start:]
-    if len(content) < start or len(data) != int(np.prod(shape)):
+    if len(content) < start or len(data) != math.prod(shape):
         raise InputError(
-            f"{path}: expected {int(np.prod(shape))} bytes for shape {shape}, got {len(data)}; fetch it anew"
+            f"{path}: expected {math.prod(shape)} bytes for shape {shape}, got {len(data)}; download it again"
         )
     return data.reshape(shape).copy()

@@ -9,7 +9,7 @@ import numpy as np
 
 from askless.data.folders import TEST_FOLDERS, Progress, Size, folder, read_files, split_off
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
+from askless.errors import InputError, some
 from askless.reading import LABEL_NAMES, as_size, pick_column, read_table
 from askless.reading.find import OutsideError, real_file
 
@@ -48,7 +48,7 @@ def imagefolder(
         rows = metadata_rows(file)
         column = label or pick_column(list(rows[0]), LABEL_NAMES, file, needed=False)
         if column and column not in rows[0]:
-            raise InputError(f"{file}: expected a column {column!r} of labels, got {', '.join(rows[0])}")
+            raise InputError(f"{file}: expected a column {column!r} of labels, got {some(rows[0])}")
         for row in rows:
             try:
                 files.append(Path(real_file(place, row.get("file_name", ""))))
@@ -77,8 +77,8 @@ def metadata_rows(file: Path) -> list[dict[str, str]]:
         try:
             found = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
             rows = [{str(k): "" if v is None else str(v) for k, v in row.items()} for row in found]
-        except (ValueError, AttributeError) as error:
+        except (ValueError, AttributeError, RecursionError) as error:
             raise InputError(f"{file}: expected a JSON object on each line, got another file ({error})") from None
     if not rows or "file_name" not in rows[0]:
-        raise InputError(f"{file}: expected rows with file_name, got {', '.join(rows[0]) if rows else 'none'}")
+        raise InputError(f"{file}: expected rows with file_name, got {some(rows[0]) if rows else 'none'}")
     return rows

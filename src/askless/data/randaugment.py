@@ -1,4 +1,4 @@
-"""RandAugment and Cutout with the constants of three FixMatch implementations (METHODS 1.3)."""
+"""RandAugment and Cutout with the constants of three FixMatch implementations."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -25,6 +25,7 @@ from askless.data.fetch import (
 )
 from askless.data.pool import Pool, encode_labels
 from askless.errors import InputError
+from askless.reading.limits import gunzip
 
 DIMENSIONS = 256
 
@@ -58,9 +59,9 @@ def from_texts(name: str, path: str | PathLike[str] | None, classes: tuple[str, 
 def read_texts(path: Path) -> list[Text]:
     """The texts of a file that has one a line, as JSON with id, part, label and text."""
     try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        content = gunzip(path) if path.suffix == ".gz" else path.read_bytes()
         return [Text(**json.loads(line)) for line in content.splitlines()]
-    except (EOFError, gzip.BadGzipFile, zlib.error, TypeError, ValueError) as error:
+    except (EOFError, gzip.BadGzipFile, zlib.error, TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: expected a line of JSON with {', '.join(Text._fields)} per text, got another file ({error}); fetch "
             "it anew"

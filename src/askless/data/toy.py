@@ -8,7 +8,7 @@ from askless.data.pool import Pool
 from askless.errors import InputError
 from askless.rng import Seed, stream
 
-# Hand-picked labelled points, three on each moon (METHODS 3).
+# Hand-picked labelled points, three on each moon.
 PIVOTS = np.array([[1.1, 1.0], [2.0, 1.0], [2.9, 0.3], [-0.8, -0.5], [0.0, -0.8], [1.0, -0.5]], np.float32)
 PIVOT_SETS = {0: [], 4: [0, 2, 3, 5], 6: [0, 1, 2, 3, 4, 5]}
 

@@ -21,7 +21,7 @@ import numpy as np
 
 from askless.data import Pool, load
 from askless.data.load import SOURCES
-from askless.errors import InputError, OptionError
+from askless.errors import InputError, OptionError, some
 from askless.reading.image_file import UnreadableError, decode_image, has_image_suffix
 from askless.reading.parquet import class_names, named
 from askless.reading.tars import LABELS, TARS, by_key, label_in, whole_tar
@@ -32,6 +32,7 @@ IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with ima
 STAMPS = ("size", "mtime", "ETag", "LastModified", "last_modified", "updated", "md5Hash", "CRC", "date_time")
 BY_ROWS = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
 Size = tuple[int, int] | None
+DAMAGE = (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError, MemoryError)
 
 
 class Item(NamedTuple):
@@ -150,7 +151,7 @@ class Parquet:
             names = table.schema_arrow.names
             image = next((name for name in IMAGES if name in names), None)
             if image is None:
-                raise InputError(f"{self.url}: expected a column image, img or bytes, got {', '.join(names)}")
+                raise InputError(f"{self.url}: expected a column image, img or bytes, got {some(names)}")
             useful = [name for name in (image, "id", "label") if name in names]
             classes = class_names(table.schema_arrow).get("label")
             place = 0
@@ -178,8 +179,11 @@ def refusing_damage(url: str) -> Iterator[None]:
     """What goes wrong with a file as a whole becomes an error that names it: its items are not lost without a word."""
     try:
         yield
-    except (tarfile.TarError, EOFError, zlib.error, pyarrow().ArrowInvalid, OSError) as error:
-        raise InputError(f"{url}: cannot be read ({error}); mend it, or take it out of the pool") from None
+    except InputError:
+        raise
+    except (*DAMAGE, pyarrow().ArrowException) as error:
+        why = str(error)[:300] or type(error).__name__
+        raise InputError(f"{url}: cannot be read ({why}); fix it, or remove it from the pool") from None
 
 
 @lru_cache(maxsize=1)

@@ -105,11 +105,11 @@ def convergence(found: Findings) -> Any:
 def ratios(found: Findings) -> Any:
     """Approximation ratios of random queries: what the items add one by one, over what they add together. Dashed:
     the median. At 1 the cross terms cancel, and dynamicAL's greedy choice is exact."""
-    values = found.dynamics.ratios[np.isfinite(found.dynamics.ratios)]
+    values, edges = binned(found.dynamics.ratios)
     if len(values) == 0:
         return None
     figure, axes = _axes("approximation ratio", "queries", "Approximation ratio")
-    axes.hist(values, bins=min(20, max(5, len(values) // 2)), color=BLUE, alpha=0.7)
+    axes.hist(values, edges, color=BLUE, alpha=0.7)
     axes.axvline(float(np.median(values)), color=BLUE, ls="--", label=f"median {number(float(np.median(values)))}")
     axes.axvline(1.0, color=GREY, ls=":", label="1")
     axes.yaxis.get_major_locator().set_params(integer=True)
@@ -160,6 +160,19 @@ def wide(found: Findings) -> Any:
 
 
 FIGURES: tuple[Callable[[Findings], Any], ...] = (eigenvalues, convergence, ratios, agreement, linearised, wide)
+
+
+def binned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The finite values, none beyond 1e100, and the edges of 5 to 20 bins around them, which are never too narrow to be
+    drawn: values that differ by their last digits share one."""
+    shown = np.clip(values[np.isfinite(values)], -1e100, 1e100)
+    if len(shown) == 0:
+        return shown, np.array([0.0, 1.0])
+    low, high = float(shown.min()), float(shown.max())
+    if not high - low > 1e-6 * max(-low, high) + 1e-200:
+        half = 1e-6 * max(-low, high) if max(-low, high) > 1e-200 else 0.5
+        low, high = low - half, high + half
+    return shown, np.linspace(low, high, min(20, max(5, len(shown) // 2)) + 1)
 
 
 def _axes(x: str, y: str, title: str) -> tuple[Any, Any]:

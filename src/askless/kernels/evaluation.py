@@ -1,10 +1,12 @@
 """Looking at a network without disturbing it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parameter import is_lazy
@@ -40,6 +42,23 @@ def differentiating(model: nn.Module) -> Iterator[None]:
     """`evaluating`, with gradients on and attention written out, since the fused kernels lack vmap and forward mode."""
     with evaluating(model), torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         yield
+
+
+def call_with(model: nn.Module, tensors: Mapping[str, Tensor], batch: Tensor) -> Any:
+    """model(batch), with other tensors for the parameters and buffers of these names, wherever in the model they are.
+
+    torch would tie the names of shared tensors itself, but a module that has two names is then exchanged twice, and what
+    torch puts back is the first exchange: the model would keep a constant in place of its parameter.
+    """
+    own = (*model.named_parameters(), *model.named_buffers())
+    other = {tensor: tensors[name] for name, tensor in own if name in tensors}
+    places = {
+        f"{prefix}.{local}" if prefix else local: other[tensor]
+        for prefix, module in model.named_modules()  # each module once, by its first name
+        for local, tensor in (*module._parameters.items(), *module._buffers.items())
+        if tensor is not None and tensor in other
+    }
+    return functional_call(model, places, (batch,), tie_weights=False)
 
 
 @contextmanager

@@ -28,7 +28,7 @@ def gradient_stats(
     *,
     batch_size: int = 128,
 ) -> GradientStats:
-    r"""$||g_u||^2$ and $g_u \cdot g_S$ for every example u of `x`, as dynamicAL needs them (METHODS 6, 10.3).
+    r"""$||g_u||^2$ and $g_u \cdot g_S$ for every example u of `x`, as dynamicAL needs them.
 
     $g_u = \nabla CE(f(x_u), y_u)$ over all trainable parameters, y_u from `labels` (N,) or else argmax f(x_u);
     $g_S = \sum_{s \in S} g_s$ for `against` = (xs, ys), ys None for pseudo labels. So G(S) = ||g_S||^2 is the sum of
@@ -63,7 +63,7 @@ def gradient_stats(
 def gradient_sq_by_class(model: nn.Module, x: Examples, *, batch_size: int = 128) -> Tensor:
     r"""$||\nabla CE(f(x), y)||^2$ over all trainable parameters for every possible label y, (N, C) float64.
 
-    One forward and C backward passes; EGL over all layers is the sum over y of p_y times the root (METHODS 5).
+    One forward and C backward passes; EGL over all layers is the sum over y of p_y times the root.
     """
     some(x)
     with differentiating(model):

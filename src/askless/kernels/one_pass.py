@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
+from askless.kernels.evaluation import call_with
 from askless.kernels.head import layer_input
 from askless.kernels.logits import Labelling, class_logits, cross_entropy
 from askless.kernels.survey import Shapes, Site, fits
@@ -86,7 +86,7 @@ def _forward(
     handles = [watch(site) for site in sites]
     constants = {name: p.detach() for name, p in model.named_parameters()}
     try:
-        logits = class_logits(functional_call(model, constants, (batch,)))
+        logits = class_logits(call_with(model, constants, batch))
     finally:
         for handle in handles:
             handle.remove()

@@ -6,9 +6,10 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 
 from askless.kernels import reference
+from askless.kernels.evaluation import call_with
 from askless.kernels.logits import class_logits
 from askless.kernels.reference import Objective, tolerance
 
@@ -44,7 +45,7 @@ def by_vmap(model: nn.Module, parameters: Mapping[str, Tensor], objective: Objec
     chosen = {name: constants[name] for name in parameters}
 
     def value(variables: dict[str, Tensor], x: Tensor, label: Tensor) -> Tensor:
-        logits = class_logits(functional_call(model, {**constants, **variables}, (x[None],)))
+        logits = class_logits(call_with(model, {**constants, **variables}, x[None]))
         return objective(logits[0], label)
 
     rows = vmap(grad(value), in_dims=(None, 0, 0))

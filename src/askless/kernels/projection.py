@@ -8,11 +8,11 @@ from typing import Any, Literal
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, jvp
+from torch.func import jvp
 
 from askless.errors import InputError, ModelError
 from askless.kernels import reference
-from askless.kernels.evaluation import differentiating
+from askless.kernels.evaluation import call_with, differentiating
 from askless.kernels.head import layer_input
 from askless.kernels.inputs import Examples, batches, check_size, place_of, rows, some
 from askless.kernels.logits import check_labels, class_logits, known
@@ -122,7 +122,7 @@ def _project(model: nn.Module, f: Callable[[Parameters], Tensor], k: int, seed: 
 def _logits(model: nn.Module, batch: Tensor) -> Callable[[Parameters], Tensor]:
     def logits(parameters: Parameters) -> Tensor:
         buffers = {name: b.clone() for name, b in model.named_buffers()}  # made in here, forward mode lets them change
-        return class_logits(functional_call(model, {**buffers, **parameters}, (batch,)))
+        return class_logits(call_with(model, {**buffers, **parameters}, batch))
 
     return logits
 

@@ -24,7 +24,7 @@ import torch
 from scipy.optimize import brentq, newton
 from scipy.special import expit, logsumexp, xlogy
 
-from askless.errors import InputError
+from askless.errors import AsklessError, InputError
 from askless.options import check_choice, check_count, check_number
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
@@ -38,14 +38,17 @@ HALVINGS = 12  # of one Newton step
 RESCUES, SWEEPS = 5, 10  # where Newton stalls: so many times so many sweeps of coordinate ascent
 TOLERANCE = 1e-12  # the error of the column sums, over N, at which Newton stops
 SOLVED = 1e-9  # the error at which a solution is one, should rounding stop Newton earlier
+FAR = 2000  # the largest change of an exponent in one Newton step: e^-FAR is nothing even beside the smallest number
 CONDITION = 100  # of a confusion matrix that can be inverted
 
 
 class Refined(NamedTuple):
     """X (N, K) of the kind that came in; nu (K,), from which the next solution may start; and how it went.
 
-    `error` is the largest error of a column sum of X, over N. `smoothed` says that some probabilities were exactly 0, that
-    no X which keeps them 0 has the target counts, and that 1e-6 was therefore added to all.
+    `error` is the largest error of a sum, of a column of X over N or of a row: rounding, by "newton", which otherwise
+    raises; by "alternating" whatever is left. It is of X in float64, before X gets a narrower dtype. `smoothed` says that
+    1e-6 was added to all probabilities, as some were exactly 0 and no X that keeps them 0 has the target counts, or so
+    small that none was found.
     """
 
     X: Any
@@ -70,7 +73,9 @@ def darp(
     `target` (K,) are class counts, rescaled to sum to N; None is N / K for every class; a class of count 0 gets exactly 0.
     Before solving, class k keeps only its `alpha` M_k likeliest rows (see `without_small_entries`); `alpha` = inf skips
     that step and takes `probs` as they are. `solver` "newton" is exact; "alternating" is the authors' scheme, of
-    `iterations` rounds with tolerance `tol` on nu, whose columns are approximate. `start` is the nu of an earlier `solve`.
+    `iterations` rounds with tolerance `tol` on nu, whose columns are approximate: `solve(...).error` says how far off.
+    `start` is the nu of an earlier `solve`. An exact solution whose sums are not the target's is never returned: 1e-6 is
+    added to `probs` first, and should that not help, this raises AsklessError.
     numpy in, numpy out; torch in, torch out on the same device; the dtype stays.
 
     >>> darp(np.array([[1.0, 0.0], [0.6, 0.4], [0.6, 0.4]]), alpha=np.inf).round(3)  # the columns sum to 1.5
@@ -105,18 +110,24 @@ def solve(
     if np.isfinite(alpha):
         p = without_small_entries(p, M, alpha)
 
-    def attempt(p: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
-        if solver == "alternating":
-            return maximise_by_turns(p, M, weights(p), first, iterations, tol, cold=start is None)
-        return maximise_by_newton(p, M, weights(p), first)
-
-    x, nu_there, steps = attempt(p)
-    smoothed = bool((p == 0).any()) and solver == "newton" and column_error(x, M) > SOLVED
-    if smoothed:
-        x, nu_there, steps = attempt(rows_to_one(p + SMOOTH))
+    if solver == "alternating":
+        x, nu_there, steps = maximise_by_turns(p, M, weights(p), first, iterations, tol, cold=start is None)
+        smoothed = False
+    else:
+        x, nu_there, steps = maximise_by_newton(p, M, weights(p), first)
+        smoothed = not sum_error(x, M) <= SOLVED
+        if smoothed:
+            p = rows_to_one(p + SMOOTH)
+            x, nu_there, steps = maximise_by_newton(p, M, weights(p), np.zeros(len(M)))
+    error = sum_error(x, M)
+    if solver == "newton" and not error <= SOLVED:
+        raise AsklessError(
+            f"darp: found no probabilities with the target counts, the sums are still off by {error:.2g}; pass a finite "
+            "alpha, a target nearer to the predictions, or solver='alternating', which is approximate"
+        )
     X, nu = np.zeros_like(P), np.zeros(K)
     X[:, there], nu[there] = x, nu_there - nu_there[-1]  # nu + c changes nothing: let the last be 0
-    return Refined(same_kind(X, probs), nu, steps, column_error(x, M), smoothed)
+    return Refined(same_kind(X, probs), nu, steps, error, smoothed)
 
 
 def without_small_entries(p: np.ndarray, M: np.ndarray, alpha: float) -> np.ndarray:
@@ -155,8 +166,10 @@ def maximise_by_newton(
     if (p > 0).all():
         log_p = np.log(p.T.copy())
         for _ in range(RESCUES):
-            if column_error(x, M) <= SOLVED:
+            if sum_error(x, M) <= SOLVED:
                 break
+            if not np.ptp(nu) <= FAR * len(nu) * w.max():  # no solution is so far out
+                nu = np.zeros_like(nu)
             for _ in range(SWEEPS):
                 nu = maximise_each(log_p, M, 1 / w, nu)
             x, nu, more = newton_steps(p, M, w, nu)
@@ -206,6 +219,9 @@ def newton_steps(p: np.ndarray, M: np.ndarray, w: np.ndarray, nu: np.ndarray) ->
         if error <= SOLVED * len(p) and np.abs(new_grad).max() > error / 2:
             return x.T, nu, step  # as far as rounding allows
         nu, g, grad, x = new, new_g, new_grad, new_x
+        if np.abs(nu).max() > 2 * np.ptp(nu):  # nu + c changes nothing, but takes digits
+            nu = nu - nu[-1]
+            g, grad, x = look(nu)
     return x.T, nu, STEPS
 
 
@@ -241,7 +257,8 @@ def newton_direction(x: np.ndarray, h: np.ndarray, grad: np.ndarray) -> np.ndarr
     d = np.zeros(len(grad))
     with np.errstate(over="ignore"):
         d[free] = scale * ridge_solve(A, scale * grad[free])
-    return np.clip(d, -1e100, 1e100)
+    d = np.clip(d, -1e300, 1e300)
+    return d * min(1, FAR / h.min() / max(np.abs(d).max(), 1e-300))
 
 
 def ridge_solve(A: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -299,6 +316,12 @@ def column_root(log_c: np.ndarray, h: np.ndarray, M_k: float, guess: float, tol:
 def column_error(x: np.ndarray, M: np.ndarray) -> float:
     """The largest error of a column sum, over N."""
     return float(np.abs(x.sum(axis=0) - M).max() / len(x))
+
+
+def sum_error(x: np.ndarray, M: np.ndarray) -> float:
+    """The largest error of a row sum, or of a column sum over N; infinite where x is not finite."""
+    error = max(column_error(x, M), float(np.abs(x.sum(axis=1) - 1).max()))
+    return error if np.isfinite(error) else np.inf
 
 
 def kkt_residual(X: np.ndarray, nu: np.ndarray, p: np.ndarray, M: np.ndarray, w: np.ndarray) -> float:
@@ -389,6 +412,9 @@ def check_target(given: Any, N: int, K: int) -> np.ndarray:
         raise InputError(
             f"target: expected counts >= 0 of which one is positive, got {counts.tolist()}; pass None for equal counts"
         )
+    with np.errstate(over="ignore"):
+        if not 1e-300 < counts.sum() < np.inf:
+            counts = counts / counts.max()
     return counts * (N / counts.sum())
 
 

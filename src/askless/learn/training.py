@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from askless import digest
-from askless.errors import AsklessError, InputError
+from askless.errors import AsklessError, InputError, ModelError
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
 from askless.learn.log import Log
@@ -158,6 +158,11 @@ def fit(
     a generator per process).
     """
     labelled, labels = check_labels(labelled, labels, size, classes)
+    if not any(p.requires_grad for p in net.parameters()):
+        raise ModelError(
+            "expected a network with parameters to train, got one whose parameters are all frozen; set requires_grad on "
+            "those of its last layer at least"
+        )
     ranks = these()
     blocks = check_blocks(blocks, learner.batch, ranks, seed)
     device = torch.device(device)
@@ -253,6 +258,11 @@ class _Run:
         value = numbers.pop("loss")
         if not math.isfinite(value):
             self._stop_at_last_good(f"the loss became {value} at step {self.step}")
+        if not loss.requires_grad:
+            raise ModelError(
+                "expected outputs that depend on the network's trainable parameters, got some that do not; set "
+                "requires_grad on those of its last layer, and detach nothing after them"
+            )
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         self.optimiser.step()
@@ -366,11 +376,6 @@ def make_optimiser(net: nn.Module, learner: Training) -> torch.optim.Optimizer:
     if learner.optimiser == "adam":
         return torch.optim.Adam(groups, lr=learner.lr)
     return torch.optim.SGD(groups, lr=learner.lr, momentum=learner.momentum, nesterov=learner.momentum > 0)
-
-
-def accuracy_of(model: nn.Module, x: Tensor, y: Tensor) -> float:
-    """The share of inputs that the model, in eval mode, gets right."""
-    return count_right(model, x, y) / max(len(y), 1)
 
 
 @torch.no_grad()

@@ -1,6 +1,11 @@
 """The model card: what a model is, what it was trained on, and how good it is, as far as that was measured."""
 
+import re
 from typing import Any
+
+from askless.progress import visible
+
+PLAIN = re.compile(r"[^\W_]+([ _/-][^\W_]+)*|\d[\d.]*(\+\w+)?")  # words and versions, which Markdown leaves as they are
 
 
 def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, str]) -> str:
@@ -9,19 +14,30 @@ def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, st
     noun = noun_of(config, preprocess)
     lines = [
         f"- **What it is**: {architecture(config)}.",
-        f"- **Classes**, in the order of its outputs: {', '.join(config['classes'])}.",
+        f"- **Classes**, in the order of its outputs: {', '.join(map(inert, config['classes']))}.",
         f"- **Trained on** {config['labels']} labelled and {config['unlabelled']} unlabelled {noun}s of one collection, by "
-        f"{config['learner']}{rounds(config)}. Strategy for choosing what to label: {config.get('strategy', 'not told')}.",
+        f"{inert(config['learner'])}{rounds(config)}. Strategy for choosing what to label: "
+        f"{inert(config.get('strategy', 'not recorded'))}.",
         f"- **How good**: {quality(config)}",
         f"- **Input**: {expected(config, preprocess)}",
         f"- **Weights**: {weights}.",
-        f"- **Made with** {', '.join(f'{name} {version}' for name, version in config['versions'].items())}"
+        f"- **Made with** {', '.join(f'{inert(name)} {inert(version)}' for name, version in config['versions'].items())}"
         f"{dated(config)}.",
         f"- **Limits**: it knows only these classes and says one of them for any {noun}; it was measured on {noun}s of the "
         "same collection, and may do worse on others.",
     ]
     kind = {"image": "An image classifier", "text": "A text classifier"}.get(noun, "A classifier")
     return f"# {kind} made with askless\n\n" + "\n".join(lines) + "\n" + usage(config, preprocess)
+
+
+def inert(text: str) -> str:
+    """A name as Markdown shows it, whatever is in it: as code where it is more than words."""
+    if PLAIN.fullmatch(text):
+        return text
+    text = visible(text).replace("\n", "\\n").replace("\t", "\\t")
+    fence = "`" * (1 + max(map(len, re.findall("`+", text)), default=0))
+    room = " " if not text.strip() or text.startswith("`") or text.endswith("`") else ""
+    return f"{fence}{room}{text}{room}{fence}"
 
 
 def noun_of(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
@@ -31,8 +47,8 @@ def noun_of(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
 def architecture(config: dict[str, Any]) -> str:
     if config["backbone"]:
         head = "a linear layer" if config["net"] == "linear" else "a small network"
-        return f"{head} on the frozen features of {config['backbone']}"
-    return f"{config['net'] or config.get('module', 'a module of your own')}, trained"
+        return f"{head} on the frozen features of {inert(config['backbone'])}"
+    return f"{inert(config['net'] or config.get('module', 'a module of your own'))}, trained"
 
 
 def rounds(config: dict[str, Any]) -> str:

@@ -2,13 +2,11 @@
 
 import pickle
 import warnings
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -35,13 +33,13 @@ def read_weights(place: str | Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():  # torch warns of other pickle protocols, and then reads or refuses them
             warnings.simplefilter("ignore")
             found = torch.load(file, map_location="cpu", weights_only=True)
-    except (OSError, SafetensorError, RuntimeError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
-        raise ModelError(f"{file}: expected weights, got a file that cannot be read ({first_line(error)})") from None
     except pickle.UnpicklingError as error:
         raise ModelError(
             f"{file}: expected tensors only, got a file that needs code to be run ({first_line(error)}); save the "
             "state_dict alone, best as .safetensors"
         ) from None
+    except Exception as error:  # torch raises whatever the damaged bytes lead to
+        raise ModelError(f"{file}: expected weights, got a file that cannot be read ({first_line(error)})") from None
     for wrapper in WRAPPERS:
         if isinstance(found, dict) and isinstance(found.get(wrapper), dict):
             found = found[wrapper]
@@ -95,4 +93,4 @@ def load_weights(owner: str, net: nn.Module, weights: dict[str, Tensor], spare: 
 
 
 def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

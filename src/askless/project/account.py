@@ -9,11 +9,10 @@ from dataclasses import asdict, replace
 from itertools import combinations, pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from askless.project import facts
 from askless.project.advice import Advice
 from askless.project.classes import Class, all_classes, final_class, is_shown
+from askless.project.labels import last_predictions
 from askless.project.measure import cohens_kappa, confusion, labels_per_minute, per_class, share
 from askless.project.report_facts import (
     Agreement,
@@ -33,7 +32,7 @@ from askless.project.report_facts import (
     Shown,
     Suggestions,
 )
-from askless.project.rounds import Predictions, read_held
+from askless.project.rounds import Predictions, damage_of_folder, read_held, read_map
 from askless.project.standing import doubts, standing
 from askless.project.store import get_meta, moment, now
 from askless.reading import excerpt
@@ -51,7 +50,7 @@ def gather(run: "Run") -> Facts:
         now_ = standing(run)
         beginning = beginnings(run)
         classes = [c for c in all_classes(db) if is_shown(c)]
-        predictions = run.predictions()
+        predictions = last_predictions(db, run.folder)
         said = held_predictions(run, db)
         truth = {i: c for i, c in facts.check_labels(db).items() if i in said}
         names = {c.id: c.name for c in classes}
@@ -92,7 +91,7 @@ def held_predictions(run: "Run", db: sqlite3.Connection) -> dict[int, int]:
     if number is None:
         return {}
     final = final_class(db)
-    return {item: final[c] for item, c in read_held(run.folder, number).items() if c >= 0}
+    return {item: final[c] for item, c in (read_held(run.folder, number) or {}).items() if c >= 0}
 
 
 def data(run: "Run", db: sqlite3.Connection) -> Data:
@@ -210,9 +209,8 @@ def label_text(agreed: dict[int, int | None], item: int, names: dict[int, str]) 
 
 
 def flat_map(run: "Run", db: sqlite3.Connection, names: dict[int, str]) -> Map | None:
-    try:
-        places = np.load(run.folder / "cache" / "map.npy", allow_pickle=False)
-    except (OSError, ValueError):
+    places = read_map(run.folder / "cache", len(run.paths))
+    if places is None:
         return None
     order = {c: i for i, c in enumerate(names)}
     labels_ = {a.item: order[a.label] for a in facts.agreed(db) if a.label is not None and a.label in order}
@@ -318,7 +316,18 @@ def problems(
         duplicates=[[reason, *paths] for reason, paths in copies.items()],
         near_check=near,
         suspicious=suspicious(run, db, names, predictions, beginning),
+        replaced=replaced(run, db),
     )
+
+
+def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Labelled files that are not what they were when the run was made: the label may be of another picture."""
+    items = [row["item"] for row in db.execute("SELECT DISTINCT item FROM answer ORDER BY item")]
+    return [
+        (run.paths[item], "has another size than when the run was made; check its label")
+        for item in items
+        if run.pictures.is_replaced(item)
+    ]
 
 
 def suspicious(
@@ -344,11 +353,10 @@ def suspicious(
 def model(run: "Run") -> Model | None:
     """The model card, from what the model's folder says of itself."""
     folder = run.folder / "model"
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    if damage_of_folder(folder) is not None:  # or there is none yet
         return None
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
     from askless.project.report import file_facts
 
     weights = file_facts(folder, ["model.safetensors"])

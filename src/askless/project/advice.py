@@ -1,7 +1,7 @@
 """Can I stop? One sentence with its reasons. It advises and never stops anything by itself."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 STABLE = 0.02  # predictions count as stable when a smaller share than this changed ...
@@ -16,8 +16,8 @@ class Standing:
 
     `rounds`: how many times a model was trained. `measure`: the accuracy on the check images, as `measure.accuracy_of`
     gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
-    share of the pool whose predicted class changed; `kappas` the same rounds' Cohen's kappa, where known. `counts`: the
-    labels of each class to train on. `since_new_class`: how many labels were given since a class was first used.
+    share of the pool whose predicted class changed. `counts`: the labels of each class to train on. `since_new_class`: how
+    many labels were given since a class was first used.
     `checked`: check images that have a label. `flattered`: images to choose from that look like check images.
     `nothing_left`: no item waits for a label or could be chosen. `noun`: what one item is called.
     """
@@ -29,7 +29,6 @@ class Standing:
     measure: Mapping[str, Any] | None = None
     target: float | None = None
     changes: Sequence[float | None] = ()
-    kappas: Sequence[float | None] = field(default=())
     since_new_class: int | None = None
     checked: int = 0
     flattered: int = 0
@@ -46,15 +45,14 @@ class Advice(NamedTuple):
     reasons: list[str]
 
 
-def advise(facts: Standing, least_kappa: float | None = None) -> Advice:
+def advise(facts: Standing) -> Advice:
     """What to do next, from the target, the budget, the stability of the predictions and the labels of each class.
 
     The predictions are stable when less than 2 % of them changed in each of the last two rounds, the stabilising
-    predictions of Bloodgood and Vijay-Shanker (2009); `least_kappa` (theirs is 0.99) demands that agreement beyond
-    chance as well, which matters where one class is far larger than the others.
+    predictions of Bloodgood and Vijay-Shanker (2009).
     """
     lacking = _thin_classes(facts.counts) + _new_class(facts.since_new_class)
-    steady, stability = _stability(facts, least_kappa)
+    steady, stability = _stability(facts)
     if facts.rounds >= 1 and facts.measure and facts.target is not None and facts.measure["low"] >= facts.target:
         reached = (
             f"check accuracy {of_check(facts.measure)}, an interval that lies above the target {_number(facts.target)}"
@@ -124,7 +122,7 @@ def _new_class(since: int | None) -> list[str]:
     return [f"a new class appeared {_many(since, 'label')} ago, and more may follow"]
 
 
-def _stability(facts: Standing, least_kappa: float | None) -> tuple[bool, list[str]]:
+def _stability(facts: Standing) -> tuple[bool, list[str]]:
     """Whether the last two rounds predict alike, and the sentence that says so."""
     last = [c for c in facts.changes if c is not None][-TWICE:]
     if not last:
@@ -134,14 +132,9 @@ def _stability(facts: Standing, least_kappa: float | None) -> tuple[bool, list[s
     if max(last) >= STABLE:
         shares = " and ".join(_percent(c) for c in last)
         return False, [f"predictions still changed for {shares} of {facts.noun}s in the last two rounds"]
-    alike = f"predictions changed for at most {_percent(max(last))} of {facts.noun}s in each of the last two rounds"
-    if least_kappa is None:
-        return True, [alike]
-    kappas = [k for k in facts.kappas if k is not None][-TWICE:]
-    if len(kappas) < TWICE or min(kappas) < least_kappa:
-        seen = f"{min(kappas):.3f}" if kappas else "unknown"
-        return False, [f"{alike}, but their kappa is {seen}, below {_number(least_kappa)}"]
-    return True, [alike, f"kappa of the last two rounds is at least {min(kappas):.3f}"]
+    return True, [
+        f"predictions changed for at most {_percent(max(last))} of {facts.noun}s in each of the last two rounds"
+    ]
 
 
 def _short_of_target(facts: Standing) -> list[str]:

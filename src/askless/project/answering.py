@@ -1,17 +1,21 @@
 """What people answer: labels, unsure, skips, and taking them back without limit.
 
 Each change is one event, named by the request that the browser made up: a request that comes twice is stored once.
+
+Everybody undoes and redoes their own actions, in order, while others go on. An answer is taken back, or given again, only
+where everything is as that action left it: the answer is still (or still not) there, which an import may have changed, and
+one that comes back finds its item asked and wanted. Else the action is refused with the reason, and passed over for good,
+so that what was done before it can still be undone. For classes, see `askless.project.classes`.
 """
 
 import json
 import sqlite3
-import time
 from dataclasses import dataclass
 from typing import Any
 
 from askless.errors import AsklessError, InputError
-from askless.project.asking import Desk, end_leases, take
-from askless.project.classes import bring_back, note_action, shown_class, undo_class_event
+from askless.project.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, is_in_force, take
+from askless.project.classes import note_action, show_again, shown_class, undo_class_event
 from askless.project.store import once, record
 
 UNSURE = ("ambiguous", "quality", "other")
@@ -180,21 +184,37 @@ def undo_answers(
 ) -> None:
     open_again = []
     for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
-        if again and before is None and not is_wanted(db, desk, item, overlap):
-            raise ConflictError(f"item {item} was answered by somebody else in the meantime", item)
-        if again and not db.execute("SELECT 1 FROM task WHERE item = ?", (item,)).fetchone():
-            raise ConflictError(f"item {item} is not being asked any more", item)
+        there = own_answer(db, item, desk.annotator)
+        if not is_same(there, before if again else after):
+            raise ConflictError(f"your answer to item {item} has been replaced since", item)
+        if again and before is None:
+            check_room(db, desk, item, overlap)
         row = {**after, "seq": seq, "at": at} if again else before
         if row is None:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
             count_answers(db, item, overlap)
             open_again.append(item)
         else:
-            put_answer(db, item, desk.annotator, row, overlap)
             if row["class"] is not None:
-                bring_back(db, row["class"])  # its class may have been taken back in the meantime
+                show_again(db, row["class"])  # its class may have been taken back in the meantime
+            put_answer(db, item, desk.annotator, row, overlap)
     if open_again:
         take(db, desk, open_again, first=True)
+
+
+def is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether two answers say the same."""
+    if one is None or other is None:
+        return one is other
+    return (one["class"], one["unsure"]) == (other["class"], other["unsure"])
+
+
+def check_room(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> None:
+    """A ConflictError unless an answer that was taken back can be given again."""
+    if not is_wanted(db, desk, item, overlap):
+        raise ConflictError(f"item {item} was taken or answered by somebody else in the meantime", item)
+    if not db.execute("SELECT 1 FROM task WHERE item = ? AND state = 'open'", (item,)).fetchone():
+        raise ConflictError(f"item {item} is not being asked any more", item)
 
 
 def own_answer(db: sqlite3.Connection, item: int, annotator: str) -> dict[str, Any] | None:
@@ -214,13 +234,15 @@ def put_answer(db: sqlite3.Connection, item: int, annotator: str, row: dict[str,
 
 
 def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
-    """A task is done when so many people have answered it, and open again when an answer was taken back."""
+    """A task is done when so many people have answered it, and open again when an answer was taken back. Leases of those
+    whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
     db.execute(
         "UPDATE task SET answers = :n, state = CASE WHEN kind = 'prior' OR :n >= :overlap THEN 'done' "
         "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
         {"n": n, "overlap": overlap, "item": item},
     )
+    end_surplus(db, item, overlap - n)
 
 
 def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> str:
@@ -248,16 +270,16 @@ def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> 
     ).fetchone()
     if lease is None:
         raise ConflictError(f"item {item} is not the one that this tab was given", item)
-    if lease["expires"] <= time.time() and not is_wanted(db, desk, item, overlap):
+    if not is_in_force(lease["expires"]) and not is_wanted(db, desk, item, overlap):
         raise ConflictError(f"item {item} was given to somebody else after ten minutes without an answer", item)
     return str(lease["shown"])
 
 
 def is_wanted(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> bool:
     """Whether fewer people than wanted have answered this item or are at it, leaving this one out."""
-    values = {"item": item, "annotator": desk.annotator, "now": time.time()}
+    values = {"item": item, "annotator": desk.annotator, **clock()}
     answered = "SELECT annotator FROM answer WHERE item = :item AND annotator <> :annotator"
-    at_it = "SELECT annotator FROM lease WHERE item = :item AND annotator <> :annotator AND expires > :now"
+    at_it = f"SELECT annotator FROM lease WHERE item = :item AND annotator <> :annotator AND {IN_FORCE}"
     return int(db.execute(f"SELECT count(*) FROM ({answered} UNION {at_it})", values).fetchone()[0]) < overlap
 
 
@@ -265,8 +287,8 @@ def is_free(db: sqlite3.Connection, desk: Desk, item: int) -> bool:
     """Whether the task is open and in nobody else's hands."""
     task = db.execute("SELECT state FROM task WHERE item = ?", (item,)).fetchone()
     held = db.execute(
-        "SELECT count(*) FROM lease WHERE item = ? AND NOT (annotator = ? AND tab = ?) AND expires > ?",
-        (item, desk.annotator, desk.tab, time.time()),
+        f"SELECT count(*) FROM lease WHERE item = :item AND NOT (annotator = :annotator AND tab = :tab) AND {IN_FORCE}",
+        {"item": item, "annotator": desk.annotator, "tab": desk.tab, **clock()},
     ).fetchone()[0]
     return task is not None and task["state"] == "open" and held == 0
 

@@ -1,6 +1,10 @@
 """Who is asked what: tasks are handed out under leases, each to one person at a time.
 
 One atomic statement takes a lease, so no two people get the same item, whatever process they talk to.
+
+Leases end by the wall clock, the only one that several processes and restarts share, and clocks jump. A lease is in force
+while its end lies ahead, but by no more than twice its length: a clock that is set back prolongs a lease by ten minutes at
+most. Who takes an item ends the leases that others let expire on it, so that none of them comes back when the clock does.
 """
 
 import sqlite3
@@ -9,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 LEASE_SECONDS = 600.0
+IN_FORCE = "expires > :now AND expires <= :latest"
 
 
 @dataclass(frozen=True)
@@ -17,6 +22,16 @@ class Desk:
 
     annotator: str
     tab: str
+
+
+def clock() -> dict[str, float]:
+    """The values of IN_FORCE."""
+    return {"now": time.time(), "latest": time.time() + 2 * LEASE_SECONDS}
+
+
+def is_in_force(expires: float) -> bool:
+    at = clock()
+    return at["now"] < expires <= at["latest"]
 
 
 def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True) -> int | None:
@@ -32,7 +47,7 @@ def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = Tr
         return held[0]
     for kind in kinds_in_order(db):
         query = FREE_TASK.format(more="")
-        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "now": time.time(), "overlap": overlap}
+        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, **clock()}
         row = db.execute(f"{query} LIMIT 1", values).fetchone()
         if row is not None:
             if lease:
@@ -43,13 +58,13 @@ def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = Tr
 
 # Open tasks that this annotator may take: not answered by them, not in another tab of theirs, and wanted by fewer people
 # than are to answer it. Skipped ones come last.
-FREE_TASK = """
-SELECT t.item FROM task t WHERE t.state = 'open' AND t.kind = :kind {more}
+FREE_TASK = f"""
+SELECT t.item FROM task t WHERE t.state = 'open' AND t.kind = :kind {{more}}
 AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = :annotator)
 AND NOT EXISTS (
-    SELECT 1 FROM lease l WHERE l.item = t.item AND l.annotator = :annotator AND l.tab <> :tab AND l.expires > :now)
+    SELECT 1 FROM lease l WHERE l.item = t.item AND l.annotator = :annotator AND l.tab <> :tab AND {IN_FORCE})
 AND t.answers + (
-    SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND l.expires > :now
+    SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND {IN_FORCE}
     AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator)) < :overlap
 ORDER BY t.skips, t.round, t.rank"""
 
@@ -73,16 +88,21 @@ def done_tasks(db: sqlite3.Connection) -> Counter[str]:
 def held_items(db: sqlite3.Connection, desk: Desk) -> list[int]:
     """Open tasks that are leased to this tab, in the order in which they were taken."""
     rows = db.execute(
-        "SELECT l.item FROM lease l JOIN task t ON t.item = l.item WHERE l.annotator = ? AND l.tab = ? AND l.expires > ? "
+        "SELECT l.item FROM lease l JOIN task t ON t.item = l.item "
+        f"WHERE annotator = :annotator AND tab = :tab AND {IN_FORCE} "
         "AND t.state = 'open' AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = l.item AND a.annotator = l.annotator) "
         "ORDER BY l.taken, t.skips, t.round, t.rank",
-        (desk.annotator, desk.tab, time.time()),
+        {"annotator": desk.annotator, "tab": desk.tab, **clock()},
     )
     return [row["item"] for row in rows]
 
 
 def take(db: sqlite3.Connection, desk: Desk, items: list[int], first: bool = False) -> None:
-    """Leases these items to the tab; `first` puts them before what it has."""
+    """Leases these items to the tab; `first` puts them before what it has. Leases that others let expire end."""
+    db.executemany(
+        f"UPDATE lease SET expires = 0 WHERE item = :item AND annotator <> :annotator AND NOT ({IN_FORCE})",
+        [{"item": item, "annotator": desk.annotator, **clock()} for item in items],
+    )
     edge = db.execute(
         f"SELECT {'min' if first else 'max'}(taken) FROM lease WHERE annotator = ? AND tab = ?",
         (desk.annotator, desk.tab),
@@ -97,10 +117,10 @@ def take(db: sqlite3.Connection, desk: Desk, items: list[int], first: bool = Fal
 
 def renew(db: sqlite3.Connection, desk: Desk) -> float:
     """All that this tab holds, for ten more minutes. What has expired is not renewed: somebody else may have it."""
-    at = time.time()
-    values = (at + LEASE_SECONDS, desk.annotator, desk.tab, at)
-    db.execute("UPDATE lease SET expires = ? WHERE annotator = ? AND tab = ? AND expires > ?", values)
-    return at + LEASE_SECONDS
+    until = time.time() + LEASE_SECONDS
+    values = {"until": until, "annotator": desk.annotator, "tab": desk.tab, **clock()}
+    db.execute(f"UPDATE lease SET expires = :until WHERE annotator = :annotator AND tab = :tab AND {IN_FORCE}", values)
+    return until
 
 
 def release(db: sqlite3.Connection, desk: Desk) -> None:
@@ -114,6 +134,17 @@ def end_leases(db: sqlite3.Connection, which: str, values: tuple[str | int, ...]
     db.execute(f"UPDATE lease SET expires = 0, tab = '' WHERE {which}", values)
 
 
+def end_surplus(db: sqlite3.Connection, item: int, wanted: int) -> None:
+    """Ends leases on an item for which only so many answers are still wanted: somebody may have answered it who did not
+    have it, as by an import. Those that were renewed last stay."""
+    rows = db.execute(
+        "SELECT annotator FROM lease WHERE item = ? AND expires > 0 ORDER BY expires DESC, taken LIMIT -1 OFFSET ?",
+        (item, max(wanted, 0)),
+    ).fetchall()
+    for row in rows:
+        end_leases(db, "item = ? AND annotator = ?", (item, row["annotator"]))
+
+
 def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list[int]:
     """Open items of the current batch for the grid, up to n with those that the tab has already; check images only where
     no chosen one is to be had."""
@@ -122,7 +153,7 @@ def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list
     for kind in ("train", "check"):
         mine = [item for item in held if kind_of[item] == kind][:n]
         more = "" if not mine else f"AND t.item NOT IN ({', '.join(map(str, mine))})"
-        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "now": time.time(), "overlap": overlap}
+        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, **clock()}
         rows = db.execute(f"{FREE_TASK.format(more=more)} LIMIT {n - len(mine)}", values)
         free = [row["item"] for row in rows]
         take(db, desk, free)
@@ -140,8 +171,8 @@ def answered_but_open(db: sqlite3.Connection, desk: Desk) -> int:
 def holders(db: sqlite3.Connection, desk: Desk) -> dict[str, int]:
     """Who else has how many open items."""
     rows = db.execute(
-        "SELECT l.annotator, count(*) FROM lease l JOIN task t ON t.item = l.item WHERE t.state = 'open' AND l.expires > ? "
-        "AND (l.annotator <> ? OR l.tab <> ?) GROUP BY l.annotator",
-        (time.time(), desk.annotator, desk.tab),
+        f"SELECT l.annotator, count(*) FROM lease l JOIN task t ON t.item = l.item WHERE t.state = 'open' AND {IN_FORCE} "
+        "AND (l.annotator <> :annotator OR l.tab <> :tab) GROUP BY l.annotator",
+        {"annotator": desk.annotator, "tab": desk.tab, **clock()},
     )
     return {row[0]: row[1] for row in rows}

@@ -1,4 +1,16 @@
-"""The classes: numbered for ever in the order in which they came; renamed, merged, never renumbered."""
+"""The classes: numbered for ever in the order in which they came; renamed, merged, never renumbered.
+
+A merge points a class at another one, and what a label means is found by following the pointers when it is read: no label
+is ever rewritten. Only a class that is shown can be merged, and only into another one that is, so pointers never go in a
+circle. Several people may therefore undo their merges in any order: each takes back its own pointer, and nothing else.
+
+A change of the classes is undone or redone only where nobody has built on it since; else it is refused with the reason:
+- a new class can be taken back while it has no labels, is not merged and nothing was merged into it;
+- a new name, while the class still has it;
+- whatever comes back needs its name: no two classes that are shown have the same;
+- a merge is made again only between two classes that are shown.
+So every label is of a class that is shown. A label that comes back by undo or redo shows its class again.
+"""
 
 import sqlite3
 import unicodedata
@@ -19,8 +31,26 @@ class Class(NamedTuple):
 
 
 def all_classes(db: sqlite3.Connection) -> list[Class]:
-    rows = db.execute("SELECT id, name, merged_into, hidden FROM class ORDER BY id")
-    return [Class(row["id"], row["name"], row["merged_into"], bool(row["hidden"])) for row in rows]
+    rows = db.execute("SELECT id, name, merged_into, hidden, labels FROM class ORDER BY id").fetchall()
+    classes = [Class(row["id"], row["name"], row["merged_into"], bool(row["hidden"])) for row in rows]
+    if not any(c.hidden for c in classes):
+        return classes
+    return with_labels_shown(classes, {row["id"]: row["labels"] for row in rows})
+
+
+def with_labels_shown(classes: list[Class], labels: dict[int, int]) -> list[Class]:
+    """Classes of which none with labels is hidden. Runs made by earlier versions may have such classes: they are shown again
+    or, where another class has their name by now, count as merged into that one."""
+    final = followed(classes)
+    used = {final[number] for number, n in labels.items() if n}
+    named = {folded(c.name): c.id for c in classes if is_shown(c)}
+    healed = []
+    for c in classes:
+        if c.hidden and c.merged_into is None and c.id in used:
+            into = named.setdefault(folded(c.name), c.id)
+            c = c._replace(hidden=False, merged_into=None if into == c.id else into)
+        healed.append(c)
+    return healed
 
 
 def is_shown(c: Class) -> bool:
@@ -29,7 +59,11 @@ def is_shown(c: Class) -> bool:
 
 def final_class(db: sqlite3.Connection) -> dict[int, int]:
     """The class that each class stands for: itself, or the one it was merged into."""
-    into = {c.id: c.merged_into for c in all_classes(db)}
+    return followed(all_classes(db))
+
+
+def followed(classes: list[Class]) -> dict[int, int]:
+    into = {c.id: c.merged_into for c in classes}
     final = {}
     for number in into:
         last = number
@@ -55,7 +89,9 @@ def class_numbers(db: sqlite3.Connection) -> dict[str, int]:
     named = [(name, number) for name, number in renamed]
     named += [(c.name, c.id) for c in classes if c.merged_into is not None]
     named += [(c.name, c.id) for c in classes if is_shown(c)]
-    return {folded(name): final[number] for name, number in named if not classes[final[number]].hidden}
+    return {
+        folded(name): final[number] for name, number in named if number in final and not classes[final[number]].hidden
+    }
 
 
 def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> str:
@@ -76,10 +112,11 @@ def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> st
 def add_class(db: sqlite3.Connection, request_id: str, annotator: str, given: str) -> int:
     """A new class, after all others; one that was added and taken back comes back under its number."""
     once(db, request_id, "class_add")
-    gone = db.execute("SELECT id, name FROM class WHERE hidden AND merged_into IS NULL").fetchall()
-    again = next((row["id"] for row in gone if folded(row["name"]) == folded(given)), None)
+    classes = all_classes(db)
+    gone = (c.id for c in classes if c.hidden and c.merged_into is None and folded(c.name) == folded(given))
+    again = next(gone, None)
     name = check_name(db, given, but=again)
-    number = db.execute("SELECT count(*) FROM class").fetchone()[0] if again is None else again
+    number = len(classes) if again is None else again
     if number >= MOST:
         raise InputError(f"a run has at most {MOST} classes")
     seq, _ = record(db, request_id, "class_add", annotator, {"class": number, "name": name})
@@ -106,10 +143,9 @@ def merge_class(db: sqlite3.Connection, request_id: str, annotator: str, number:
     shown_class(db, number), shown_class(db, into)
     if number == into:
         raise InputError("a class cannot be merged into itself; name another one")
-    moved = [row["id"] for row in db.execute("SELECT id FROM class WHERE id = ? OR merged_into = ?", (number, number))]
-    payload = {"class": number, "into": into, "moved": moved}
+    payload = {"class": number, "into": into, "moved": [number]}
     seq, _ = record(db, request_id, "class_merge", annotator, payload)
-    db.executemany("UPDATE class SET merged_into = ? WHERE id = ?", [(into, i) for i in moved])
+    db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (into, number))
     note_action(db, seq, annotator)
 
 
@@ -122,45 +158,54 @@ def shown_class(db: sqlite3.Connection, number: int) -> Class:
 
 
 def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any], again: bool) -> None:
-    """Takes a change of the classes back, or makes it again."""
-    number = payload["class"]
+    """Takes a change of the classes back, or makes it again; an InputError where others have built on it since."""
+    classes = all_classes(db)
+    c = classes[payload["class"]]
     if kind == "class_add":
-        used = db.execute(
-            "SELECT count(*) FROM answer WHERE class = ? OR class IN (SELECT id FROM class WHERE merged_into = ?)",
-            (number, number),
-        ).fetchone()[0]
-        if used and not again:
-            raise InputError(f"the class {payload['name']!r} has {used} labels by now; rename or merge it instead")
         if again:
-            bring_back(db, number)
-        else:
-            db.execute("UPDATE class SET hidden = 1 WHERE id = ?", (number,))
+            if not c.hidden:
+                raise InputError(f"there is a class {c.name!r} already")
+            show_again(db, c.id)
+            return
+        used = sum(n for number, n in db.execute("SELECT id, labels FROM class") if followed(classes)[number] == c.id)
+        if used:
+            raise InputError(f"the class {c.name!r} has {used} labels by now; rename or merge it instead")
+        if c.merged_into is not None:
+            raise InputError(f"the class {c.name!r} was merged into {classes[c.merged_into].name!r} since")
+        below = next((other.name for other in classes if other.merged_into == c.id), None)
+        if below is not None:
+            raise InputError(f"the class {below!r} was merged into {c.name!r} since")
+        db.execute("UPDATE class SET hidden = 1 WHERE id = ?", (c.id,))
     elif kind == "class_rename":
-        name = payload["after"] if again else payload["before"]
-        check_name(db, name, but=number)
-        db.execute("UPDATE class SET name = ? WHERE id = ?", (name, number))
+        was, name = (payload["before"], payload["after"]) if again else (payload["after"], payload["before"])
+        if c.name != was:
+            raise InputError(f"the class {was!r} was renamed to {c.name!r} since")
+        check_name(db, name, but=c.id)
+        db.execute("UPDATE class SET name = ? WHERE id = ?", (name, c.id))
+    elif again:
+        shown_class(db, c.id), shown_class(db, payload["into"])  # others may have merged them in the meantime
+        db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (payload["into"], c.id))
     else:
-        if again:
-            shown_class(db, number), shown_class(db, payload["into"])  # others may have merged them in the meantime
-        else:
-            refuse_namesake(db, number)
-        for i in payload["moved"]:
-            back = None if i == number else number
-            db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (payload["into"] if again else back, i))
+        refuse_namesake(db, c)
+        # Earlier versions pointed everything that had been merged into the class at the new one, too.
+        along = [i for i in payload["moved"] if i != c.id and classes[i].merged_into == c.merged_into]
+        db.execute("UPDATE class SET merged_into = NULL WHERE id = ?", (c.id,))
+        db.executemany("UPDATE class SET merged_into = ? WHERE id = ?", [(c.id, i) for i in along])
 
 
-def bring_back(db: sqlite3.Connection, number: int) -> None:
+def show_again(db: sqlite3.Connection, number: int) -> None:
     """Shows a class that was taken back."""
-    if all_classes(db)[number].hidden:
-        refuse_namesake(db, number)
-        db.execute("UPDATE class SET hidden = 0 WHERE id = ?", (number,))
+    classes = all_classes(db)
+    c = classes[followed(classes)[number]]
+    if c.hidden:
+        refuse_namesake(db, c)
+    db.execute("UPDATE class SET hidden = 0 WHERE id = ?", (c.id,))
 
 
-def refuse_namesake(db: sqlite3.Connection, number: int) -> None:
+def refuse_namesake(db: sqlite3.Connection, back: Class) -> None:
     """An error where a class is to come back and another one has its name by now."""
-    name = all_classes(db)[number].name
     for c in all_classes(db):
-        if c.id != number and is_shown(c) and folded(c.name) == folded(name):
+        if c.id != back.id and is_shown(c) and folded(c.name) == folded(back.name):
             raise InputError(f"there is another class {c.name!r} by now; rename that one first")
 
 

@@ -8,6 +8,7 @@ import io
 import json
 import math
 import os
+import re
 import shutil
 import unicodedata
 from collections import Counter
@@ -24,6 +25,8 @@ from PIL import Image
 from askless.errors import InputError, OptionError
 from askless.files import whole_folder, write_whole
 from askless.reading import LABEL_NAMES, PATH_NAMES, UnreadableError, find_images, image_size, pick_column, read_image
+from askless.reading.arrays import plain_arrays
+from askless.reading.table import delimiter_of
 
 FORMATS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "coco")
 FOLDERS = ("imagefolder", "hf", "datasets")
@@ -158,7 +161,7 @@ def export(
     min_prob: float = 0.0,
     link: str = "copy",
     by_split: bool = False,
-    safe_cells: bool = False,
+    safe_cells: bool | None = None,
     overwrite: bool = False,
 ) -> Exported:
     """Writes the labels to `out` in the format `to`, whole or not at all.
@@ -167,7 +170,8 @@ def export(
     half of its answers give. `what="human+model"` adds the model's labels of at least `min_prob`. `file_of` gives an
     item's image file, or None, and then `pixels_of` its (H, W, 3) or (H, W) uint8 pixels, written as PNG. `link` copies
     the image files into imagefolder and hf, or links to them; `by_split` makes `train` and `check` folders in imagefolder.
-    `safe_cells` puts ' before CSV cells that a spreadsheet would take for a formula; reading such a file takes it off.
+    `safe_cells` puts ' before CSV cells that a spreadsheet would take for a formula; reading such a file takes it off. By
+    default that is done, and said in the notes, where there is such a cell.
     An existing file is replaced only with `overwrite`, an existing folder only if it was written by this function too.
     """
     for name, value, known in (("to", to, FORMATS), ("what", what, WHAT), ("link", link, LINKS)):
@@ -180,20 +184,27 @@ def export(
         raise InputError(f"classes: expected every class that has labels, got none called {min(unknown)!r}")
     out = place_for(Path(out), to, overwrite)
     table = _table(rows, model, columns or {}, both)
+    formulas = _formulas(table)
+    safe = bool(formulas) if safe_cells is None else safe_cells
+    notes = (
+        [f"{len(formulas)} cells start like a formula, such as {formulas[0][:40]!r}; {_GUARDED}"]
+        if formulas and safe
+        else []
+    )
     if to in ("csv", "jsonl", "parquet"):
-        data = _csv_bytes(table, safe_cells) if to == "csv" else _BYTES[to](table)
+        data = _csv_bytes(table, safe) if to == "csv" else _BYTES[to](table)
         write_whole(out, lambda file: file.write(data))
-        return Exported(out, sum(r.status == "labelled" for r in rows), len(model), [], [])
+        return Exported(out, sum(r.status == "labelled" for r in rows), len(model), [], notes if to == "csv" else [])
     if file_of is None and pixels_of is None:
         raise InputError(f"{to}: expected file_of or pixels_of, from which the images come, got neither")
     settled, left_out = settle(rows)
     if not settled:
         raise InputError(f"{to}: expected at least one labelled image, got none; label some first, or export to csv")
-    job = _Job(
-        out, rows, settled, model, both, list(classes), table, _Images(file_of, pixels_of, link), by_split, safe_cells
-    )
+    job = _Job(out, rows, settled, model, both, list(classes), table, _Images(file_of, pixels_of, link), by_split, safe)
     done = {"imagefolder": _imagefolder, "hf": _hf, "npz": _npz, "coco": _coco}[to](job, left_out)
-    return Exported(out, done.labels, done.pseudo, left_out, done.notes)
+    return Exported(
+        out, done.labels, done.pseudo, left_out, done.notes + (notes if to in ("imagefolder", "hf") else [])
+    )
 
 
 def place_for(out: Path, to: str, overwrite: bool) -> Path:
@@ -201,13 +212,13 @@ def place_for(out: Path, to: str, overwrite: bool) -> Path:
     if to not in FOLDERS:
         out = out / f"labels.{'json' if to == 'coco' else to}" if out.is_dir() else out
         if out.exists() and not overwrite:
-            raise InputError(f"{out}: expected a name that is free, got an existing file; pass overwrite (--overwrite)")
+            raise OptionError(f"{out}: the file already exists; pass overwrite (--overwrite)")
         return out
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
     if out.is_dir() and any(out.iterdir()):
         if not overwrite:
-            raise InputError(
+            raise OptionError(
                 f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite (--overwrite)"
             )
         if not (out / MARK).is_file():
@@ -353,7 +364,8 @@ def _hf(job: _Job, left_out: LeftOut) -> _Done:
     """`train`, `test` (the check images, and others held out) and `pseudo`, each with numbered images and a metadata file.
 
     Hugging Face takes every folder or file name with train, test or dev in it for a split, hence the numbers. It reads
-    metadata.csv with pandas, which takes a class `None` for a missing one and `007` for a number: then it is .jsonl.
+    metadata.csv with pandas, which takes a class `None` for a missing one and `007` for a number: then it is .jsonl, and so
+    it is where a cell would be a formula to a spreadsheet.
     """
     names: dict[str, str] = {}
     place = {name: i for i, name in enumerate(job.classes)}
@@ -369,7 +381,10 @@ def _hf(job: _Job, left_out: LeftOut) -> _Done:
                 lines.setdefault(folder, []).append(line)
         require_some("hf", sum(map(len, lines.values())), left_out)
         plain = all(
-            _survives_pandas(line[key]) for some in lines.values() for line in some for key in ("label", "path")
+            _survives_pandas(line[key]) and not _is_formula(line[key])
+            for some in lines.values()
+            for line in some
+            for key in ("label", "path")
         )
         for folder, some in lines.items():
             table = _Table(list(some[0]), some)
@@ -591,6 +606,17 @@ def _plain(value: Any, name: str) -> Any:
 
 SAFE = "safe_cells"  # a column that says so: cells that began with one of these have a ' in front
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_GUARDED = "they are prefixed with ' for spreadsheets, which `askless import` removes; or pass --no-safe-cells"
+
+
+def _is_formula(text: str) -> bool:
+    """Whether a spreadsheet would compute it: plain numbers, as -0.5, do no harm."""
+    return len(text) > 1 and text.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?", text)
+
+
+def _formulas(table: "_Table") -> list[str]:
+    cells = [*table.header, *(value for record in table.records for value in record.values())]
+    return [cell for cell in cells if isinstance(cell, str) and _is_formula(cell)]
 
 
 def _csv_bytes(table: _Table, safe_cells: bool) -> bytes:
@@ -650,9 +676,8 @@ def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
         raise InputError(f"{path}: expected a CSV file with the columns path and label, got nothing there") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: expected UTF-8 text, got something else; save it as UTF-8") from None
-    delimiter = max(",\t;", key=text.partition("\n")[0].count)
     try:
-        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if line]
+        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text)) if line]
     except csv.Error as error:
         raise InputError(f"{path}: expected a CSV file, got one that does not read as such ({error})") from None
     if not lines:
@@ -679,7 +704,7 @@ def _read_jsonl(path: Path) -> list[dict[str, Any]]:
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(f"{path}: expected a JSON object on each line, line {i + 1} is none ({error})") from None
         if not isinstance(record, dict):
             raise InputError(f"{path}: expected a JSON object on each line, got {line.strip()[:40]} on line {i + 1}")
@@ -738,15 +763,9 @@ def _answers_of_records(records: list[dict[str, Any]], path: Path) -> list[Incom
 
 
 def _answers_of_npz(path: Path) -> list[Incoming]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            have = {name: file[name] for name in ("ids", "y", "classes") if name in file.files}
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(
-            f"{path}: expected a plain npz with y, classes and ids, got one that does not load: {error}"
-        ) from None
+    have = plain_arrays(path, ("ids", "y", "classes"))
     y = have.get("y")
-    if y is None or y.ndim != 1:
+    if y is None or any(array.ndim != 1 for array in have.values()):
         raise InputError(f"{path}: expected an array y of one class for each image, got {', '.join(have) or 'none'}")
     ids = [str(i) for i in have.get("ids", np.arange(len(y)))]
     if len(ids) != len(y):

@@ -112,7 +112,7 @@ def classes_with_counts(db: sqlite3.Connection) -> list[dict[str, Any]]:
                 "key": key,
                 "count": counts[c.id],
                 "hidden": not is_shown(c),
-                "merged_into": c.merged_into,
+                "merged_into": None if c.merged_into is None else final[c.id],
             }
         )
     return rows

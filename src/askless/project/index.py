@@ -49,7 +49,8 @@ class Indexed:
     """One item: its path relative to the root with slashes (or the id of its row), and what is known of it; a text is one
     of its columns.
 
-    `width` and `height` are those of the picture as it will be shown, 0 for features. `label` is "" where unknown.
+    `width` and `height` are those of the picture as it will be shown, 0 for features. `label` is "" where unknown. `size`:
+    the file's bytes, by which one that is replaced later is noticed.
     """
 
     path: str
@@ -57,6 +58,7 @@ class Indexed:
     height: int = 0
     label: str = ""
     columns: Mapping[str, str] = field(default_factory=dict)
+    size: int = 0
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,6 @@ def scan(
     *,
     follow_links: bool = False,
     labels_from_folders: bool = False,
-    classes: Sequence[str] | None = None,
     progress: Progress | None = None,
     text: str = "",
     encoding: str = "utf-8",
@@ -102,10 +103,9 @@ def scan(
     Of image files only the headers are read, and the content of those that have the size of another one to the byte: of
     exact copies the first is kept. Whatever cannot be an item is listed with the reason. `follow_links` also takes what
     lies outside the folder, by a link or by a table's path. `labels_from_folders` takes the first folder below the source
-    as the class, or the second where the first ones are `train` and `test`. `classes` fixes the classes and their order.
+    as the class, or the second where the first ones are `train` and `test`.
     """
     path = Path(source)
-    fixed = None if classes is None else tuple(classes)
     suffix = path.suffix.lower()
     if labels_from_folders and not path.is_dir():
         raise InputError(f"{path}: expected a folder to take the labels from its folders, got something else")
@@ -120,7 +120,7 @@ def scan(
     elif suffix in (".csv", ".tsv"):
         index = scan_table(path, follow_links, progress)
     elif suffix in (".npz", ".npy"):
-        index = scan_arrays(path, fixed)
+        index = scan_arrays(path)
     else:
         raise InputError(f"{path}: expected {SOURCES}, got {path.name!r}")
     if not index.items:
@@ -128,14 +128,7 @@ def scan(
         raise InputError(
             f"{path}: expected images (png, jpg, jpeg, webp, bmp, tif, gif), rows or texts, found none{first}"
         )
-    if fixed is None:
-        return index
-    for item in index.items:
-        if item.label and item.label not in fixed:
-            raise InputError(
-                f"{path}: label {item.label!r} of {item.path} is not one of the classes {', '.join(fixed)}; add it to them"
-            )
-    return replace(index, classes=fixed)
+    return index
 
 
 def write_skipped(skipped: Iterable[Skipped], path: Path) -> None:
@@ -272,12 +265,20 @@ def measure(candidate: Candidate) -> Candidate | Skipped:
     if candidate.size > 0:
         try:
             height, width = image_size(candidate.file)
-            return candidate._replace(item=replace(candidate.item, width=width, height=height))
+            item = replace(candidate.item, width=width, height=height, size=candidate.size)
+            return candidate._replace(item=item)
         except UnreadableError as error:
             reason = str(error)
         except MemoryError:
             reason = "too large for the memory of this computer"
     return Skipped(candidate.item.path, "unreadable", reason)
+
+
+def write_sizes(items: Iterable[Indexed], path: Path) -> None:
+    """(N,) int64."""
+    sizes = np.array([item.size for item in items], np.int64)
+    write_whole(path, lambda file: np.save(file, sizes, allow_pickle=False))
+    path.chmod(0o600)
 
 
 def equal_files(files: Sequence[Candidate]) -> list[list[int]]:
@@ -348,9 +349,9 @@ def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what
 # --- arrays
 
 
-def scan_arrays(file: Path, classes: tuple[str, ...] | None) -> Index:
+def scan_arrays(file: Path) -> Index:
     """The rows of an array; images that occur twice and rows that are not finite, or no pixels, are left out."""
-    found = read_arrays(file, classes)
+    found = read_arrays(file)
     is_image = found.kind == "images"
     height, width = found.x.shape[2:] if is_image else (0, 0)
     bad = bad_rows(found.x, is_image)

@@ -7,6 +7,7 @@ from pathlib import Path
 from askless.project.classes import all_classes, final_class
 from askless.project.export import LabelRow, Predicted
 from askless.project.rounds import Predictions, read_predictions
+from askless.project.schema import RunError
 
 SPLITS = {"train": "train", "prior": "train", "check": "check"}
 
@@ -70,5 +71,9 @@ def predicted_rows(db: sqlite3.Connection, predictions: Predictions | None) -> l
 
 
 def last_predictions(db: sqlite3.Connection, run: Path) -> Predictions | None:
+    """What the last model says; None where there is none, or a damaged one: labels do not wait for it."""
     number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
-    return None if number is None else read_predictions(run, number)
+    try:
+        return None if number is None else read_predictions(run, number)
+    except RunError:
+        return None

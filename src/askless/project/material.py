@@ -150,9 +150,9 @@ def start(folder: Path, n_items: int, side: int, backbone: Any) -> dict[str, Any
         about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
         x = np.load(folder / about["file"], mmap_mode="r", allow_pickle=False)
         tiny = np.load(folder / "tiny.npy", mmap_mode="r", allow_pickle=False)
-        if about["name"] == name and len(x) == len(tiny) == n_items:
-            return about
-    except (OSError, ValueError, KeyError, EOFError):
+        if about["name"] == name and len(x) == len(tiny) == n_items and about["done"] in range(n_items + 1):
+            return dict(about)
+    except Exception:  # missing, or damaged, which fails in many ways
         pass
     about = {"name": name, "file": "pixels.npy" if backbone is None else "embeddings.npy", "side": side, "done": 0}
     shape: tuple[int, ...] = (n_items, 3, side, side)

@@ -7,14 +7,16 @@ itself is named in `config.json`. Nothing is unpickled.
 import copy
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.errors import InputError
+from askless.errors import AsklessError, InputError
+from askless.project.rounds import damage_of_folder
 from askless.project.schema import RunError, run_beside
 from askless.reading import TextFile, UnreadableError, read_arrays, read_image, read_texts
 from askless.reading.texts import TABLES
@@ -92,7 +94,8 @@ class Classifier:
         self.folder = Path(folder)
         file = onnx_file(self.folder)
         if file is not None:
-            self._load_onnx(file)
+            with self.that_fits():
+                self._load_onnx(file)
             return
         try:
             self.config = json.loads((self.folder / "config.json").read_text(encoding="utf-8"))
@@ -104,21 +107,42 @@ class Classifier:
                 beside = run_beside(self.folder)
                 why = f"expected a run, the folder of an exported model, or an .onnx file, found none{beside}"
             raise RunError(f"{self.folder}: {why}") from None
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise RunError(f"{self.folder}: the model's description is damaged ({error})") from None
-        try:
-            self.classes_ = np.array(self.config["classes"])
-            self.size = sides(self.preprocess) if self.kind == "image" else None
+        with self.that_fits():
+            self._describe()
             self._forward = self._load(net)
-        except (KeyError, TypeError, RuntimeError) as error:  # a torch module refuses weights by a RuntimeError
-            raise RunError(f"{self.folder}: the model's description and its weights do not fit ({error})") from None
+
+    @contextmanager
+    def that_fits(self) -> Iterator[None]:
+        """What a description that is not ours leads to becomes an error that says so."""
+        try:
+            yield
+        except AsklessError:
+            raise
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ArithmeticError,
+            RuntimeError,
+            MemoryError,
+        ) as error:
+            why = str(error)[:300] or type(error).__name__  # a torch module refuses weights by a RuntimeError
+            raise RunError(f"{self.folder}: the model's description and its weights do not fit ({why})") from None
+
+    def _describe(self) -> None:
+        if not all(isinstance(name, str) for name in self.config["classes"]):
+            raise TypeError("class names must be strings")
+        self.classes_ = np.array(self.config["classes"])
+        self.size = sides(self.preprocess) if self.kind == "image" else None
 
     def _load_onnx(self, file: Path) -> None:
         from askless.models.onnx_run import load_onnx
 
         self.config, self.preprocess, self._forward = load_onnx(file)
-        self.classes_ = np.array(self.config["classes"])
-        self.size = sides(self.preprocess) if self.kind == "image" else None
+        self._describe()
 
     def _load(self, own: "nn.Module | None") -> Any:
         import torch
@@ -258,6 +282,8 @@ def load(folder: str | PathLike[str], net: "nn.Module | None" = None) -> Classif
     from a `model.onnx`. `net`: the module, where the network of an exported model is one of your own."""
     place = Path(folder)
     of_run = (place / "model").is_dir() or (place / "state.sqlite").exists()
+    if of_run and (place / "model").is_dir() and (found := damage_of_folder(place / "model")):
+        raise RunError(f"the model of the run is damaged ({found}); `askless start {place}` trains it again")
     return Classifier(place / "model" if of_run else place, net)
 
 

@@ -1,7 +1,6 @@
 """An item -> a picture for the browser: always encoded anew, never the bytes of the user's file."""
 
 import os
-import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ import numpy as np
 from PIL import Image, ImageOps
 
 from askless.errors import InputError
+from askless.files import part_of
 from askless.project.index import Kind
 from askless.reading import UnreadableError, as_8_bit, open_image, read_arrays, real_file
 
@@ -30,6 +30,9 @@ ENDS = {PNG: (b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"), JPEG: (b"\xff\xd8\xff", 
 
 class NoPictureError(InputError):
     """An item that nobody has, or one that has no picture because it is a text or a row of features."""
+
+
+Key = tuple[str, int, bool]  # size, item, whether its file was replaced
 
 
 class Picture(NamedTuple):
@@ -71,12 +74,30 @@ class Pictures:
         UnreadableError if it cannot be read any more, NoPictureError if there is no such item or nothing to see.
         """
         self._check(item)
-        return self._kept.get(("full", item), lambda: self._made(item, FULL))
+        return self._kept.get(("full", item, self.is_replaced(item)), lambda: self._made(item, FULL))
 
     def thumb(self, item: int) -> Picture:
         """The picture of at most 256 pixels a side; errors as `full`."""
         self._check(item)
-        return self._kept.get(("thumb", item), lambda: self._stored(item))
+        return self._kept.get(("thumb", item, self.is_replaced(item)), lambda: self._stored(item))
+
+    def is_replaced(self, item: int) -> bool:
+        """Whether the item's file has another size than when the run was made; False where that is not known, or it is
+        gone."""
+        if self.kind != "files" or self._sizes is None:
+            return False
+        with suppress(OSError, ValueError):
+            return os.path.getsize(os.path.join(self.root, self.paths[item])) != self._sizes[item]
+        return False
+
+    @cached_property
+    def _sizes(self) -> np.ndarray | None:
+        """Those of the index; None in a run of before they were kept, or where the file is damaged."""
+        try:
+            sizes = np.load(self.thumbs.parent.with_name("sizes.npy"), allow_pickle=False)
+        except (OSError, ValueError, EOFError):
+            return None
+        return sizes if sizes.shape == (len(self.paths),) else None
 
     def _check(self, item: int) -> None:
         if not self.has_pictures:
@@ -88,6 +109,8 @@ class Pictures:
     def _stored(self, item: int) -> Picture:
         """The small picture from the cache; made where there is none or a damaged one."""
         file = self.thumbs / str(item)
+        if self.is_replaced(item):
+            return self._made(item, THUMB)
         with suppress(OSError):
             content = file.read_bytes()
             for content_type, (start, end) in ENDS.items():
@@ -167,9 +190,9 @@ def encoded(image: Image.Image, content_type: str) -> Picture:
 def store(content: bytes, file: Path) -> None:
     """Writes the file whole, readable for its owner only; not synced, for it can be made again."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    number, beside = tempfile.mkstemp(prefix=".", suffix=".part", dir=file.parent)
+    beside = part_of(file)
     try:
-        with os.fdopen(number, "wb") as out:
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
             out.write(content)
         os.replace(beside, file)
     except BaseException:
@@ -184,10 +207,10 @@ class Kept:
     def __init__(self, memory: int) -> None:
         self.memory, self.used = memory, 0
         self.lock = Lock()
-        self.done: OrderedDict[tuple[str, int], Picture] = OrderedDict()
-        self.making: dict[tuple[str, int], Future[Picture]] = {}
+        self.done: OrderedDict[Key, Picture] = OrderedDict()
+        self.making: dict[Key, Future[Picture]] = {}
 
-    def get(self, key: tuple[str, int], make: Callable[[], Picture]) -> Picture:
+    def get(self, key: Key, make: Callable[[], Picture]) -> Picture:
         with self.lock:
             if key in self.done:
                 self.done.move_to_end(key)

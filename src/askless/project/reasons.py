@@ -13,7 +13,6 @@ from askless.rng import stream
 
 HESITATES = 0.3  # difference of the two largest probabilities below which the model hesitates
 SPECTRAL = ("npc", "crc")
-UNCERTAIN = ("margin", "entropy", "confidence", "egl", "badge", "albl", "dynamical")
 COVERING = ("coreset", "typiclust")
 REPLACEMENTS = 5  # random items that a pick is compared with
 

@@ -391,6 +391,8 @@ def _problems(p: Problems, noun: str) -> str:
     out = []
     if p.unreadable:
         out.append(_folded(f"{_many(len(p.unreadable), 'file')} could not be read", files(p.unreadable)))
+    if p.replaced:
+        out.append(_folded(f"{_many(len(p.replaced), 'labelled file')} replaced since", files(p.replaced)))
     if p.outside:
         out.append(_folded(f"{_many(len(p.outside), 'file')} outside the folder, left out", files(p.outside)))
     if p.duplicates:
@@ -398,9 +400,6 @@ def _problems(p: Problems, noun: str) -> str:
             f"{_many(copies, 'exact copy', 'exact copies')} in {_many(len(p.duplicates), 'group')}, each asked for once"
         )
         out.append(_folded(said, groups(p.duplicates)))
-    if p.near_duplicates:
-        said = f"{_many(len(p.near_duplicates), 'group')} of {noun}s that are nearly the same"
-        out.append(_folded(said, groups(p.near_duplicates)))
     near = (
         f"<p>{_many(p.near_check, noun)} of the pool {'is' if p.near_check == 1 else 'are'} nearly the same as a "
         f"check {noun}, and so neither chosen nor trained on.</p>"

@@ -129,9 +129,9 @@ class Problems:
     unreadable: list[tuple[str, str]] = field(default_factory=list)
     outside: list[tuple[str, str]] = field(default_factory=list)
     duplicates: list[list[str]] = field(default_factory=list)
-    near_duplicates: list[list[str]] = field(default_factory=list)
     near_check: int = 0
     suspicious: list[Shown] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
 
 
 @dataclass

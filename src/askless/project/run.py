@@ -5,7 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,17 +21,26 @@ from askless.project.asking import Desk, take
 from askless.project.classes import all_classes, is_shown
 from askless.project.draw import draw_check
 from askless.project.export import write_labels_csv
-from askless.project.index import Index, Kind, scan, write_skipped
+from askless.project.index import Index, Kind, write_skipped
 from askless.project.labels import columns_by_path, label_rows, last_predictions
-from askless.project.making import make_run
+from askless.project.making import make_run, read_source
 from askless.project.nouns import noun
 from askless.project.pictures import Pictures
-from askless.project.rounds import Predictions, is_whole, read_predictions, round_folder
+from askless.project.rounds import (
+    Predictions,
+    damage_of_fit,
+    is_whole,
+    list_files,
+    read_map,
+    read_predictions,
+    round_folder,
+)
 from askless.project.schema import RunError
-from askless.project.settings import TEXT_BACKBONE, Settings, read_settings, with_backbone_here
+from askless.project.settings import TEXT_BACKBONE, Settings, read_settings, toml, with_backbone_here
 from askless.project.store import Store, get_meta, now, record, set_meta
 from askless.project.tracking import round_event, start_event
 from askless.reading import Skipped, read_arrays
+from askless.reading.find import is_text, printable
 from askless.track import Event, Trail, settled
 
 if TYPE_CHECKING:
@@ -39,6 +48,7 @@ if TYPE_CHECKING:
 
 Report = Callable[[str, str, int, int], None]  # step, text, done, total
 NAME = "state.sqlite"
+OPEN = "SELECT 1 FROM task WHERE state = 'open' AND kind = 'train' LIMIT 1"
 WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", "model/model.safetensors", "model/config.json")
 
 
@@ -77,14 +87,7 @@ class Run:
         """A new run on a folder of images, a .csv or .tsv that lists them, an .npz, or texts; options are those of
         `Settings`."""
         settings, missing = settings_of(source, options)
-        index = scan(
-            Path(source),
-            follow_links=settings.follow_links,
-            labels_from_folders=settings.labels_from_folders,
-            progress=progress,
-            text=settings.text,
-            encoding=settings.encoding,
-        )
+        index = read_source(source, settings, progress)
         return cls.of_index(index, folder, settings, notes=notes, first_note=missing)
 
     @classmethod
@@ -162,10 +165,6 @@ class Run:
         return trail
 
     @cached_property
-    def token(self) -> str:
-        return str(self.meta("token"))
-
-    @cached_property
     def paths(self) -> list[str]:
         """The path of every item, by its number."""
         with self.store.look() as db:
@@ -231,15 +230,15 @@ class Run:
         with self.store.look() as db:
             if not get_meta(db, "prepared") or not is_whole(self.folder / "cache"):
                 return "embedding" if self.settings.frozen and self.kind != "features" else "decoding"
-            if not get_meta(db, "compared") or not (self.folder / "cache" / "map.npy").exists():
+            if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
                 return "comparing"
-            if db.execute("SELECT count(*) FROM task WHERE state = 'open' AND kind = 'train'").fetchone()[0]:
-                return None
+            if db.execute(OPEN).fetchone():
+                return "training" if self.damaged(db) is not None and trainable(db) else None
             if db.execute("SELECT count(*) FROM round WHERE state = 'asking'").fetchone()[0]:
                 return "closing"
             current = self.current_round(db)
             last = db.execute("SELECT labels_key FROM fit WHERE round = ?", (current,)).fetchone()
-            if trainable(db) and (last is None or last[0] != facts.labels_key(db)):
+            if trainable(db) and (last is None or last[0] != facts.labels_key(db) or self.damaged(db) is not None):
                 return "training"
             if self.left_to_choose(db) > 0:
                 return "choosing"
@@ -257,6 +256,11 @@ class Run:
 
     def current_round(self, db: Any) -> int:
         return int(db.execute("SELECT coalesce(max(id), 0) FROM round").fetchone()[0])
+
+    def damaged(self, db: Any) -> int | None:
+        """The round of the last fit, where a power cut or something else has damaged its files."""
+        number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
+        return None if number is None or damage_of_fit(self.folder, number) is None else int(number)
 
     def left_to_choose(self, db: Any) -> int:
         """How many items may still be chosen."""
@@ -371,8 +375,15 @@ class Run:
         base = self.ground()
         with self.store.look() as db:
             number, key, labels = self.current_round(db), facts.labels_key(db), facts.train_labels(db)
+            damaged = self.damaged(db)
+            if damaged is not None and db.execute(OPEN).fetchone():
+                number = damaged  # a batch is out: the model that chose it is made again, from the labels of then
+                later = {row["item"] for row in db.execute("SELECT item FROM task WHERE round > ?", (number,))}
+                labels = {item: label for item, label in labels.items() if item not in later}
             classes = [c for c in all_classes(db) if is_shown(c)]
             before = db.execute("SELECT max(round) FROM fit WHERE round < ?", (number,)).fetchone()[0]
+            if before is not None and damage_of_fit(self.folder, before, last=False) is not None:
+                before = None
         place = {c.id: i for i, c in enumerate(classes)}
         names = [c.name for c in classes]
         learner = training.make_learner(
@@ -419,6 +430,8 @@ class Run:
         texts = self.folder / "cache" / "text" if self.kind == "texts" else None
         model.save_model(model_beside, learner.model, base, self.settings, names, about, texts)
         self._write_picked(beside, number)
+        for folder in (beside, model_beside):
+            list_files(folder)
         replace_folder(beside, round_folder(self.folder, number))
         replace_folder(model_beside, self.folder / "model")
         seconds = time.perf_counter() - begun
@@ -442,6 +455,7 @@ class Run:
             current, n = self.current_round(db), min(self.settings.batch, self.left_to_choose(db))
             classes = [c for c in all_classes(db) if is_shown(c)]
             fitted = db.execute("SELECT 1 FROM fit WHERE round = ?", (current,)).fetchone() is not None
+            fitted = fitted and self.damaged(db) is None
             # All that was asked, labelled or not: a label that came after the training is none to the learner.
             out = [r["item"] for r in db.execute("SELECT item FROM task ORDER BY item")]
         names = [c.name for c in classes]
@@ -534,7 +548,7 @@ class Run:
             raise InputError(f"the budget cannot exceed the {len(self.paths)} {self.noun}s of the run, got {budget}")
         with self.store.change() as db:
             chosen = db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0]
-            measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND state = 'done'").fetchone()[0]
+            measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND answers > 0").fetchone()[0]
             if budget < chosen + measured:
                 least = chosen + measured
                 raise InputError(
@@ -577,15 +591,18 @@ class Run:
             for name in ("labels.csv", "classes.txt"):
                 os.chmod(self.folder / name, 0o600)
 
-    def write_report(self) -> Path:
-        """report.html and report.json."""
+    def write_report(self, out: str | Path | None = None) -> Path:
+        """report.html and report.json, in the run's folder or in another one."""
         from askless.project.account import gather
         from askless.project.report import file_facts, write
 
-        self.write_views()
+        if self.store.read_only and out is None:
+            raise RunError(f"{self.folder} is read-only; pass --out FOLDER for the report")
+        if not self.store.read_only:
+            self.write_views()
         told = gather(self)
         told.files = file_facts(self.folder, WRITTEN)
-        return write(told, self.folder, self.thumb)
+        return write(told, self.folder if out is None else Path(out), self.thumb)
 
     def export_model(self, out: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
         """The last model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it as
@@ -622,8 +639,16 @@ class Run:
 
 def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
     """The settings that options of `Run.create` make here, paths in full, and a sentence where the backbone is another."""
-    given = {"classes": tuple(options.get("classes", ())), "track": tuple(map(settled, options.get("track", ())))}
-    return with_backbone_here(Settings(source=str(Path(source).resolve()), **{**options, **given}))
+    given = {
+        "classes": tuple(options.get("classes", ())),
+        "track": tuple(map(settled, options.get("track", ()))),
+        "command": printable(options.get("command", "")),
+    }
+    settings = Settings(source=str(Path(source).resolve()), **{**options, **given})
+    for name, value in asdict(settings).items():
+        if not is_text(toml(value)):
+            raise OptionError(f"{name}: expected a name that is valid UTF-8, got {value!a}; rename it")
+    return with_backbone_here(settings)
 
 
 def fit_for(settings: Settings, kind: Kind, text: str) -> Settings:

@@ -101,14 +101,30 @@ def counted(row: str, by: int) -> str:
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables,)
 
 
+FIRST = ("meta", "item", "class", "event", "action", "task", "lease", "answer", "round", "fit", "tally")  # of version 1
+
+
+def check_tables(db: sqlite3.Connection, path: Path) -> None:
+    """An error unless this is the database of a run, of this askless or of an earlier one."""
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if len(MIGRATIONS) < version < 100:  # a number that no askless will have for long is damaged
+        raise RunError(
+            f"{path}: written by a newer askless (its tables have version {version}, this askless knows "
+            f"{len(MIGRATIONS)}); upgrade askless"
+        )
+    there = {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    missing = ", ".join(name for name in FIRST if name not in there)
+    if missing or not 1 <= version <= len(MIGRATIONS):
+        found = f"one without the tables {missing}" if missing else f"one of version {version}"
+        raise RunError(
+            f"{path}: expected the database of a run, got {found}; run `askless doctor --repair {path.parent}`, or restore "
+            "a backup"
+        )
+
+
 def migrate(db: sqlite3.Connection) -> None:
     """Brings a database to the present version, one named step at a time, all or nothing."""
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version > len(MIGRATIONS):
-        raise RunError(
-            f"the run was written by a newer askless (its tables have version {version}, this askless knows "
-            f"{len(MIGRATIONS)}); upgrade askless"
-        )
     if version == len(MIGRATIONS):
         return
     db.execute("BEGIN IMMEDIATE")

@@ -116,9 +116,9 @@ def write_settings(settings: Settings, path: Path) -> None:
     plain, tables = [], []
     for name, value in asdict(settings).items():
         if isinstance(value, dict):
-            tables += [f"\n[{name}]", *(f"{json.dumps(k)} = {json.dumps(v)}" for k, v in value.items())]
+            tables += [f"\n[{name}]", *(f"{toml(k)} = {toml(v)}" for k, v in value.items())]
         else:
-            plain.append(f"{name} = {json.dumps(value)}")
+            plain.append(f"{name} = {toml(value)}")
     text = "# Written by askless when the run was made. Changes here do not change the run.\n" + "\n".join(
         plain + tables
     )
@@ -126,9 +126,22 @@ def write_settings(settings: Settings, path: Path) -> None:
     path.chmod(0o600)
 
 
+def toml(value: Any) -> str:
+    """A string, number or list: JSON, but for escapes of half a character and a delete that is not escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def whole_characters(text: str) -> str:
+    """The text of a project.toml in which an earlier version wrote characters as two halves, which TOML does not know."""
+    halves = re.sub(
+        r"\\\\|\\u(d[89a-f][0-9a-f]{2})", lambda found: chr(int(found[1], 16)) if found[1] else found[0], text
+    )
+    return halves.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
 def read_settings(path: Path) -> Settings:
     try:
-        given: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
+        given: dict[str, Any] = tomllib.loads(whole_characters(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         hint = run_beside(path.parent)
         raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none{hint}") from None

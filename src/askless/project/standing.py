@@ -11,7 +11,7 @@ from askless.project import facts
 from askless.project.advice import Standing, advise
 from askless.project.classes import all_classes, final_class, is_shown
 from askless.project.measure import accuracy_of, doubtful, labels_per_minute
-from askless.project.rounds import Predictions, read_held
+from askless.project.rounds import Predictions, again, damage_of_fit, read_held
 from askless.project.store import get_meta, moment
 
 if TYPE_CHECKING:
@@ -29,13 +29,18 @@ def standing(run: "Run") -> dict[str, Any]:
             )
         progress = facts.progress(db)
         advice = advise(where(run, db, points, measure, progress))
+        said = damage(run, points)
         last = db.execute("SELECT metrics FROM fit ORDER BY round DESC LIMIT 1").fetchone()
         mix = {} if last is None else json.loads(last["metrics"])["mix"]
         return {
             "progress": progress,
             "curve": points,
             "measure": measure,
-            "advice": {"verdict": advice.verdict, "text": advice.text, "reasons": advice.reasons},
+            "advice": {
+                "verdict": advice.verdict,
+                "text": " ".join([advice.text, *(f"{text[0].upper()}{text[1:]}." for text in said)]),
+                "reasons": advice.reasons + said,
+            },
             "rate": rate(db, progress),
             "mix": [{"class": int(c), "share": share} for c, share in mix.items()],
             "skipped": skipped_counts(db),
@@ -50,7 +55,7 @@ def curve(run: "Run", db: sqlite3.Connection) -> list[dict[str, Any]]:
     final = final_class(db)
     points = []
     for row in db.execute("SELECT * FROM fit ORDER BY round"):
-        said = read_held(run.folder, row["round"])
+        said = read_held(run.folder, row["round"]) or {}
         items = [item for item in truth if item in said and said[item] >= 0]
         measured = accuracy_of([final[said[i]] for i in items], [truth[i] for i in items])
         metrics = json.loads(row["metrics"])
@@ -63,6 +68,16 @@ def curve(run: "Run", db: sqlite3.Connection) -> list[dict[str, Any]]:
             }
         )
     return points
+
+
+def damage(run: "Run", points: list[dict[str, Any]]) -> list[str]:
+    """Sentences on the rounds whose files are damaged: their labels are not."""
+    *earlier, last = [point["round"] for point in points] or [None]
+    lost = [number for number in earlier if read_held(run.folder, number) is None]
+    said = [f"what the model of round {number} said is damaged, so its accuracy is not measured" for number in lost]
+    if last is not None and (found := damage_of_fit(run.folder, last)):
+        said.append(again(last, found))
+    return said
 
 
 def doubts(db: sqlite3.Connection, predictions: Predictions | None) -> dict[int, float]:

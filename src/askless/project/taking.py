@@ -23,6 +23,7 @@ from askless.project.export import (
 )
 from askless.project.importing import Imported, Policy, import_answers
 from askless.project.labels import columns_by_path, label_rows, last_predictions, predicted_rows
+from askless.project.rounds import again
 from askless.reading import UnreadableError, real_file
 
 if TYPE_CHECKING:
@@ -40,18 +41,24 @@ def export_run(
     min_prob: float = 0.0,
     link: str = "copy",
     by_split: bool = False,
-    safe_cells: bool = False,
+    safe_cells: bool | None = None,
     overwrite: bool = False,
 ) -> Exported:
     """The run's labels in another format; the options are those of `export.export`."""
+    notes = []
     with run.store.look() as db:
         predictions = last_predictions(db, run.folder)
+        fitted = db.execute("SELECT max(round) FROM fit").fetchone()[0]
+        if fitted is not None and predictions is None:
+            notes.append(f"The model's predictions are left out: {again(fitted)}.")
         rows, columns = label_rows(db, predictions), columns_by_path(db, everything=what != "human")
         predicted = predicted_rows(db, predictions)
         names = [c.name for c in all_classes(db) if is_shown(c)]
     pictures = run.pictures
     if to == DATASETS:
-        return export_datasets(run, rows, names, predicted if what == "human+model" else [], out, min_prob, overwrite)
+        pseudo = predicted if what == "human+model" else []
+        exported = export_datasets(run, rows, names, pseudo, out, min_prob, overwrite)
+        return exported._replace(notes=exported.notes + notes)
     if run.kind == "features" and to in ("imagefolder", "coco", "hf"):
         raise OptionError(f"{to} is for images; rows of features go to csv, jsonl, npz or parquet")
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
@@ -65,7 +72,7 @@ def export_run(
     def pixels_of(item: int) -> np.ndarray:
         return pictures.row(item)
 
-    return export(
+    exported = export(
         to,
         out,
         rows,
@@ -81,6 +88,7 @@ def export_run(
         safe_cells=safe_cells,
         overwrite=overwrite,
     )
+    return exported._replace(notes=exported.notes + notes)
 
 
 def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = False) -> Path:

@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,9 +14,6 @@ from askless.errors import InputError, OptionError
 from askless.project.index import Index, Indexed, alike, by_folder, merge_copies
 from askless.project.settings import BACKBONE, FALLBACK, TEXT_BACKBONE, Settings
 from askless.reading import in_order, read_texts, same_text
-
-if TYPE_CHECKING:
-    from askless.text_backbone import Embedder
 
 NEAR = 0.8  # the share of words and groups of up to three words that two texts have in common, to be nearly the same
 AT_ONCE = 1024  # texts that are embedded or compared together
@@ -73,12 +69,6 @@ def embed_texts(
         progress(min(start + AT_ONCE, len(texts)), len(texts))
     backbone.save(folder / "text")
     keep_rows(folder, np.concatenate(parts), settings.net)
-
-
-def saved_backbone(cache: Path) -> "Embedder":
-    from askless.text_backbone import load_text_backbone
-
-    return load_text_backbone(cache / "text")
 
 
 def nearly_same(texts: Sequence[str], held: Sequence[int], others: Sequence[int]) -> list[int]:

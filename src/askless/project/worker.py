@@ -6,6 +6,7 @@ Started by the page's process as `python -m askless.project.worker FOLDER`; it e
 import contextlib
 import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.errors import AsklessError
-from askless.files import ASIDE, put_aside, restore_folder
+from askless.files import ASIDE, part_of, put_aside, restore_folder
 from askless.locks import held
 from askless.project.run import Report, Run, quiet
 
@@ -43,7 +44,7 @@ class Status:
 
     def write(self, **news: Any) -> None:
         news = {"pid": os.getpid(), "at": time.time(), "problem": None, **news}
-        beside = self.path.with_name(f".status.{os.getpid()}.part")
+        beside = part_of(self.path)
         beside.write_text(json.dumps(news), encoding="utf-8")
         beside.chmod(0o600)
         beside.replace(self.path)
@@ -58,7 +59,7 @@ def work(folder: Path, until_done: bool = False) -> None:
     """Advances the run whenever there is something to do; with `until_done` returns when nothing is."""
     # One worker per run: a new one waits until the one before, whose page was killed, has gone.
     with held(folder / ".worker.lock", f"another worker is at {folder}", seconds=60.0):
-        put_back(folder)
+        tidy(folder)
         run = Run.open(folder)
         status = Status(folder)
         status.rest(finished=False)
@@ -77,9 +78,22 @@ def catch_up(run: Run, report: Report = quiet) -> None:
     """Does what is missing until people have to answer, for those without a page; BusyError where one is served."""
     busy = f"{run.folder} is being served, and the worker of the page trains and chooses"
     with held(run.folder / ".worker.lock", busy, seconds=1.0):
-        put_back(run.folder)
+        tidy(run.folder)
         while run.advance(report) is not None:
             pass
+
+
+def tidy(folder: Path) -> None:
+    """Puts back what a kill left aside, and removes what was never finished; for who holds the worker's lock."""
+    put_back(folder)
+    rounds = folder / "rounds"
+    for left in (
+        put_aside(folder / "model"),
+        folder / ".model.making",
+        *rounds.glob(f".*{ASIDE}"),
+        *rounds.glob(".*.making"),
+    ):
+        shutil.rmtree(left, ignore_errors=True)
 
 
 def put_back(folder: Path) -> None:

@@ -1,17 +1,21 @@
 """numpy's files as people have them -> images or features, with their ids and labels."""
 
+import math
+import sys
 import zipfile
 import zlib
 from pathlib import Path
+from tokenize import TokenError
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 
-from askless.errors import InputError
+from askless.errors import InputError, some
 from askless.reading.find import is_text
 from askless.reading.layout import as_images
+from askless.reading.limits import check_bytes
 from askless.reading.table import in_order
 
 # The names of pool, labels, test items and test labels, in the order they are looked for.
@@ -22,7 +26,10 @@ NAMES = (
     ("f_train", "y_train", "f_test", "y_test"),
     ("train_images", "train_labels", "test_images", "test_labels"),
 )
-DAMAGE = (ValueError, TypeError, EOFError, OSError, RuntimeError, MemoryError, zipfile.BadZipFile, zlib.error)
+DAMAGE = (
+    *(ValueError, TypeError, EOFError, OSError, OverflowError, RuntimeError, MemoryError, zipfile.BadZipFile),
+    *(zlib.error, SyntaxError, TokenError),  # a header is a Python literal, which numpy takes apart
+)
 LOCAL_HEADER = 30  # bytes that stand before each file of a zip archive, without its name
 
 
@@ -41,28 +48,28 @@ class ArrayFile(NamedTuple):
     unused: tuple[str, ...]
 
 
-def read_arrays(file: Path, classes: tuple[str, ...] | None = None) -> ArrayFile:
+def read_arrays(file: Path) -> ArrayFile:
     """X and what else is there of y (-1 = unlabelled), ids and classes; X alone from .npy, its ids from ids.txt beside it.
 
-    Other names for X and y are those of `NAMES`. Numbers in y are places in the file's `classes`, else in the argument,
-    else names themselves. Pickled objects are refused.
+    Other names for X and y are those of `NAMES`. Numbers in y are places in the file's `classes`, else names
+    themselves. Pickled objects are refused.
     """
     try:
         found = {"X": load_npy(file)} if is_npy(file) else load_npz(file)
+    except InputError:
+        raise
     except DAMAGE as error:
         kind = ".npy file with a plain array" if is_npy(file) else ".npz file of plain arrays"
-        raise InputError(f"{file}: expected an {kind}, got another ({error})") from None
+        raise InputError(f"{file}: expected an {kind}, got another ({str(error)[:300]})") from None
     names = next((names for names in NAMES if names[0] in found), None)
     if names is None:
         wanted = ", ".join(dict.fromkeys(names[0] for names in NAMES))
-        raise InputError(
-            f"{file}: expected an array named {wanted}, got {', '.join(found) or 'none'}; rename one of them"
-        )
+        raise InputError(f"{file}: expected an array named {wanted}, got {some(found) or 'none'}; rename one of them")
     used = (names[0], names[1], "ids", "classes")
     x, y, ids, own_classes = (found.get(name) for name in used)
     assert x is not None
     kind, x = images_or_features(file, x)
-    known = classes if own_classes is None else texts_of(file, "classes", own_classes)
+    known = None if own_classes is None else texts_of(file, "classes", own_classes)
     labels = labels_of(file, y, len(x), known)
     return ArrayFile(
         kind,
@@ -83,6 +90,7 @@ def load_npy(file: Path) -> np.ndarray:
     if not isinstance(x, np.ndarray):
         x.close()
         raise TypeError("an archive; call it .npz")
+    check_characters(x)
     return x
 
 
@@ -93,11 +101,42 @@ def load_npz(file: Path) -> dict[str, Any]:
         content = np.load(raw, allow_pickle=False)
         if not isinstance(content, NpzFile):
             raise TypeError("one array; call it .npy")
+        check_bytes(file, sum(unpacked_size(content, name) for name in content.files if name in used))
         places = {name: place_of(content, name) for name in content.files}
-        return {
+        arrays = {
             name: None if name not in used else content[name] if place is None else mapped(file, place)
             for name, place in places.items()
         }
+    for array in arrays.values():
+        check_characters(array)
+    return arrays
+
+
+def plain_arrays(file: Path, names: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name, all of them or those of `names` that are there, in memory."""
+    try:
+        with file.open("rb") as raw:
+            content = np.load(raw, allow_pickle=False)
+            if not isinstance(content, NpzFile):
+                raise TypeError("one array; call it .npy")
+            wanted = [name for name in content.files if names is None or name in names]
+            check_bytes(file, sum(unpacked_size(content, name) for name in wanted))
+            arrays = {name: content[name] for name in wanted}
+        for array in arrays.values():
+            check_characters(array)
+        return arrays
+    except InputError:
+        raise
+    except DAMAGE as error:
+        raise InputError(f"{file}: expected an .npz file of plain arrays, got another ({str(error)[:300]})") from None
+
+
+def check_characters(array: np.ndarray | None) -> None:
+    """An error for texts with characters beyond Unicode's last, on which numpy itself fails later."""
+    if array is not None and array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError("texts of characters that do not exist")
 
 
 class Place(NamedTuple):
@@ -110,11 +149,27 @@ class Place(NamedTuple):
     start: int
 
 
+def unpacked_size(content: NpzFile, name: str) -> int:
+    """The bytes that an array takes in memory, as its header says; 0 where it is not compressed."""
+    info, place = header_of(content, name)
+    return 0 if info.compress_type == zipfile.ZIP_STORED else math.prod(place.shape) * max(1, place.dtype.itemsize)
+
+
 def place_of(content: NpzFile, name: str) -> Place | None:
-    """None if the array is compressed or empty; an error if it holds Python objects."""
+    """None if the array is compressed or empty."""
+    info, place = header_of(content, name)
+    is_mapped = info.compress_type == zipfile.ZIP_STORED and place.shape != () and 0 not in place.shape
+    return place if is_mapped and place.dtype.itemsize else None
+
+
+def header_of(content: NpzFile, name: str) -> tuple[zipfile.ZipInfo, Place]:
+    """What the headers say of an array; an error if it holds Python objects."""
     archive = content.zip
     assert archive is not None
-    info = archive.getinfo(name if name in archive.namelist() else f"{name}.npy")
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as stream:
         version = npy.read_magic(stream)
         read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
@@ -122,9 +177,7 @@ def place_of(content: NpzFile, name: str) -> Place | None:
         start = stream.tell()
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects, which are never loaded; save it as numbers or text")
-    if info.compress_type != zipfile.ZIP_STORED or shape == () or 0 in shape or dtype.itemsize == 0:
-        return None
-    return Place(shape, "F" if is_fortran else "C", dtype, info.header_offset, start)
+    return info, Place(shape, "F" if is_fortran else "C", dtype, info.header_offset, start)
 
 
 def mapped(file: Path, place: Place) -> np.ndarray:
@@ -191,6 +244,8 @@ def labels_of(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...]
     if flat.shape != (N,):
         raise InputError(f"{file}: labels: expected one per item, shape ({N},), got {y.shape}")
     if flat.dtype.kind == "U":
+        if not all(map(is_text, map(str, flat))):
+            raise InputError(f"{file}: labels: expected texts in Unicode, got halves of characters; save them again")
         return tuple(map(str, flat))
     if flat.dtype.kind not in "iu":
         raise InputError(f"{file}: labels: expected whole numbers, -1 = unknown, got {y.dtype}; use y.astype('int64')")

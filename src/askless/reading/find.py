@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from askless.reading.image_file import UnreadableError, has_image_suffix, named_like_image
+from askless.reading.table import is_text
 
 
 class OutsideError(UnreadableError):
@@ -138,11 +139,3 @@ def is_inside(real: str, folder: str) -> bool:
 def printable(name: str) -> str:
     """The name, or a spelling of it in ASCII where it is not valid UTF-8."""
     return name if is_text(name) else ascii(name)
-
-
-def is_text(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

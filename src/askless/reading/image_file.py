@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from askless.errors import InputError
+from askless.reading.limits import most_pixels
 
 NOT_READ = (".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf")
 SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".bmp", ".tif", ".tiff", ".gif")
@@ -72,8 +73,8 @@ def open_image(path: str | PathLike[str], follow: bool = True) -> Iterator[Image
 
 @contextmanager
 def open_stream(file: BinaryIO) -> Iterator[Image.Image]:
+    limit = most_pixels()
     with refusing_damage(), Image.open(file, formats=FORMATS) as image:
-        limit = Image.MAX_IMAGE_PIXELS
         if limit is not None and image.width * image.height > limit:  # Pillow itself refuses above twice the limit
             raise Image.DecompressionBombError
         yield image
@@ -126,7 +127,10 @@ def refusing_damage() -> Iterator[None]:
         except (UnreadableError, MemoryError):
             raise
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-            raise UnreadableError(f"more than {Image.MAX_IMAGE_PIXELS} pixels (a decompression bomb?)") from None
+            raise UnreadableError(
+                f"more than {Image.MAX_IMAGE_PIXELS} pixels (a decompression bomb?); scale it down, or raise the limit by "
+                "the environment variable ASKLESS_MAX_PIXELS"
+            ) from None
         except UnidentifiedImageError:
             raise UnreadableError("not an image, or an unknown format") from None
         except Exception as error:  # each of Pillow's decoders has its own errors for damaged files

@@ -6,11 +6,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from askless.errors import InputError
+from askless.errors import InputError, some
 
 PATH_NAMES = ("path", "file_name", "filename", "image", "file")
 LABEL_NAMES = ("label", "class", "category", "target")
 TEXT_NAMES = ("text",)
+LONGEST = 500_000  # characters: nobody labels a longer text, and no page shows it
+MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
+SAVE = "save the file as UTF-8, or name its encoding, for example cp1252 (--encoding on the command line)"
 
 
 def label_text(value: Any) -> str:
@@ -29,18 +32,18 @@ def label_text(value: Any) -> str:
 def read_table(manifest: Path) -> list[dict[str, str]]:
     """The rows as dicts; the separator is the one of comma, tab and semicolon that the header has most of."""
     try:
-        text = manifest.read_text(encoding="utf-8-sig")
+        content = manifest.read_bytes()
     except FileNotFoundError:
         raise InputError(
             f"{manifest}: expected a CSV file with the columns path and label, got nothing there"
         ) from None
-    except UnicodeDecodeError:
-        raise InputError(f"{manifest}: expected UTF-8 text, got something else; save it as UTF-8") from None
-    delimiter = max(",\t;", key=text.partition("\n")[0].count)
+    text = decoded(content, "utf-8", manifest)
+    if not is_text(text):
+        raise InputError(f"{manifest}: expected UTF-8 text, got something else; save it as UTF-8")
     try:
-        rows = list(csv_file.DictReader(StringIO(text, newline=""), delimiter=delimiter))
+        rows = list(csv_file.DictReader(StringIO(text, newline=""), delimiter=delimiter_of(text)))
     except csv_file.Error as error:  # such as a quote that is never closed
-        raise InputError(f"{manifest}: expected rows of a CSV file, got text that is none ({error})") from None
+        raise InputError(f"{manifest}: it is not valid CSV ({error})") from None
     if not rows:
         raise InputError(f"{manifest}: expected a header and at least one row, got {len(text.splitlines())} lines")
     for i, row in enumerate(rows):
@@ -51,6 +54,40 @@ def read_table(manifest: Path) -> list[dict[str, str]]:
     return [{column.strip(): value.strip() for column, value in row.items()} for row in rows]
 
 
+def delimiter_of(text: str) -> str:
+    """Of comma, tab and semicolon the one that the header has most of. From then on csv takes fields of `LONGEST`."""
+    if csv_file.field_size_limit() < LONGEST:  # one number for the whole process, 131,072 at first: only ever raised
+        csv_file.field_size_limit(LONGEST)
+    return max(",\t;", key=text.partition("\n")[0].count)
+
+
+def decoded(content: bytes, encoding: str, source: Path) -> str:
+    """The text of a file; what does not decode stays as single bytes in it, by which the rows that have any are known. A
+    mark at its beginning says UTF-8 or UTF-16, whatever `encoding` is."""
+    for mark, marked in MARKS:
+        if content.startswith(mark):
+            encoding = marked
+    try:
+        text = content.decode(encoding, errors="strict" if encoding.startswith("utf-16") else "surrogateescape")
+    except UnicodeError:
+        raise InputError(f"{source}: expected text in {encoding}, got something else; {SAVE}") from None
+    if "\0" in text[:1000].partition("\n")[0]:
+        raise InputError(
+            f"{source}: expected text in {encoding}, got characters of value 0, as UTF-16 without a mark has them; save the "
+            "file as UTF-8, or name its encoding, for example utf-16-le (--encoding on the command line)"
+        )
+    return text
+
+
+def is_text(name: str) -> bool:
+    """Whether it can be written as UTF-8."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def pick_column(header: list[str], names: tuple[str, ...], manifest: Path, needed: bool) -> str:
     """The column with one of the accepted names, or "" where it is not needed."""
     for name in names:
@@ -58,9 +95,7 @@ def pick_column(header: list[str], names: tuple[str, ...], manifest: Path, neede
             if column.lower() == name:
                 return column
     if needed:
-        raise InputError(
-            f"{manifest}: expected a column {' or '.join(names)}, got {', '.join(header)}; rename one of them"
-        )
+        raise InputError(f"{manifest}: expected a column {' or '.join(names)}, got {some(header)}; rename one of them")
     return ""
 
 

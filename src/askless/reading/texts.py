@@ -7,21 +7,30 @@ import csv
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from askless.errors import InputError, OptionError
-from askless.reading.find import Skipped, is_text, real_file, walk_files
+from askless.errors import InputError, OptionError, some
+from askless.reading.find import Skipped, real_file, walk_files
 from askless.reading.image_file import UnreadableError, named_like_image, open_file
 from askless.reading.parquet import class_names, named, open_parquet, records
-from askless.reading.table import LABEL_NAMES, PATH_NAMES, TEXT_NAMES, label_text
+from askless.reading.table import (
+    LABEL_NAMES,
+    LONGEST,
+    MARKS,
+    PATH_NAMES,
+    SAVE,
+    TEXT_NAMES,
+    decoded,
+    delimiter_of,
+    is_text,
+    label_text,
+)
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
-LONGEST = 500_000  # characters: nobody labels a longer text, and no page shows it
-MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
-SAVE = "save the file as UTF-8, or name its encoding, for example cp1252 (--encoding on the command line)"
 
 
 class TextRow(NamedTuple):
@@ -73,7 +82,7 @@ def read_texts(source: Path, column: str = "", *, label: str = "", encoding: str
     chosen = text_column(source, header, column, label)
     labels = label or named_column(header, LABEL_NAMES, but=chosen)
     if label and label not in header:
-        raise InputError(f"{source}: expected a column {label!r} of labels, got {', '.join(header)}")
+        raise InputError(f"{source}: expected a column {label!r} of labels, got {some(header)}")
     return rows_of(source, found, chosen, labels, encoding)
 
 
@@ -84,17 +93,6 @@ def check_encoding(encoding: str) -> None:
         raise OptionError(
             f"encoding: expected one that Python knows, such as utf-8 or cp1252, got {encoding!r}"
         ) from None
-
-
-def decoded(content: bytes, encoding: str, source: Path) -> str:
-    """The text of a file; what does not decode stays as single bytes in it, by which the rows that have any are known."""
-    for mark, marked in MARKS:
-        if content.startswith(mark):
-            encoding = marked
-    try:
-        return content.decode(encoding, errors="strict" if encoding.startswith("utf-16") else "surrogateescape")
-    except UnicodeError:
-        raise InputError(f"{source}: expected text in {encoding}, got something else; {SAVE}") from None
 
 
 def holds_texts(path: Path, column: str = "") -> bool:
@@ -108,7 +106,9 @@ def holds_texts(path: Path, column: str = "") -> bool:
         return False
     if suffix in (".csv", ".tsv"):
         with path.open("rb") as file:
-            first = file.readline(100_000).decode("utf-8-sig", errors="replace")
+            begin = file.read(2**22)
+        encoding = next((encoding for mark, encoding in MARKS if begin.startswith(mark)), "utf-8")
+        first = begin.decode(encoding, errors="replace").partition("\n")[0]
         header = {name.strip().strip('"').lower() for name in re.split("[,;\t]", first)}
         return not header & set(PATH_NAMES) and bool(header & set(TEXT_NAMES))
     return True
@@ -133,17 +133,16 @@ def only_txt(root: Path) -> bool:
 
 def of_cells(source: Path, text: str) -> tuple[list[str], Iterator[Record]]:
     """CSV or TSV; the separator is the one of comma, tab and semicolon that the header has most of."""
-    delimiter = max(",\t;", key=text.partition("\n")[0].count)
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter)
+    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter_of(text))
     try:
         header = [name.strip() for name in next(reader, [])]
     except csv.Error as error:
         raise InputError(f"{source}: expected a CSV file, got one that does not read as such ({error})") from None
     if not header:
         raise InputError(f"{source}: expected a header that names the columns, and rows, got an empty file")
-    for name in header:
-        if header.count(name) > 1 or not is_text(name):
-            raise InputError(f"{source}: expected columns with different names in UTF-8, got {name!a}; rename it")
+    for name, times in Counter(header).items():
+        if times > 1 or not is_text(name):
+            raise InputError(f"{source}: expected columns with different names in UTF-8, got {name[:80]!a}; rename it")
 
     def rows() -> Iterator[Record]:
         number = 0
@@ -173,8 +172,9 @@ def of_lines(source: Path, text: str) -> tuple[list[str], Iterator[Record]]:
             continue
         try:
             values = json.loads(content)
-        except ValueError as error:
-            found.append(Record(line, {}, f"line {line} is not JSON ({error})"))
+        except (ValueError, RecursionError) as error:
+            why = error if isinstance(error, ValueError) else "it is nested too deeply"
+            found.append(Record(line, {}, f"line {line} is not JSON that can be read ({why})"))
             continue
         is_object = isinstance(values, dict)
         reason = "" if is_object else f"line {line}: expected a JSON object, got {content.strip()[:40]}"
@@ -194,7 +194,7 @@ def of_parquet(source: Path) -> tuple[list[str], Iterator[Record]]:
         simple = [field.name for field in schema if is_simple(str(field.type))]
         found = [
             Record(i, {k: named(v, classes[k]) if k in classes else v for k, v in row.items()})
-            for i, row in enumerate(records(table, simple), 1)
+            for i, row in enumerate(records(table, source, simple), 1)
         ]
     return simple, iter(found)
 
@@ -230,7 +230,7 @@ def of_folder(root: Path, encoding: str) -> TextFile:
 def text_column(source: Path, header: Sequence[str], given: str, label: str) -> str:
     if given:
         if given not in header:
-            raise InputError(f"{source}: expected a column {given!r} of texts, got {', '.join(header)}")
+            raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}")
         return given
     known = named_column(header, TEXT_NAMES)
     if known:
@@ -239,7 +239,7 @@ def text_column(source: Path, header: Sequence[str], given: str, label: str) -> 
     if len(others) == 1:
         return others[0]
     raise InputError(
-        f"{source}: which column has the texts? It has {', '.join(header)}; name one: --text COLUMN on the command line, "
+        f"{source}: which column has the texts? It has {some(header)}; name one: --text COLUMN on the command line, "
         "column= in Python"
     )
 
@@ -253,7 +253,11 @@ def rows_of(source: Path, found: Iterator[Record], column: str, label: str, enco
     rows, skipped = [], []
     first: dict[str, int] = {}  # id -> the number of its row
     for number, values, reason in found:
-        plain = {name: as_text(value) for name, value in values.items() if isinstance(name, str)}
+        try:
+            plain = {name: as_text(value) for name, value in values.items() if isinstance(name, str)}
+            said = label_text(values.get(label)) if label else ""
+        except RecursionError:
+            plain, said, reason = {}, "", "a value in another column is nested too deeply"
         own = next((plain[name].strip() for name in plain if name.lower() == "id"), "")
         key = own if own and is_text(own) else str(number)
         text = values.get(column)
@@ -267,12 +271,12 @@ def rows_of(source: Path, found: Iterator[Record], column: str, label: str, enco
             continue
         if key in first:
             raise InputError(
-                f"{source}: expected each id once, got {key!r} in rows {first[key]} and {number}; mend it, or rename the "
-                "column, and the rows' numbers are taken"
+                f"{source}: expected each id once, got {key[:80]!r} in rows {first[key]} and {number}; correct one, "
+                "or rename the column, and the rows' numbers are taken"
             )
         first[key] = number
         more = {name: value for name, value in plain.items() if name not in (column, label)}
-        rows.append(TextRow(key, str(text), label_text(values.get(label)) if label else "", more))
+        rows.append(TextRow(key, str(text), said, more))
     return TextFile(column, rows, skipped)
 
 

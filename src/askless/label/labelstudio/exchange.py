@@ -240,9 +240,7 @@ def write_tasks(
         raise InputError(f"{out}: expected a name that ends in .json, by which Label Studio knows tasks")
     for path in (out, config):
         if path.exists() and not overwrite:
-            raise InputError(
-                f"{path}: expected a name that is free, got an existing file; pass --overwrite to replace it"
-            )
+            raise InputError(f"{path}: the file already exists; pass --overwrite to replace it")
     names = class_names(run)
     asked = batch(run, guesses=shows_guesses(run))  # nobody knows whether the project will show them: most do
     if not asked:
@@ -261,7 +259,7 @@ def read_export(path: Path) -> tuple[list[Annotation], int]:
         tasks = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise InputError(f"{path}: expected Label Studio's JSON export, got nothing there") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected Label Studio's JSON export, got something else ({error})") from None
     try:
         return annotations_in(tasks)

@@ -17,7 +17,7 @@ import numpy as np
 from fastapi import FastAPI, HTTPException, Query, Request, Response
 from fastapi import Path as PathParameter
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, RedirectResponse
+from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException as StarletteError
 
 from askless.errors import AsklessError, InputError, OptionError
@@ -27,14 +27,19 @@ from askless.project import Run, RunError, facts
 from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.project.asking import Desk, answered_but_open, holders, next_item, release, renew, take_batch
 from askless.project.classes import add_class, all_classes, final_class, is_shown, merge_class, rename_class
+from askless.project.labels import last_predictions
 from askless.project.nouns import noun
 from askless.project.pictures import NoPictureError
-from askless.project.rounds import Predictions, read_status
+from askless.project.rounds import read_map, read_status
 from askless.project.standing import doubts, standing
-from askless.project.store import RepeatedError, get_meta, record, set_meta
+from askless.project.store import GoneError, RepeatedError, get_meta, record, set_meta
 from askless.reading import UnreadableError
 
 STATIC = Path(__file__).parent / "static"
+ONWARD = (
+    '<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content="0;url=/"><title>askless</title>'
+    "<p><a href=/>Open the page</a>"
+)
 KINDS = {
     ".js": "text/javascript",
     ".css": "text/css",
@@ -56,7 +61,7 @@ ERRORS: dict[int | str, dict[str, Any]] = {
         (413, "too large"),
         (415, "not JSON"),
         (422, "not the fields that were expected"),
-        (503, "the disk or the database does not answer; nothing was stored"),
+        (503, "the disk or the database does not answer, or the run is gone; nothing was stored"),
         (507, "the disk is full; nothing was stored"),
     )
 }
@@ -114,7 +119,7 @@ class Page:
     def suggested(self, db: sqlite3.Connection, items: list[int]) -> dict[int, Suggested]:
         """What the model says of chosen items; of check images nothing, ever."""
         found: dict[int, Suggested] = {}
-        predictions = self.last_predictions(db)
+        predictions = last_predictions(db, self.run.folder)
         if predictions is None:
             return found
         final = final_class(db)
@@ -175,7 +180,7 @@ class Page:
     def answers(self, db: sqlite3.Connection, rows: list[sqlite3.Row], doubt: bool = True) -> list[dict[str, Any]]:
         """Answers as the page takes them, with what the model says now; `doubt` looks at all labels, and takes its time."""
         final = final_class(db)
-        predictions = self.last_predictions(db)
+        predictions = last_predictions(db, self.run.folder)
         doubted = doubts(db, predictions) if doubt else {}
         shown = []
         for row in rows:
@@ -196,14 +201,6 @@ class Page:
                 }
             )
         return shown
-
-    def last_predictions(self, db: sqlite3.Connection) -> Predictions | None:
-        """What the last model says; None where there is none, or where it is just being replaced: no answer waits for it."""
-        number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
-        try:
-            return None if number is None else self.run.predictions(number)
-        except RunError:
-            return None
 
 
 def create_app(
@@ -257,6 +254,10 @@ def add_errors(app: FastAPI) -> None:
     def refused(request: Request, error: AsklessError) -> JSONResponse:
         return error_response(400, "bad_request", str(error))
 
+    @app.exception_handler(GoneError)
+    def gone(request: Request, error: GoneError) -> JSONResponse:
+        return error_response(503, "gone", str(error))
+
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
@@ -285,10 +286,12 @@ def add_errors(app: FastAPI) -> None:
 
 def add_pages(app: FastAPI, page: Page) -> None:
     @app.get("/", include_in_schema=False)
-    def index(token: str | None = None) -> Response:
+    def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            away = RedirectResponse("/", status_code=303)
-            away.set_cookie(page.gate.cookie, page.gate.token, httponly=True, samesite="strict", path="/")
+            # Opened from a file, ours among them, a redirect would go on without the new cookie, for it is strict.
+            from_elsewhere = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
+            away = HTMLResponse(ONWARD) if from_elsewhere else RedirectResponse("/", status_code=303)
+            away.set_cookie(page.gate.cookie, page.gate.session, httponly=True, samesite="strict", path="/")
             return away
         return FileResponse(STATIC / "index.html", media_type="text/html")
 
@@ -328,6 +331,7 @@ def add_asking(app: FastAPI, page: Page) -> None:
 
     @app.get("/api/state")
     def state(request: Request, tab: Annotated[str, Query(max_length=100)] = "") -> dict[str, Any]:
+        store.check_still_there()  # so that the page says it before somebody answers
         name, given = page.annotator(request)
         desk = Desk(name, tab)
         worker = page.worker()
@@ -428,9 +432,9 @@ def side_by_side(folder: Path, items: list[int]) -> list[int]:
     """The items in an order in which each comes after the one it resembles most."""
     try:
         x = np.load(folder / "cache" / "embeddings.npy", mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, EOFError):
         return items
-    if len(items) < 3:
+    if len(items) < 3 or x.ndim != 2 or len(x) <= max(items):
         return items
     rows = np.asarray(x[items], np.float32)
     rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
@@ -583,7 +587,7 @@ def add_looking(app: FastAPI, page: Page) -> None:
                 rows = facts.answers(db, where, (name,), limit, offset)
             else:
                 if show == "doubtful":
-                    items = list(doubts(db, page.last_predictions(db)))
+                    items = list(doubts(db, last_predictions(db, page.run.folder)))
                 else:
                     items = [a.item for a in facts.agreed(db) if a.conflict]
                 where = f"WHERE {OPEN_TO} AND a.item = ?"
@@ -600,9 +604,8 @@ def add_looking(app: FastAPI, page: Page) -> None:
 
     @app.get("/api/map")
     def map_() -> dict[str, Any]:
-        try:
-            places = np.load(page.run.folder / "cache" / "map.npy", allow_pickle=False)
-        except (OSError, ValueError):
+        places = read_map(page.run.folder / "cache", len(page.run.paths))
+        if places is None:
             return {"points": [], "labels": [], "rounds": [], "current": []}
         with store.look() as db:
             tasks = db.execute("SELECT item, round, state, kind FROM task").fetchall()

@@ -39,14 +39,19 @@ class Gate:
     """What a request is held against. `names`: host names that may be used, beside addresses when `open_host`."""
 
     token: str
-    run: str
     port: int
     names: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"})
     open_host: bool = False
 
     @property
     def cookie(self) -> str:
-        return f"askless-{self.run}"
+        """Its name: two runs, or a run and its copy, share the cookies of this host, whatever their ports."""
+        return f"askless-{self._derived('cookie:')[:16]}"
+
+    @property
+    def session(self) -> str:
+        """Its value: who reads a browser's cookies has not got the token."""
+        return self._derived("session:")
 
     def allows_host(self, host: str) -> bool:
         name, _, port = host.rpartition(":")
@@ -61,6 +66,9 @@ class Gate:
     def allows_token(self, token: str) -> bool:
         return hmac.compare_digest(token.encode(), self.token.encode())
 
+    def allows_session(self, session: str) -> bool:
+        return hmac.compare_digest(session.encode(), self.session.encode())
+
     def sign(self, name: str) -> str:
         """An annotator's name as a cookie that only this run can have made."""
         body = base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
@@ -73,7 +81,11 @@ class Gate:
         return base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
 
     def _signature(self, body: str) -> str:
-        return hmac.new(self.token.encode(), body.encode(), hashlib.sha256).hexdigest()[:32]
+        return self._derived(body)[:32]
+
+    def _derived(self, text: str) -> str:
+        """A name's text is base64, without a colon: none is that of the cookie or of the session."""
+        return hmac.new(self.token.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def is_address(name: str) -> bool:
@@ -122,6 +134,8 @@ class Guard:
             return
         body = await whole_body(receive)
         if body is None:
+            return
+        if len(body) > MOST_BYTES:
             await answer(send_guarded, 413, "too_large", f"a request has at most {MOST_BYTES} bytes")
             return
         sent = False
@@ -156,11 +170,11 @@ class Guard:
             return 403, "forbidden", "requests of other sites are not answered"
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["path"] != "/":
             return 403, "forbidden", "requests of other sites are not answered"
-        token = cookies_of(headers.get("cookie", "")).get(self.gate.cookie, "")
+        allowed = self.gate.allows_session(cookies_of(headers.get("cookie", "")).get(self.gate.cookie, ""))
         if scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
-            query = parse_qs(scope["query_string"].decode("latin-1"))
-            token = query.get("token", [token])[0]
-        if not self.gate.allows_token(token):
+            query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            allowed = self.gate.allows_token(query["token"][0]) if "token" in query else allowed
+        if not allowed:
             return 401, "unauthorized", "open the address with the token that askless printed in the terminal"
         if scope["method"] == "POST":
             if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
@@ -173,17 +187,15 @@ class Guard:
 
 
 async def whole_body(receive: Any) -> bytes | None:
-    """The request's body; None where it is too large."""
-    parts: list[bytes] = []
+    """The request's body, or more than MOST_BYTES of it; None where the connection ended before the body did."""
+    body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            return b"".join(parts)
-        parts.append(message.get("body", b""))
-        if sum(map(len, parts)) > MOST_BYTES:
             return None
-        if not message.get("more_body"):
-            return b"".join(parts)
+        body += message.get("body", b"")
+        if len(body) > MOST_BYTES or not message.get("more_body"):
+            return bytes(body)
 
 
 async def answer(send: Any, status: int, code: str, message: str, page: str | None = None) -> None:

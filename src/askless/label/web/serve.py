@@ -2,8 +2,11 @@
 
 import contextlib
 import errno
+import html
 import json
+import math
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -23,11 +26,13 @@ from askless.label.web.app import create_app, worker_status
 from askless.label.web.guard import Gate
 from askless.locks import held, is_held
 from askless.project import Run
+from askless.project.store import GoneError, get_meta, set_meta
 from askless.project.worker import put_back
 
 PORT = 8347
 TRIES = 50
 LOCK = "server.lock"
+OPENED = "open.html"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -73,6 +78,31 @@ def last_port(folder: Path) -> int | None:
         return None
 
 
+def own_token(run: Run) -> str:
+    """The run's token, kept with the path and the inode of the database for which it was made: a copy of a run gets its
+    own, and so does a run that was moved."""
+    path = run.store.path.resolve()
+    here = [str(path), path.stat().st_ino]
+    with run.store.change() as db:
+        if get_meta(db, "token_of") != here:
+            set_meta(db, "token", secrets.token_urlsafe(32))
+            set_meta(db, "token_of", here)
+        return str(get_meta(db, "token"))
+
+
+def redirect_file(folder: Path, url: str) -> Path:
+    """A private file that leads a browser to `url`. It is opened in place of the address, for every user of the computer
+    can read a browser's command line."""
+    path, at = folder / OPENED, html.escape(url)
+    path.unlink(missing_ok=True)
+    with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(
+            f'<!doctype html><html lang=en><meta charset=utf-8><meta http-equiv=refresh content="0;url={at}">'
+            f'<title>askless</title><p><a href="{at}">Open the labelling page</a>\n'
+        )
+    return path.resolve()
+
+
 def free_socket(host: str, port: int) -> socket.socket:
     """A listening socket at the port, or at the next free one."""
     if not 0 <= port < 65536:
@@ -87,9 +117,12 @@ def free_socket(host: str, port: int) -> socket.socket:
             sock.bind((host, at))
             sock.listen(128)
             return sock
-        except (OSError, UnicodeError) as error:
+        except (OSError, UnicodeError, TypeError) as error:  # a name that cannot be written as one of a host
             sock.close()
-            if isinstance(error, UnicodeError | socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, 10049):
+            if isinstance(error, UnicodeError | TypeError | socket.gaierror) or error.errno in (
+                errno.EADDRNOTAVAIL,
+                10049,
+            ):
                 raise OptionError(f"host: expected a name or address of this computer, got {host!r}: {error}") from None
             problem = error
             if error.errno not in (98, 48, 13, 10013, 10048):  # in use, or not allowed
@@ -100,33 +133,71 @@ def free_socket(host: str, port: int) -> socket.socket:
 # --- the worker ----------------------------------------------------------------------------------------------------------
 
 
-class Worker:
-    """The background process, and what it says of itself."""
+FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds until a killed worker starts again; doubled from one kill to the next
+SOUND = 300.0  # a worker that lived for so many seconds counts as sound: the next wait is the first again
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+
+class Worker:
+    """The background process, and what it says of itself. Killed, it starts again by itself."""
+
+    def __init__(
+        self, folder: Path, command: list[str] | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.folder, self.clock = folder, clock
+        self.command = command or [sys.executable, "-m", "askless.project.worker", str(folder)]
         self.process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
-        self._seen = (0.0, worker_status(folder))
+        self._begun, self._wait = 0.0, 0.0
+        self._again_at: float | None = None  # when it is started again, once it was killed
+        self._seen = (-math.inf, worker_status(folder))
 
     def start(self) -> None:
-        """Starts it unless it runs."""
+        """Starts it, at once, unless it runs."""
         with self._lock:
-            if self.process is not None and self.process.poll() is None:
+            if self.process is None or self.process.poll() is not None:
+                self._wait = 0.0
+                self._spawn()
+
+    def _spawn(self) -> None:
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+        with contextlib.suppress(OSError):
+            (self.folder / "status.json").unlink()  # of an earlier process, which may have had the same number
+        with (self.folder / "worker.out").open("ab") as log:
+            process = subprocess.Popen(
+                self.command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
+        self.process, self._begun, self._again_at = process, self.clock(), None
+
+    def tend(self) -> None:
+        """Starts it again after it was killed: after 1, 2, 4, ... 60 s. One that could say why it failed would fail again,
+        and waits for somebody to press the button."""
+        with self._lock:
+            if self.process is None or self.process.poll() is None or self._said_why(worker_status(self.folder)):
                 return
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-            command = [sys.executable, "-m", "askless.project.worker", str(self.folder)]
-            with (self.folder / "worker.out").open("ab") as log:
-                self.process = subprocess.Popen(
-                    command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=environment, start_new_session=True
-                )
+            at = self.clock()
+            if self._again_at is None:
+                self._wait_again(at, 0.0 if at - self._begun >= SOUND else self._wait)
+            elif at >= self._again_at:
+                try:
+                    self._spawn()
+                except OSError:  # no memory for a process
+                    self._wait_again(at, self._wait)
+
+    def _wait_again(self, at: float, last: float) -> None:
+        self._wait = min(max(FIRST_WAIT, 2 * last), LONGEST_WAIT)
+        self._again_at = at + self._wait
+
+    def _said_why(self, status: dict[str, Any]) -> bool:
+        return self.process is not None and status["pid"] == self.process.pid and status["step"] == "failed"
 
     def stop(self) -> None:
         """What it was at is begun again next time; nothing finished is lost."""
         with self._lock:
             if self.process is None:
                 return
-            self.process.terminate()
+            self.process.terminate()  # does nothing where it has ended
             try:
                 self.process.wait(5)
             except subprocess.TimeoutExpired:
@@ -134,21 +205,37 @@ class Worker:
                 self.process.wait()
             if self.process.stdin is not None:
                 self.process.stdin.close()
+            self.process = None  # a stop is no kill
 
     def status(self) -> dict[str, Any]:
-        """What it said last; that it is starting, while it has said nothing; that it failed, when it is gone."""
-        at = time.monotonic()
+        """What it said last; that it starts, while it has said nothing; that it was killed, and when it starts again."""
+        at = self.clock()
         if at - self._seen[0] > 0.1:
+            self.tend()
             status = worker_status(self.folder)
-            if self.process is not None and status["pid"] != self.process.pid:
+            with self._lock:
+                process, again_at, wait = self.process, self._again_at, self._wait
+            if process is not None and status["pid"] != process.pid:
                 status |= {"step": "starting", "text": "Starting", "problem": None}
-            gone = self.process is not None and self.process.poll()
-            if gone and status["step"] != "failed":
+            if process is not None and again_at is not None:
                 full = "; the disk is full" if shutil.disk_usage(self.folder).free < 2**20 else ""
-                problem = f"the worker ended (code {gone}){full}; see worker.out in the run's folder"
-                status |= {"step": "failed", "problem": problem}
+                text = (
+                    f"The training process {how_it_ended(process.returncode)}{full}; it starts again after {wait:.0f} s"
+                )
+                status |= {"step": "restarting", "text": text, "done": 0, "total": 0, "seconds_left": None}
+                status |= {"problem": None}
             self._seen = (at, status)
         return self._seen[1]
+
+
+def how_it_ended(code: int) -> str:
+    """In words, from the return code of a process that said nothing itself."""
+    if code == -9:
+        return "was killed (SIGKILL; perhaps the memory was used up)"
+    if code < 0:
+        with contextlib.suppress(ValueError):
+            return f"was killed ({signal.Signals(-code).name})"
+    return f"ended (code {code}; see worker.out in the run's folder)"
 
 
 def keep_views(run: Run, changed: threading.Event, ended: threading.Event) -> None:
@@ -158,6 +245,7 @@ def keep_views(run: Run, changed: threading.Event, ended: threading.Event) -> No
             changed.clear()
             begun = time.monotonic()
             try:
+                run.store.check_still_there()  # else they would go into whatever run is there now
                 run.write_views()
             except (OSError, AsklessError, sqlite3.Error):  # a full disk: the database has everything; again later
                 changed.set()
@@ -174,11 +262,12 @@ def serve(
     port: int | None = None,
     ready: Callable[[Address], None] = lambda address: None,
     watch: Callable[[dict[str, Any]], bool] = lambda status: False,
+    warn: Callable[[str], None] = lambda text: None,
     with_worker: bool = True,
 ) -> None:
     """Serves until it is interrupted. `ready(address)` is called when the page can be opened; `watch(status)` a few times
-    a second with what the worker does, and ends everything when it returns True."""
-    import uvicorn
+    a second with what the worker does, and ends everything when it returns True; `warn(text)` when the run has gone."""
+    from askless.label.web.connections import LimitedServer, Limits  # here, for `askless status` needs no uvicorn
 
     os.umask(0o077)  # what is written in a run is its owner's alone
     sys.setswitchinterval(0.001)  # a request waits so long for the thread that writes labels.csv, each time; else five
@@ -186,31 +275,27 @@ def serve(
         held(run.folder / LOCK, f"{run.folder} is being served already, at {served_at(run.folder)}"),
         contextlib.closing(free_socket(host, last_port(run.folder) or PORT if port is None else port)) as sock,
     ):
-        address = Address(host, sock.getsockname()[1], run.token)
+        address = Address(host, sock.getsockname()[1], own_token(run))
         worker = Worker(run.folder)
         is_open = host not in LOOPBACK
-        names = Gate("", "", 0).names | ({socket.gethostname().lower(), host.lower()} if is_open else set())
-        gate = Gate(run.token, str(run.meta("run")), address.port, frozenset(names), open_host=is_open)
+        names = Gate("", 0).names | ({socket.gethostname().lower(), host.lower()} if is_open else set())
+        gate = Gate(address.token, address.port, frozenset(names), open_host=is_open)
         app = create_app(run, gate, worker.status, worker.start)
-        config = uvicorn.Config(
-            app,
-            log_level="error",
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=3,
-            timeout_keep_alive=75,  # people look at an image for longer than the usual five seconds
-            lifespan="off",
-            ws="none",
-        )
-        server = uvicorn.Server(config)
+        server = LimitedServer(app, Limits())
         about = json.dumps({"url": address.url, "port": address.port, "pid": os.getpid()})
         write_whole(run.folder / "server.json", lambda file: file.write(about.encode()))
         os.chmod(run.folder / "server.json", 0o600)
         ended = threading.Event()
+        gone = False
+
+        def look() -> bool:
+            nonlocal gone
+            gone = notice_gone(run, worker if with_worker else None, warn, gone)
+            return not gone and watch(worker.status())
+
         threads = [
             threading.Thread(target=keep_views, args=(run, app.state.page.changed, ended), daemon=True),
-            threading.Thread(target=look_after, args=(server, worker, ready, watch, address, ended), daemon=True),
+            threading.Thread(target=look_after, args=(server, ready, address, look, ended), daemon=True),
         ]
         try:
             put_back(run.folder)
@@ -227,16 +312,13 @@ def serve(
             for thread in threads:
                 thread.join(3)
             with contextlib.suppress(OSError, AsklessError):
+                run.store.check_still_there()
+                (run.folder / OPENED).unlink(missing_ok=True)
                 run.write_views()
 
 
 def look_after(
-    server: Any,
-    worker: Worker,
-    ready: Callable[[Address], None],
-    watch: Callable[[dict[str, Any]], bool],
-    address: Address,
-    ended: threading.Event,
+    server: Any, ready: Callable[[Address], None], address: Address, look: Callable[[], bool], ended: threading.Event
 ) -> None:
     while not server.started and not ended.is_set():
         time.sleep(0.01)
@@ -245,9 +327,25 @@ def look_after(
     ready(address)
     while not ended.wait(0.2):
         with contextlib.suppress(OSError, sqlite3.Error):  # nobody reads our output any more, or the disk hangs
-            if watch(worker.status()):
+            if look():
                 server.should_exit = True
                 return
+
+
+def notice_gone(run: Run, worker: Worker | None, warn: Callable[[str], None], gone: bool) -> bool:
+    """Whether the run was deleted, moved or replaced; `gone` is what it was at the last look. Says so once and stops the
+    worker, which would write into whatever is there now; starts it again where the run is put back."""
+    try:
+        run.store.check_still_there()
+    except GoneError as error:
+        if not gone:
+            if worker is not None:
+                worker.stop()
+            warn(str(error))
+        return True
+    if gone and worker is not None:
+        worker.start()
+    return False
 
 
 @contextlib.contextmanager

@@ -46,9 +46,16 @@ let views = {};
 let lastRound = null;
 let lastInput = Date.now();
 
-// --- Trouble: one line under the header for a gone server, a full disk, a lost sign-in. ---
+// --- Trouble: one line under the header for a gone server or run, a full disk, a lost sign-in. ---
 
 const troubles = { server: null, save: null };
+
+/** What only a person can mend: [the line, what stands beside the dot]; null where trying again may do. */
+function lasting(error) {
+  if (error.status === 401) return [words.signedOut, words.failedToken];
+  if (error.status === 507) return [words.diskFull, words.failedDisk];
+  return error.code === "gone" ? [words.runGone, words.failedGone] : null;
+}
 
 function drawTrouble() {
   const { save, server } = troubles;
@@ -57,8 +64,7 @@ function drawTrouble() {
   box.hidden = !error;
   if (!error) return;
   let text = words.noServer;
-  if (error.status === 401) text = words.signedOut;
-  else if (error.status === 507) text = words.diskFull;
+  if (lasting(error)) [text] = lasting(error);
   else if (save) text = words.notSavedIn(Math.max(1, Math.round((save.retryAt - Date.now()) / 1000)));
   else if (error.status >= 400) text = words.failure(error.message);
   setText($("#trouble-text"), text);
@@ -76,17 +82,13 @@ function trouble(error) {
 function drawSaved(state) {
   const element = $("#saved");
   const before = element.dataset.state;
-  let text = words[state.state];
-  if (state.error && state.error.status === 507) text = words.failedDisk;
-  if (state.error && state.error.status === 401) text = words.failedToken;
+  const [line, text] = (state.error && lasting(state.error)) || [words.notSaved, words[state.state]];
   element.dataset.state = state.state;
   setText($("#saved .text"), text);
   troubles.save = state.state === "failed" ? state : null;
   if (state.state === "saved") troubles.server = null;
   drawTrouble();
-  if (state.state === "failed" && before !== "failed") {
-    announce(state.error.status === 507 ? words.diskFull : words.notSaved, true);
-  }
+  if (state.state === "failed" && before !== "failed") announce(line, true);
 }
 
 setInterval(() => troubles.save && drawTrouble(), 1000); // counts down to the next try

@@ -30,6 +30,7 @@ function wordsFor(image) {
   saving: "saving…",
   failed: "not saved — retrying",
   failedDisk: "not saved: the disk is full",
+  failedGone: "not saved: the run is gone",
   failedToken: "not saved — not signed in",
   help: "Keys and help",
   menu: "Menu",
@@ -339,6 +340,7 @@ function wordsFor(image) {
   notSavedIn: (seconds) => `Not saved yet — retrying in ${n(seconds)} s. Your answer is kept in this browser until it is saved.`,
   diskFull: "Not saved: the disk is full. Make some room; your answer is kept here and sent again.",
   signedOut: "This page is no longer signed in: askless was started again. Open the address that askless printed in the terminal. Unsaved answers are kept in this browser and sent then.",
+  runGone: "The folder of this run was deleted, moved or replaced. Answers are not saved. This browser keeps yours and sends them once the folder is back; the terminal says more.",
   retryNow: "Retry now",
   failure: (text) => `That did not work: ${text}`,
   conflictTheirs: (name, theirs, yours) =>
