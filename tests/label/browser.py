@@ -132,6 +132,14 @@ class Served:
         return [name for (name,) in self.rows("SELECT name FROM class ORDER BY id")]
 
 
+STANDING = """() => {
+    const of = (selector) => document.querySelector(selector)?.outerHTML.slice(0, 200);
+    const { view, waiting } = document.body.dataset;
+    const parts = ["*:focus", "#saved", "#image", "dialog[open]", "#trouble", "#budget-problem"].map(of);
+    return { view, waiting, hidden: document.hidden, budget: document.querySelector("#budget-input").value, parts };
+}"""
+
+
 class Screen:
     """One tab. It keeps what a sound page never shows: errors, dialogs of the browser, requests to other hosts."""
 
@@ -165,9 +173,15 @@ class Screen:
         return self(selector).first.inner_text().strip()
 
     def see(self, selector: str, timeout: float = 30_000) -> "Locator":
-        """Waits until it is seen."""
+        """Waits until it is seen; where it is not, the failure says what the page looks like instead."""
         found = self(selector).first
-        found.wait_for(state="visible", timeout=timeout)
+        try:
+            found.wait_for(state="visible", timeout=timeout)
+        except Exception:
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=SCREENSHOTS / "not-seen.png", full_page=True)
+            print(f"the page: {self.page.evaluate(STANDING)}; its problems: {self.problems}")
+            raise
         return found
 
     def gone(self, selector: str) -> None:

@@ -19,8 +19,14 @@ export function createProgress(trouble) {
   function enter() {
     active = true;
     drawnVersion = null;
-    $("#budget-input").value = "";
+    fillBudget("");
     load();
+  }
+
+  /** The number in the box, unless somebody is typing there. */
+  function fillBudget(value) {
+    const input = $("#budget-input");
+    if (document.activeElement !== input) input.value = value;
   }
 
   async function load() {
@@ -94,7 +100,7 @@ export function createProgress(trouble) {
       rate ? words.progressRate(oneDigit(rate.per_minute)) : words.progressNoRate,
       isKnown(minutes) ? words.progressBatchLeft(left) : "",
     ]));
-    if (!$("#budget-input").value) $("#budget-input").value = budget;
+    if (!$("#budget-input").value) fillBudget(budget);
   }
 
   function drawRounds(curve) {

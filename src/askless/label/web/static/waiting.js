@@ -22,7 +22,10 @@ export function setUp(start, open) {
   $("#waiting-progress").addEventListener("click", () => openView("progress"));
   $("#waiting-more").addEventListener("click", () => {
     openView("progress");
-    $("#budget-input").focus();
+    const input = $("#budget-input");
+    input.value = store.progress.budget;
+    input.focus();
+    input.select();
   });
   $("#first-form").addEventListener("submit", addFirst);
 }
