@@ -103,8 +103,8 @@ test-labelstudio: .stamps/dev .stamps/labelstudio ## askless with a real server 
 	$(ONE_THREAD) ASKLESS_LABEL_STUDIO=$(CURDIR)/.venv-labelstudio/bin/label-studio $(BIN)/python -m pytest -q -m labelstudio tests/label
 
 # What must not break, attacked: each prints how often, and SECURITY.md has the numbers with their date.
-ATTACKS := tests/label/test_kill.py tests/project/test_crash.py tests/label/test_openapi.py tests/reading/test_fuzz.py \
-  tests/cli/test_command_lines.py tests/cli/test_full_disk.py tests/project/test_machine.py tests/acquire/test_contract.py
+ATTACKS := tests/label/test_kill.py tests/run/test_crash.py tests/label/test_openapi.py tests/sources/test_fuzz.py \
+  tests/cli/test_command_lines.py tests/cli/test_full_disk.py tests/run/test_machine.py tests/acquire/test_contract.py
 campaign: export ASKLESS_KILLS ?= 1000
 campaign: export ASKLESS_CRASH_IMAGES ?= 500
 campaign: export ASKLESS_FUZZ_CASES ?= 20000

@@ -19,11 +19,11 @@ import torch
 from PIL import Image
 from suite import Line, Other, arguments, finish
 
-from askless.frozen import Backbone, Frozen, make_backbone
-from askless.machine import cores
-from askless.project.material import CHUNK, TINY, Reader, embedded, fitted, image_side, prepare, reader
-from askless.project.pictures import Pictures
-from askless.project.settings import Settings
+from askless.base.machine import cores
+from askless.features.frozen import Backbone, Frozen, make_backbone
+from askless.run.pictures import Pictures
+from askless.run.settings import Settings
+from askless.run.steps.material import CHUNK, TINY, Reader, embedded, fitted, image_side, prepare, reader
 
 LIMIT = 1.10
 SIDE = 256  # of the JPEGs

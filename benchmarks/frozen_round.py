@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from suite import Line, Other, arguments, compare, finish, seconds
 
-from askless.active import ActiveLearner
+from askless.active.learner import ActiveLearner
+from askless.base.machine import cores
 from askless.data import as_pool
-from askless.frozen import standardisation
+from askless.features.frozen import standardisation
 from askless.learn import FixMatch
-from askless.machine import cores
-from askless.project.settings import Settings
-from askless.project.training import Ground, make_learner
+from askless.run.settings import Settings
+from askless.run.steps.training import Ground, make_learner
 
 MOST = 10.0  # seconds
 CLASSES = 10

@@ -21,8 +21,8 @@ from suite import PACKAGES, cpu
 
 import askless as al
 from askless.acquire import STRATEGIES
-from askless.files import write_whole
-from askless.machine import cores, versions
+from askless.base.files import write_whole
+from askless.base.machine import cores, versions
 
 BASE = {"N": 40_000, "d": 64, "C": 10, "n_L": 200, "Q": 100}
 AXES = {

@@ -45,9 +45,9 @@ from typing import Any
 import numpy as np
 
 from askless.label.oracle import Client
-from askless.project import Run
-from askless.project.replay import replay, stored
-from askless.project.rounds import read_status
+from askless.run import Run
+from askless.run.steps.rounds import read_status
+from askless.run.store.replay import replay, stored
 
 MEDIAN, P99 = 0.020, 0.150  # seconds that an answer may take
 ANSWERS, NEXT, FLAT_OUT = "POST /api/answers", "POST /api/next", ", flat out"
@@ -90,7 +90,7 @@ def training_without_end(images: Path, folder: Path) -> Iterator[Callable[[], in
     """A worker that trains; what is yielded says how many steps it has made."""
     options = {"net": "frozen:raw", "learner": "fixmatch", "strategy": "random", "check": 0.0, "steps": 10**7}
     Run.create(images, folder, budget=10, **options).close()
-    command = [sys.executable, "-m", "askless.project.worker", str(folder)]
+    command = [sys.executable, "-m", "askless.run.steps.worker", str(folder)]
     with subprocess.Popen(command, env=ONE_THREAD, stdin=subprocess.PIPE) as worker:
         try:
             wait_for(lambda: read_status(folder).get("step") == "training")

@@ -24,7 +24,7 @@ from PIL import Image
 
 import askless as al
 from askless.label.oracle import Client
-from askless.project.standing import standing
+from askless.run.out.standing import standing
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ASKLESS = [sys.executable, "-c", "from askless.cli import main; main()"]

@@ -26,13 +26,13 @@ import torch
 from suite import HERE, PACKAGES, RESULTS, cpu
 
 import askless as al
+from askless.base.errors import InputError
+from askless.base.files import write_whole
+from askless.base.machine import cores, versions
 from askless.bench.statistics import paired
-from askless.errors import InputError
-from askless.files import write_whole
 from askless.kernels import InfiniteCNN, infinite
 from askless.learn.propagation import neighbour_graph, predict_new, propagate
 from askless.linalg.landmarks import partial_cholesky
-from askless.machine import cores, versions
 
 PAGE = HERE.parent / "docs" / "infinite.md"
 BUDGETS = (10, 20, 40)

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from askless.base.files import write_whole
 from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_target, paired
-from askless.files import write_whole
 
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "docs" / "askless.md", ROOT / "docs" / "imbalance.md")

@@ -16,10 +16,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from askless.base.files import write_whole
 from askless.bench import preset
 from askless.bench.cell import cell_settings
 from askless.bench.results import CELLS, cell_name
-from askless.files import write_whole
 
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
 Key = tuple[str, str, int]

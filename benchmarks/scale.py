@@ -26,9 +26,9 @@ from suite import HERE, RESULTS, Line, Other, arguments, finish, number, own_pro
 
 import askless as al
 from askless.acquire import STRATEGIES, looks_at, make
+from askless.base.files import write_whole
 from askless.cli import main as askless_command
-from askless.files import write_whole
-from askless.shards import write_shard
+from askless.sources.shards import write_shard
 
 LIMIT = 4 * 2**30 / 1e9  # GB: what --max-memory 4GB declares
 PAGE = HERE.parent / "docs" / "scale.md"

@@ -16,9 +16,9 @@ from rich.console import Console
 from scipy.stats import t as student_t
 
 from askless import ActiveLearner, Frozen, LabelPropagation, Supervised
+from askless.base.terminal import progress_bar
 from askless.data import digits, load, subset
 from askless.learn import DARP, FixMatch
-from askless.progress import progress_bar
 
 PER_CLASS = 4
 ON_DIGITS = {

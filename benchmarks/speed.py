@@ -21,7 +21,7 @@ from pathlib import Path
 from growth import exponents_table
 from suite import HERE, RESULTS, table
 
-from askless.files import write_whole
+from askless.base.files import write_whole
 
 SUITE = {  # script -> torch threads and title, in the order of the table
     "npc_search": (1, "NPC's search"),

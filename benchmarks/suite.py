@@ -19,8 +19,8 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from askless.files import write_whole
-from askless.machine import cores, versions
+from askless.base.files import write_whole
+from askless.base.machine import cores, versions
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"

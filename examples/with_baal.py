@@ -9,7 +9,7 @@ from baal.active import ActiveLearningDataset, ActiveLearningLoop
 from sklearn.datasets import load_digits
 from torch import nn
 
-from askless.adapters.baal import Heuristic
+from askless.acquire.adapters.baal import Heuristic
 
 x, y = load_digits(return_X_y=True)
 x, y = torch.from_numpy(x[:600] / 16).float(), torch.from_numpy(y[:600])

@@ -8,7 +8,7 @@ from skactiveml.classifier import SklearnClassifier
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
-from askless.adapters.scikit_activeml import Query
+from askless.acquire.adapters.scikit_activeml import Query
 
 X, truth = load_digits(return_X_y=True)
 X = X[:600] / 16

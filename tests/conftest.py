@@ -38,7 +38,7 @@ def ready_python():
 def ready_workers(ready_python, monkeypatch):
     """Worker processes that start at once. They have the environment of the first of them, not the test's; that `spawn`
     works too is the subject of `test_a_killed_run_ends_as_one_that_was_not` and of `test_processes_give_the_same`."""
-    monkeypatch.setattr("askless.engine.get_context", lambda method: ready_python)
+    monkeypatch.setattr("askless.base.engine.get_context", lambda method: ready_python)
     monkeypatch.setattr("askless.bench.processes.multiprocessing.get_context", lambda method=None: ready_python)
 
 

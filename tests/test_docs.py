@@ -99,7 +99,7 @@ def test_an_image_for_onnx_is_read_as_askless_reads_it(tmp_path, monkeypatch):
     import numpy as np
     from PIL import Image, ImageOps
 
-    from askless.reading import read_image
+    from askless.sources import read_image
 
     monkeypatch.chdir(tmp_path)
     photo = Image.fromarray(np.random.default_rng(0).integers(0, 256, (150, 220, 3), dtype=np.uint8))

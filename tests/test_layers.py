@@ -7,17 +7,14 @@ import askless
 
 ROOT = Path(askless.__file__).parent
 FLOORS = [
-    {"errors", "files", "digest", "progress", "worth", "machine"},
-    {"track", "rng", "options", "reading", "locks", "shards", "intervals"},
-    {"linalg", "engine"},
-    {"kernels", "acquire", "theory", "nets", "data"},
-    {"learn", "testing", "backbones", "adapters"},
-    {"observe", "frozen"},
-    {"text_backbone"},
-    {"saving", "prepare", "models"},
-    {"active", "classifier"},
-    {"bench", "examine", "project", "embedding"},
-    {"demo", "label"},
+    {"base"},
+    {"sources", "track", "linalg"},
+    {"kernels", "acquire", "nets", "data"},
+    {"learn", "features"},
+    {"models"},
+    {"active"},
+    {"theory", "run"},
+    {"bench", "label"},
     {"__init__"},
     {"cli"},
     {"__main__"},
@@ -65,14 +62,14 @@ def test_imports_run_downhill_only():
 
 # Tests of several modules at once, or of something beside the package.
 ACROSS = {
-    "test_benchmarks", "test_docs", "test_evidence", "test_examples", "test_layers", "test_seeding", "test_site",
-    "test_constraints",
-    "acquire/test_contract", "acquire/test_independent", "backbones/test_packages", "cli/test_bench_file", "cli/test_cli",
-    "cli/test_command_lines", "cli/test_full_disk",
-    "data/test_medmnist", "data/test_real", "embedding/test_embed", "embedding/test_on_ray", "kernels/test_head_packages",
-    "label/test_api", "label/test_attacks", "label/test_kill", "label/test_labelstudio_server", "label/test_openapi",
-    "label/test_page", "label/test_stories", "label/test_text_page", "models/test_onnx", "project/test_crash",
-    "project/test_machine", "project/test_mishaps", "reading/test_fuzz",
+    "test_benchmarks", "test_constraints", "test_docs", "test_evidence", "test_examples", "test_layers",
+    "test_seeding", "test_site", "acquire/test_contract", "acquire/test_independent",
+    "active/embedding/test_embed", "active/embedding/test_on_ray", "bench/test_golden", "cli/test_bench_file",
+    "cli/test_cli", "cli/test_command_lines", "cli/test_full_disk", "data/test_medmnist", "data/test_real",
+    "features/backbones/test_packages", "kernels/test_head_packages", "label/test_api", "label/test_attacks",
+    "label/test_kill", "label/test_labelstudio_server", "label/test_openapi", "label/test_page",
+    "label/test_stories", "label/test_text_page", "models/test_onnx", "run/test_crash", "run/test_machine",
+    "run/test_mishaps", "sources/test_fuzz",
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from sklearn.datasets import make_blobs
 
-from askless.classifier import seed_of
+from askless.active.classifier import seed_of
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import askless as al
+from askless.base.errors import AsklessError, InputError, OptionError
 from askless.bench import Benchmark, Data, Row
 from askless.bench import run as run_benchmark
-from askless.errors import AsklessError, InputError, OptionError
 from askless.track import Event, JSONLines, Trail, due, make, settled
 
 FEW = al.Supervised(steps=5, batch=8, lr=0.1)
@@ -247,7 +247,7 @@ def test_a_labelling_run_tells_rounds_with_the_check_images(tmp_path, monkeypatc
             while run.advance():
                 pass
             run.tell({path: str(digits.labels[int(path.rpartition("/")[2].split(":")[-1])]) for path in run.waiting()})
-        from askless.project.standing import standing
+        from askless.run.out.standing import standing
 
         curve = standing(run)["curve"]
     rounds = of_kind(lines(tmp_path / "a.jsonl"), "round")

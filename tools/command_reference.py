@@ -14,8 +14,8 @@ from typing import Any
 
 import typer.main
 
+from askless.base.files import write_whole
 from askless.cli.app import app
-from askless.files import write_whole
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# The commands

@@ -15,8 +15,8 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 import askless as al
-from askless.demo import write_images
-from askless.files import write_whole
+from askless.base.files import write_whole
+from askless.bench.demo import write_images
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"

@@ -23,7 +23,7 @@ ORDER = {  # every page of docs/, by heading
     ],
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
     "Measured": ["evidence/README.md", "results.md", "speed.md"],
-    "Reference": ["commands.md", "notebooks/README.md"],
+    "Reference": ["commands.md", "architecture.md", "notebooks/README.md"],
     "The project": ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"],
 }
 OUTSIDE = ORDER["The project"]  # pages at the root of the repository

@@ -34,16 +34,16 @@ if TYPE_CHECKING:
         View,
         select,
     )
-    from askless.active import ActiveLearner
-    from askless.classifier import ActiveClassifier
+    from askless.active.classifier import ActiveClassifier
+    from askless.active.embedding import embed
+    from askless.active.learner import ActiveLearner
+    from askless.base.errors import AsklessError, InputError, ModelError, OptionError
     from askless.data import Pool
-    from askless.embedding import embed
-    from askless.errors import AsklessError, InputError, ModelError, OptionError
-    from askless.frozen import Frozen
-    from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp  # type: ignore[no-redef]
-    from askless.project import Run, load
-    from askless.shards import open_shards
-    from askless.text_backbone import embed_texts
+    from askless.features.frozen import Frozen
+    from askless.features.text_backbone import embed_texts
+    from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp
+    from askless.run import Run, load
+    from askless.sources.shards import open_shards
 
 __version__ = "0.1.0"
 
@@ -111,15 +111,15 @@ __all__ = [
 
 _PACKAGES = ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory", "track")
 _HOME = {  # where a name lives
-    **dict.fromkeys(("ActiveLearner",), "active"),
-    **dict.fromkeys(("ActiveClassifier",), "classifier"),
+    **dict.fromkeys(("ActiveLearner",), "active.learner"),
+    **dict.fromkeys(("ActiveClassifier",), "active.classifier"),
     **dict.fromkeys(("Pool",), "data"),
-    **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "errors"),
-    "Frozen": "frozen",
-    "embed_texts": "text_backbone",
-    **dict.fromkeys(("embed",), "embedding"),
-    **dict.fromkeys(("open_shards",), "shards"),
-    **dict.fromkeys(("Run", "load"), "project"),
+    **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "base.errors"),
+    "Frozen": "features.frozen",
+    "embed_texts": "features.text_backbone",
+    **dict.fromkeys(("embed",), "active.embedding"),
+    **dict.fromkeys(("open_shards",), "sources.shards"),
+    **dict.fromkeys(("Run", "load"), "run"),
     **dict.fromkeys(("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"),
 }
 

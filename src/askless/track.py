@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from askless.errors import AsklessError, InputError, OptionError
+from askless.base.errors import AsklessError, InputError, OptionError
 
 EVERY = 100  # steps, of a tracker that does not say
 KINDS = ("jsonl", "tensorboard", "mlflow", "wandb")
@@ -295,7 +295,7 @@ class Trail:
 
 
 def say(text: str) -> None:
-    from askless.progress import visible
+    from askless.base.terminal import visible
 
     with contextlib.suppress(Exception):  # standard error may be gone too
         print(visible(f"note: {text}"), file=sys.stderr, flush=True)

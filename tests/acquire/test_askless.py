@@ -8,8 +8,8 @@ import askless as al
 from askless.acquire import covering
 from askless.acquire.askless import scarce
 from askless.acquire.covering import Cover, Space, greedy, main_directions, reach_sq
-from askless.errors import InputError, OptionError
-from askless.testing import check_strategy
+from askless.acquire.testing import check_strategy
+from askless.base.errors import InputError, OptionError
 
 
 def unit_rows(features):

@@ -3,7 +3,7 @@ import pytest
 
 import askless as al
 from askless.acquire.badge import NearestPick, draw
-from askless.rng import stream
+from askless.base.rng import stream
 
 
 def arrays(N=80, d=7, C=4, seed=0):

@@ -13,7 +13,7 @@ from scipy.special import softmax
 
 import askless as al
 from askless.acquire import STRATEGIES, Selection, Strategy, make
-from askless.testing import check_selection, check_strategy
+from askless.acquire.testing import check_selection, check_strategy
 
 INF = float("inf")
 WITH_OPTIONS = [

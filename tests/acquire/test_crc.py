@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 import askless as al
+from askless.base.rng import stream
 from askless.linalg import Rows, gram_score
 from askless.linalg.gram import score_batches
-from askless.rng import stream
 
 
 @pytest.mark.parametrize(

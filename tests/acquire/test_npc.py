@@ -4,8 +4,8 @@ import torch
 
 import askless as al
 from askless.acquire.draws import draw_batches
+from askless.base.rng import stream
 from askless.linalg import Rows, beats, gram_score, score_batches
-from askless.rng import stream
 
 
 def union_score(features, labelled, batch, **options):

@@ -7,15 +7,16 @@ import numpy as np
 import pytest
 import torch
 
-from askless import ActiveLearner, Supervised, digest, nets
+from askless import ActiveLearner, Supervised, nets
 from askless.acquire import ALBL, CRC, NPC, Coreset, Margin, Selection
+from askless.base import digest
+from askless.base.errors import InputError
+from askless.base.rng import stream
 from askless.bench import Data, Row, Sample, cell
 from askless.bench.cell import Stage, finished, prepare, run_cell
 from askless.bench.plan import start_positions
 from askless.data import digits, subset
-from askless.errors import InputError
 from askless.learn import FixMatch, LabelPropagation
-from askless.rng import stream
 
 TINY = Data(name="digits", items=120, test=50)
 FEW = Supervised(steps=6, batch=16, lr=0.1)

@@ -4,9 +4,9 @@ import io
 import numpy as np
 import pytest
 
+from askless.base.errors import InputError
 from askless.bench import figures
 from askless.bench.results import CELLS, Record, Results, cell_name
-from askless.errors import InputError
 
 OPTIONS = {
     "lines": {"metric": "ratio", "reference": 1},

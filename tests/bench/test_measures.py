@@ -8,9 +8,9 @@ from torch.nn import functional as F
 
 from askless import ActiveLearner, Supervised, kernels, theory
 from askless.acquire import CRC
+from askless.base.rng import stream
 from askless.bench import Moment, Sample, measures
 from askless.data import digits, subset, two_moons
-from askless.rng import stream
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,13 @@ import pytest
 from threadpoolctl import threadpool_info
 
 import askless
+from askless.base.errors import AsklessError, InputError
+from askless.base.locks import held
 from askless.bench import on_ray, read, run, runner
 from askless.bench.cell import Cell
 from askless.bench.report import write
 from askless.bench.worker import Task
 from askless.cli.bench import find
-from askless.errors import AsklessError, InputError
-from askless.locks import held
 
 pytestmark = pytest.mark.ray
 

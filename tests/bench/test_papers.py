@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
+from askless.base.errors import InputError
 from askless.bench.papers import SOURCES, rows
-from askless.errors import InputError
 
 NPC = ["random", "margin", "albl", "badge", "npc"]
 CRC = ["random", "entropy", "confidence", "egl", "crc"]

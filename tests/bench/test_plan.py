@@ -13,11 +13,11 @@ import torch
 
 from askless import Supervised
 from askless.acquire import ALBL, CRC, NPC, STRATEGIES, Coreset, Margin
+from askless.base.errors import InputError, OptionError
 from askless.bench import Benchmark, Data, Row, measures, preset
 from askless.bench.plan import default_settings, learner_name, settings, start_positions, text_of
 from askless.data import SOURCES, digits, long_tailed, subset, two_moons
-from askless.errors import InputError, OptionError
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, LabelPropagation
 
 DIGITS = Data(name="digits")
@@ -264,7 +264,7 @@ from askless.bench import Data, Row
 from askless.bench.measures import GroupEigenvalues, TestNumbers
 from askless.bench.plan import settings
 from askless.data import load
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch
 
 class Mine:

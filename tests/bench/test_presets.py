@@ -9,6 +9,7 @@ import re
 import pytest
 
 from askless.acquire import ALBL, BADGE, CRC, EGL, NPC, Confidence, Coreset, DynamicAL, Entropy, Margin, Random
+from askless.base.errors import OptionError
 from askless.bench import PRESETS, Record, Results, measures, papers, preset, tables
 from askless.bench.figures import FIGURES
 from askless.bench.plan import SCALES
@@ -17,8 +18,7 @@ from askless.bench.presets.own import PRESETS as OWN
 from askless.bench.runner import describe
 from askless.cli import main
 from askless.data.fetch import DATA_SETS
-from askless.errors import OptionError
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised
 from askless.learn.schedule import rate_at
 

@@ -18,6 +18,8 @@ from threadpoolctl import threadpool_info
 
 from askless import Supervised
 from askless.acquire import Margin, Random, Selection
+from askless.base.errors import AsklessError, BusyError, InputError, OptionError
+from askless.base.locks import held
 from askless.bench import Benchmark, Data, Row, read, run, runner, worker
 from askless.bench.cell import run_cell
 from askless.bench.plan import start_positions
@@ -25,9 +27,7 @@ from askless.bench.report import write
 from askless.bench.results import cell_name
 from askless.cli import main
 from askless.cli.bench import find
-from askless.errors import AsklessError, BusyError, InputError, OptionError
-from askless.frozen import Frozen
-from askless.locks import held
+from askless.features.frozen import Frozen
 
 TINY = Data(name="digits", items=100, test=40)
 FEW = Supervised(steps=3, batch=16, lr=0.1)
@@ -225,7 +225,7 @@ def test_bald_needs_dropout_and_says_so_before_anything_is_trained(tmp_path, mon
     def trained(*args, **options):
         raise RuntimeError("something was trained")
 
-    monkeypatch.setattr("askless.active.fit", trained)
+    monkeypatch.setattr("askless.active.learner.fit", trained)
     reasons = {f.method: f.reason for f in run(plan, tmp_path / "out").failures}
     assert "the strategy bald: expected a network with dropout" in reasons["bald"]
     assert "something was trained" in reasons["with"]
@@ -268,7 +268,7 @@ def test_failures_are_exit_code_3(tmp_path, monkeypatch, capsys):
     def failing(*args, **options):
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr("askless.active.fit", failing)
+    monkeypatch.setattr("askless.active.learner.fit", failing)
     with pytest.raises(SystemExit) as done:
         main(["bench", "run", str(file), "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "out")])
     said = capsys.readouterr()

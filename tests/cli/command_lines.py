@@ -283,9 +283,9 @@ def fault(result: dict[str, Any]) -> str:
 
 def alone() -> None:
     """No network, no page, no demo that computes for minutes."""
-    import askless.demo
+    import askless.bench.demo
     import askless.label.web.serve
-    from askless.errors import InputError
+    from askless.base.errors import InputError
 
     def refuse(self: socket.socket, address: Any) -> None:
         raise ConnectionRefusedError(111, "Connection refused")
@@ -295,7 +295,7 @@ def alone() -> None:
 
     socket.socket.connect = refuse  # type: ignore[method-assign,assign]
     askless.label.web.serve.serve = lambda run, **options: None
-    askless.demo.run = computed
+    askless.bench.demo.run = computed
     os.environ.update(PIP_NO_INDEX="1", PIP_NO_INPUT="1", BROWSER="true")
 
 

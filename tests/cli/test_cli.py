@@ -327,7 +327,7 @@ def test_data_list_and_fetch(capsys, tmp_path, monkeypatch):
 
 
 def test_select_reads_a_folder_of_shards_and_says_so(capsys, arrays, tmp_path):
-    from askless.shards import write_shard
+    from askless.sources.shards import write_shard
 
     for k in range(4):
         some = slice(20 * k, 20 * k + 20)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from askless.project import Run
+from askless.run import Run
 
 from .test_run import COLOURS, label_everything, write_photos
 

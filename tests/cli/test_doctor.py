@@ -11,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from askless.base.errors import AsklessError
+from askless.base.locks import held
 from askless.cli import main
 from askless.cli.doctor import findings
-from askless.errors import AsklessError
-from askless.locks import held
-from askless.project import Run
-from askless.project.answering import undo
-from askless.project.asking import Desk
-from askless.project.repair import examine, repair
-from askless.project.replay import replay, stored
-from askless.project.standing import standing
+from askless.run import Run
+from askless.run.out.standing import standing
+from askless.run.store.answering import undo
+from askless.run.store.asking import Desk
+from askless.run.store.repair import examine, repair
+from askless.run.store.replay import replay, stored
 
 PAGE = 4096
 
@@ -296,7 +296,7 @@ def archive(run, monkeypatch):
     """A run on a file system that cannot be written to: whoever tries, gets an error."""
     (run / "server.lock").touch()
     for place in ("store", "repair"):
-        monkeypatch.setattr(f"askless.project.{place}.can_write", lambda path: not path.is_relative_to(run))
+        monkeypatch.setattr(f"askless.run.store.{place}.can_write", lambda path: not path.is_relative_to(run))
     opened = Path.open
 
     def only_read(self, mode="r", *args, **options):

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from askless.cli import main
-from askless.project import Run
-from askless.project.export import read_labels_csv
+from askless.run import Run
+from askless.run.out.export import read_labels_csv
 
 from .test_run import COLOURS, label_everything, write_photos
 
@@ -220,7 +220,7 @@ def place(furniture, tmp_path, monkeypatch):
         shutil.rmtree(tmp_path / "work")
         shutil.copytree(furniture, tmp_path / "work")
         os.chdir(tmp_path / "work")
-        monkeypatch.setattr("askless.files._cleared", set())
+        monkeypatch.setattr("askless.base.files._cleared", set())
         return tmp_path / "work"
 
     monkeypatch.chdir(tmp_path)

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
+from askless.base.errors import BusyError, InputError, OptionError
 from askless.cli import main, mishaps
 from askless.cli.mishaps import ending
-from askless.errors import BusyError, InputError, OptionError
 
 KEPT = "Nothing that was saved before is lost."
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from askless.base.locks import held
 from askless.cli import doctor, main
 from askless.label.web.serve import Address
-from askless.locks import held
-from askless.project import Run
+from askless.run import Run
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 40), "blue": (40, 50, 220)}
 

@@ -7,7 +7,8 @@ import pytest
 from rich.console import Console
 
 import askless as al
-from askless import bench, demo
+from askless import bench
+from askless.bench import demo
 from askless.cli import main
 
 FILE = """
@@ -199,7 +200,7 @@ def test_what_cannot_be_examined_is_said_with_exit_3(capsys, tmp_path):
     assert not list(tmp_path.glob("*/theory/*"))
     learner.fit()
     code, _, err = run(capsys, "theory", learner.save(tmp_path / "poolless", pool=False))
-    assert (code, "in Python, askless.examine.examine takes it" in err) == (3, True)
+    assert (code, "in Python, askless.theory.findings.examine takes it" in err) == (3, True)
 
 
 def test_wrong_numbers_are_usage_errors(capsys, learner_folder):

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from askless.base.errors import InputError
 from askless.data import npz
-from askless.errors import InputError
 
 
 def test_features_labels_ids_and_classes(tmp_path):

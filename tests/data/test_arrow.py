@@ -8,9 +8,9 @@ import pytest
 from PIL import Image
 
 import askless as al
+from askless.base.errors import InputError
 from askless.data import hf, load, parquet
 from askless.data.arrow import split_of
-from askless.errors import InputError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

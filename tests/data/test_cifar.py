@@ -5,9 +5,9 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
+from askless.base.errors import InputError
 from askless.data import cifar10, cifar100
 from askless.data.cifar import read_pickle
-from askless.errors import InputError
 
 
 def batch(n, seed=0):

@@ -10,9 +10,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from askless.base.errors import InputError
 from askless.data import available, cifar10, data_home, fetch, mnist
 from askless.data.fetch import DATA_SETS, IDX, Home, find, keep, locate, unpack_caltech101, untar
-from askless.errors import InputError
 
 module = sys.modules["askless.data.fetch"]
 

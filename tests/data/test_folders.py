@@ -6,8 +6,8 @@ import pytest
 import torch
 from PIL import Image
 
+from askless.base.errors import InputError
 from askless.data import caltech101, folder
-from askless.errors import InputError
 
 
 def save(path, colour=0, size=(6, 5)):

@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 import askless as al
+from askless.base.errors import InputError
 from askless.data import as_pool, imagefolder, load, save_hf, save_imagefolder, webdataset
-from askless.errors import InputError
 
 from ..texts import reviews, write_csv
 
@@ -194,8 +194,8 @@ def test_the_package_datasets_reads_what_a_learner_has(tmp_path):
 def test_the_package_datasets_reads_what_a_run_exports(tmp_path):
     import datasets
 
-    from askless.project import Run
-    from askless.project.taking import export_run
+    from askless.run import Run
+    from askless.run.out.taking import export_run
 
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -243,8 +243,8 @@ def test_the_package_datasets_reads_what_a_run_exports(tmp_path):
 def test_the_package_datasets_reads_runs_on_texts_and_arrays(tmp_path):
     import datasets
 
-    from askless.project import Run
-    from askless.project.taking import export_run
+    from askless.run import Run
+    from askless.run.out.taking import export_run
 
     options = {"classes": ("neg", "pos"), "budget": 6, "batch": 6, "steps": 2, "check": 0, "learner": "supervised"}
     write_csv(tmp_path / "reviews.csv", ["review"], [[text] for text, _ in reviews(12)])

@@ -3,10 +3,10 @@ import gzip
 import numpy as np
 import pytest
 
+from askless.base.errors import InputError
 from askless.data import fashion_mnist, mnist
 from askless.data.fetch import IDX
 from askless.data.idx import read_idx
-from askless.errors import InputError
 
 
 def idx_bytes(array):

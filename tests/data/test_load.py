@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from askless.base.errors import InputError, OptionError
 from askless.data import SOURCES, available, load
-from askless.errors import InputError, OptionError
 
 
 def test_names_and_paths_are_loaded(tmp_path):

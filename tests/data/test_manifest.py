@@ -1,8 +1,8 @@
 import pytest
 from PIL import Image
 
+from askless.base.errors import InputError
 from askless.data import csv
-from askless.errors import InputError
 
 
 @pytest.fixture

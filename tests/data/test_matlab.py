@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.io import loadmat, savemat
 
+from askless.base.errors import InputError
 from askless.data import svhn
 from askless.data.matlab import read_mat
-from askless.errors import InputError
 
 
 def write(root, x, y):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from askless.base.errors import InputError
 from askless.data import load, npz
-from askless.errors import InputError
-from askless.project.index import scan
+from askless.run.steps.index import scan
 
 
 def write(path, channels: int, n: int = 24):

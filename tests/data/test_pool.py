@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 from scipy.sparse import csr_array
 
+from askless.base.errors import InputError
 from askless.data import Pool, as_pool, encode_labels, labels_of
-from askless.errors import InputError
 
 
 class Pairs:

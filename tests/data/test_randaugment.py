@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import torch
 
+from askless.base.errors import InputError
 from askless.data import KEKMODEL, LEEDOYUP, OFFICIAL, rand_augment
 from askless.data.augment import MAPS, TONES, affine, fixed_point
 from askless.data.randaugment import (
@@ -13,7 +14,6 @@ from askless.data.randaugment import (
     random_cutout,
     whole_level_table,
 )
-from askless.errors import InputError
 
 LEVELS = torch.arange(1.0, 10.0, dtype=torch.float64)
 PLUS = torch.ones(9, dtype=torch.float64)

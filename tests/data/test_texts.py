@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 import torch
 
+from askless.base.errors import InputError
 from askless.data import fetch, load, reuters, spam_assassin
 from askless.data.fetch import DATA_SETS, keep_texts, reuters_articles, spam_assassin_mails
 from askless.data.texts import text_features
-from askless.errors import InputError
 
 WORDS = {
     "crude": "oil barrel refinery tanker",

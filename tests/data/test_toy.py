@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 import torch
 
+from askless.base.errors import InputError
 from askless.data import digits, two_moons
-from askless.errors import InputError
 
 
 def test_digits_are_split_once_and_for_all():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
+from askless.base.errors import InputError
 from askless.data import Pool, as_pool, duplicated, hold_out, long_tailed, noisy_labels, subset
-from askless.errors import InputError
 
 
 def pool_of(counts, **options):

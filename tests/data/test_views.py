@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import torch
 
+from askless.base.errors import InputError
 from askless.data import CachedViews, ImageViews, PlainViews, Views, as_pool, digits, views_for
-from askless.errors import InputError
 
 
 def generator(seed=0):

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.kernels import group_blocks, ntk
 
 FIXED, GROUPS = np.array([4, 0]), np.array([[1, 5], [3, 2]])

@@ -4,7 +4,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import askless as al
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 
 P = al.kernels.probs_by_pass
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.kernels import features, find_head, gradient_features, gradient_sq_by_class, gradient_stats, look, ntk
 from askless.kernels.evaluation import evaluating
 

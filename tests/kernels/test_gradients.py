@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from askless.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError
 from askless.kernels import gradient_sq_by_class, gradient_stats, loss_gradients
 from askless.kernels.evaluation import differentiating
 from askless.kernels.route import choose_route

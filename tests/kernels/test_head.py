@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.kernels import features, find_head, look, ntk
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import askless as al
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.kernels import find_head, look
 from askless.nets.optional import timm_package, torchvision
 

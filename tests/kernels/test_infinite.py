@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from askless.errors import InputError, OptionError
+from askless.base.errors import InputError, OptionError
 from askless.kernels import InfiniteCNN, InfiniteMLP, infinite, ntk
 from askless.kernels.infinite import diagonal
 from askless.linalg import gram_score

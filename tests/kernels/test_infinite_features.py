@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import askless as al
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.kernels import InfiniteCNN, InfiniteMLP, infinite, infinite_features
 
 NETS = [InfiniteMLP(sigma_b=0.2), InfiniteCNN(), InfiniteCNN(readout="flatten", stride=(2, 1))]

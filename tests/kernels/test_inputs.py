@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.utils.data import Dataset, IterableDataset, Subset, TensorDataset
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.kernels import features
 from askless.kernels.inputs import batches, place_of, rows, spread
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError
 from askless.kernels import features, find_head, jacobian, ntk
 from askless.kernels.ntk import inner
 

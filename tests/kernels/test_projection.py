@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError
 from askless.kernels import gradient_features, gradient_stats, jacobian, loss_gradients, ntk
 from askless.kernels.projection import direction
 from askless.kernels.reference import trainable

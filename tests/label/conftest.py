@@ -16,9 +16,9 @@ from PIL import Image, ImageDraw
 
 from askless.label.web.app import create_app
 from askless.label.web.guard import Gate
-from askless.project import Run
-from askless.project.store import now
-from askless.project.worker import Status
+from askless.run import Run
+from askless.run.steps.worker import Status
+from askless.run.store.store import now
 
 PORT = 8347
 COLOURS = {"red": (200, 40, 40), "green": (40, 190, 60), "blue": (50, 70, 210), "grey": (150, 150, 150)}

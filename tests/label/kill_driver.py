@@ -26,9 +26,9 @@ import numpy as np
 
 import askless
 from askless.label.oracle import Client
-from askless.project import Run
-from askless.project.replay import replay, stored
-from askless.project.rounds import read_status
+from askless.run import Run
+from askless.run.steps.rounds import read_status
+from askless.run.store.replay import replay, stored
 
 CLASSES = ("red", "green", "blue")
 SOURCE = Path(askless.__file__).parents[
@@ -118,7 +118,7 @@ class Server:
                 words = path.read_bytes().split(b"\0")
             except OSError:  # it has just ended
                 continue
-            if b"askless.project.worker" in words and str(self.folder).encode() in words:
+            if b"askless.run.steps.worker" in words and str(self.folder).encode() in words:
                 found.append(int(path.parent.name))
         return found
 

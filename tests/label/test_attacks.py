@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.label.web.guard import CSP, Gate, Guard, whole_body
 from askless.label.web.serve import free_socket
-from askless.project import Run
+from askless.run import Run
 
 HOST = ("host", "127.0.0.1:8347")
 POST = [("content-type", "application/json"), ("x-askless", "1")]
@@ -896,7 +896,7 @@ def test_a_file_that_may_not_grow_is_told_and_nothing_is_stored(office, tmp_path
     import asyncio, json, resource, sys
     from askless.label.web.app import create_app
     from askless.label.web.guard import Gate
-    from askless.project import Run
+    from askless.run import Run
 
     run = Run.open(sys.argv[1])
     gate = Gate(run.meta("token"), 8347)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from askless.files import put_aside
+from askless.base.files import put_aside
 from askless.label.oracle import Client
-from askless.project import Run
+from askless.run import Run
 
 from .kill_driver import CLASSES, Server, Tally, check_views, free_port, kill_again_and_again, make_images, prepare
 

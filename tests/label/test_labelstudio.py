@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from askless.base.errors import BusyError, InputError, OptionError
+from askless.base.locks import held
 from askless.cli import main
-from askless.errors import BusyError, InputError, OptionError
 from askless.label.labelstudio import Client, Images, LabelStudioError, push, read_export, take_annotations, write_tasks
 from askless.label.labelstudio.batch import batch, made_smaller
 from askless.label.labelstudio.client import token_kind
@@ -31,15 +32,15 @@ from askless.label.labelstudio.tasks import (
     task,
     with_choices,
 )
-from askless.locks import held
-from askless.project import Run, facts
-from askless.project.answering import Given, answer, undo
-from askless.project.asking import Desk, take
-from askless.project.classes import all_classes, merge_class, rename_class
-from askless.project.pictures import JPEG, PNG, Picture, encoded
-from askless.project.replay import replay, stored
-from askless.project.worker import catch_up
-from askless.reading import UnreadableError
+from askless.run import Run
+from askless.run.pictures import JPEG, PNG, Picture, encoded
+from askless.run.steps.worker import catch_up
+from askless.run.store import facts
+from askless.run.store.answering import Given, answer, undo
+from askless.run.store.asking import Desk, take
+from askless.run.store.classes import all_classes, merge_class, rename_class
+from askless.run.store.replay import replay, stored
+from askless.sources import UnreadableError
 
 from ..texts import reviews, truth_of, write_csv
 

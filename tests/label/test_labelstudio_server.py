@@ -23,10 +23,11 @@ from askless.cli import main
 from askless.label.labelstudio import Client, Images, LabelStudioError, check, pull, push, read_export, take_annotations
 from askless.label.labelstudio import client as client_module
 from askless.label.labelstudio.batch import batch
-from askless.project import Run, facts
-from askless.project.classes import add_class
-from askless.project.replay import replay, stored
-from askless.project.worker import catch_up
+from askless.run import Run
+from askless.run.steps.worker import catch_up
+from askless.run.store import facts
+from askless.run.store.classes import add_class
+from askless.run.store.replay import replay, stored
 
 from ..texts import reviews, truth_of, write_csv
 

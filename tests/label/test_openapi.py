@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from askless.project import Run
-from askless.project.replay import replay, stored
+from askless.run import Run
+from askless.run.store.replay import replay, stored
 
 EXAMPLES = 10  # per route and kind of input
 

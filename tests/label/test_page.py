@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from askless.label.web.serve import redirect_file
-from askless.project import Run
-from askless.project.rounds import read_status
+from askless.run import Run
+from askless.run.steps.rounds import read_status
 
 from .browser import CHROMIUM, COLOURS, DELAY, FLAGS, ME, QUICK, Screen, Served, contexts, draw_shapes, until
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from askless.project import Run, facts, load
-from askless.project.answering import Given, answer
-from askless.project.asking import Desk
-from askless.project.measure import wilson
-from askless.project.replay import replay, stored
+from askless.run import Run, load
+from askless.run.steps.measure import wilson
+from askless.run.store import facts
+from askless.run.store.answering import Given, answer
+from askless.run.store.asking import Desk
+from askless.run.store.replay import replay, stored
 
 NAMES = ["red", "green", "blue", "grey"]
 

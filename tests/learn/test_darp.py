@@ -9,7 +9,7 @@ import torch
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
-from askless.errors import AsklessError, InputError, OptionError
+from askless.base.errors import AsklessError, InputError, OptionError
 from askless.learn.darp import (
     check_target,
     column_error,

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 import askless as al
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.learn import fit
 from askless.learn.differing import passes_differ
 

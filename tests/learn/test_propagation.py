@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.datasets import make_moons
 from sklearn.neighbors import NearestNeighbors
 
-from askless.errors import InputError, OptionError
+from askless.base.errors import InputError, OptionError
 from askless.learn import propagation
 from askless.learn.propagation import neighbour_graph, predict_new, propagate
 

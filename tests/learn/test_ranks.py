@@ -21,14 +21,14 @@ from torch.nn import functional as F
 from torch.nn.modules._functions import SyncBatchNorm
 
 import askless as al
+from askless.base.errors import AsklessError, InputError
+from askless.base.options import options
 from askless.data import views_for
-from askless.errors import AsklessError, InputError
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, TrainingError, fit
 from askless.learn.batchnorm import Normalised, batch_norm
 from askless.learn.material import Material
 from askless.learn.ranks import ALONE, Ranks, unwrapped
 from askless.learn.training import check_blocks
-from askless.options import options
 
 SECONDS = 240  # after which a job counts as stuck
 STRATEGIES = ("askless", "margin", "badge", "coreset", "npc")

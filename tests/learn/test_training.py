@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from askless.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError
 from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, fit
 from askless.learn.checkpoint import CheckpointError
 from askless.learn.training import TrainingError, count_right, make_optimiser
@@ -264,7 +264,7 @@ def test_weight_decay_spares_biases_and_norm_layers(make_net):
 def test_a_bar_shows_the_latest_numbers_on_a_terminal_only(views, labelled, make_net, capsys):
     from rich.console import Console
 
-    from askless.progress import training_bar
+    from askless.base.terminal import training_bar
 
     train(Supervised(steps=5, batch=8), views, labelled, make_net(), bar=True)
     assert capsys.readouterr().err == ""

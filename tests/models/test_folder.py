@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 import askless as al
-from askless.intervals import wilson
-from askless.machine import versions
+from askless.base.intervals import wilson
+from askless.base.machine import versions
 
 MADE_WITH = f"askless {versions(())['askless']}"
 
@@ -199,7 +199,7 @@ def test_a_missing_package_names_the_extra(learner, tmp_path, monkeypatch):
 
 
 def test_using_an_onnx_model_imports_no_torch():
-    code = "import sys, askless.models.onnx_run, askless.project; print('torch' in sys.modules)"
+    code = "import sys, askless.models.onnx_run, askless.run; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
 

@@ -112,7 +112,7 @@ def test_a_pooler_that_was_never_trained_stays_out_of_an_export(tmp_path, no_poo
 
 
 def test_the_exported_model_of_a_run_says_what_the_run_says(tmp_path, no_pooler):
-    from askless.project import Run
+    from askless.run import Run
 
     x, y = pictures(24)
     np.savez(tmp_path / "photos.npz", x=x.transpose(0, 2, 3, 1))
@@ -254,7 +254,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
 
 def test_predicting_by_onnx_never_imports_torch(tmp_path):
     """A run's model and the command line, in a process in which torch cannot be imported."""
-    from askless.project import Run
+    from askless.run import Run
 
     x, y = pictures(40, side=24)
     (tmp_path / "photos").mkdir()

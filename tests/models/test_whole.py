@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from askless.backbones import resized
-from askless.backbones.images import raw
+from askless.features.backbones import resized
+from askless.features.backbones.images import raw
 from askless.models.whole import Resize, Whole, pixels_by, with_backbone
 
 

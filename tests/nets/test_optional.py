@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import InputError, ModelError, OptionError
+from askless.base.errors import InputError, ModelError, OptionError
 from askless.nets import make, optional
 
 

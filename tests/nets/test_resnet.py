@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from askless.errors import OptionError
+from askless.base.errors import OptionError
 from askless.nets import ResNet18, make
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.errors import InputError, OptionError
+from askless.base.errors import InputError, OptionError
 from askless.nets import NETS, WideResNet, make
 
 IMAGE_NETS = [

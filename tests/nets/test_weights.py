@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.nets.weights import is_local, load_weights, read_weights
 
 

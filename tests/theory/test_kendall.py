@@ -14,7 +14,7 @@ def test_the_numbers_are_those_of_the_sub_kernels_and_the_tau_counts_pairs():
     K, R, Y = items()
     S = np.array([3, 7, 11])
     found = dynamics_alignment_tau(K, R, Y, S, size=5, draws=30, seed=1)
-    from askless.rng import stream
+    from askless.base.rng import stream
 
     rng, others = stream(1, "queries"), np.setdiff1d(np.arange(40), S)
     for G, A in zip(found.dynamics, found.alignment, strict=True):

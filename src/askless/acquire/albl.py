@@ -8,8 +8,8 @@ import numpy as np
 from askless.acquire.coreset import Coreset
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.uncertainty import Confidence
-from askless.errors import InputError
-from askless.options import check_choice, check_count, options
+from askless.base.errors import InputError
+from askless.base.options import check_choice, check_count, options
 
 DELTA = 0.1
 STATE = {"log_weights", "probabilities", "arm", "batch", "asked"}

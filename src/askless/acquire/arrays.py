@@ -9,8 +9,8 @@ import torch
 from askless.acquire.kernel import TableKernel
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Strategy, View
-from askless.errors import InputError
-from askless.shards import ShardedArray
+from askless.base.errors import InputError
+from askless.sources.shards import ShardedArray
 
 SHAPES = {
     "features": "(N, d)",

@@ -5,7 +5,7 @@ import numpy as np
 from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
 from askless.acquire.strategy import Selection, View
 from askless.acquire.uncertainty import margin
-from askless.options import check_count, check_number, options
+from askless.base.options import check_count, check_number, options
 
 FLOOR = 0.01  # weight of an item of which the model is certain: if it is certain of all, coverage still decides
 PER_LABEL = 8  # targets that a label stands for, at least

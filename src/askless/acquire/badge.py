@@ -3,7 +3,7 @@
 import numpy as np
 
 from askless.acquire.strategy import Selection, View
-from askless.options import options
+from askless.base.options import options
 
 TILE = 2**21  # bytes of features worked on at a time: what a processor's cache holds
 ROWS = 2**15  # at most so many rows are bounded at a time

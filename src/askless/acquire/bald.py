@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import kl_div
 
 from askless.acquire.strategy import Selection, View, top
-from askless.options import check_count, options
+from askless.base.options import check_count, options
 
 
 def mutual_information(probs_by_pass: np.ndarray) -> np.ndarray:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from askless.acquire.bald import mutual_information
 from askless.acquire.strategy import Selection, View, first_of_the_largest, largest, top
-from askless.errors import InputError
-from askless.options import check_count, options
+from askless.base.errors import InputError
+from askless.base.options import check_count, options
 
 AGAIN = 32  # items that are looked at again in one product
 FEW = 64  # labellings in one product, at least

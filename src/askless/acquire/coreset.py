@@ -4,7 +4,7 @@ import numpy as np
 
 from askless.acquire.furthest import Furthest
 from askless.acquire.strategy import Selection, View
-from askless.options import options
+from askless.base.options import options
 
 
 @options

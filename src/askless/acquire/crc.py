@@ -9,10 +9,10 @@ import torch
 
 from askless.acquire.npc import smallest_positive, spectrum_info, spectrum_numbers
 from askless.acquire.strategy import Selection, View
+from askless.base.options import LATER, check_choice, check_count, check_flag, options
 from askless.linalg import Blocks, Rows
 from askless.linalg.bordered import scores_beside
 from askless.linalg.gram import BatchScores, rank_tolerance, score_batches, spectra, spectrum_scores
-from askless.options import LATER, check_choice, check_count, check_flag, options
 
 DIRECTIONS = 32  # tried before all columns are
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from askless.acquire.strategy import Selection, View
-from askless.options import check_choice, check_count, options
-from askless.rng import stream, torch_stream
+from askless.base.options import check_choice, check_count, options
+from askless.base.rng import stream, torch_stream
 
 STOP = (
     0.98  # of the training items told apart: a little before all are, so that look-alikes of labelled ones are not sure

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from askless.acquire.strategy import Selection, View, top
-from askless.options import LATER, check_choice, check_count, check_number, options
+from askless.base.options import LATER, check_choice, check_count, check_number, options
 
 
 @options

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from askless.acquire.strategy import Selection, View, top
-from askless.options import check_choice, check_flag, options
+from askless.base.options import check_choice, check_flag, options
 
 
 @options

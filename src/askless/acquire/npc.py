@@ -9,10 +9,10 @@ import torch
 
 from askless.acquire.draws import draw_batches
 from askless.acquire.strategy import Selection, View
-from askless.errors import InputError
+from askless.base.errors import InputError
+from askless.base.options import check_choice, check_count, check_flag, options
 from askless.linalg import Rows, Score, add_best, best_batch, gram_score, swap_until_stable
 from askless.linalg.gram import rank_tolerance, spectra
-from askless.options import check_choice, check_count, check_flag, options
 
 
 @options

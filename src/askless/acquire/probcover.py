@@ -9,8 +9,8 @@ from torch import Tensor
 
 from askless.acquire.clusters import Centred, cluster_of_each
 from askless.acquire.strategy import Selection, View, first_of_the_largest, largest
-from askless.options import check_count, check_flag, check_number, options
-from askless.rng import stream
+from askless.base.options import check_count, check_flag, check_number, options
+from askless.base.rng import stream
 
 CLASSES = 10  # where nobody knows how many there are
 PROBES = 2048  # items whose balls say how large a radius is pure enough

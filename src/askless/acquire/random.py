@@ -3,7 +3,7 @@
 import numpy as np
 
 from askless.acquire.strategy import Selection, View
-from askless.options import options
+from askless.base.options import options
 
 
 @options

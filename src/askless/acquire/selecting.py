@@ -12,9 +12,9 @@ from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
 from askless.acquire.table import STRATEGIES, make
 from askless.acquire.two_level import TwoLevel
-from askless.errors import AsklessError, InputError, OptionError
-from askless.options import check_count
-from askless.rng import Seed, stream
+from askless.base.errors import AsklessError, InputError, OptionError
+from askless.base.options import check_count
+from askless.base.rng import Seed, stream
 
 OURS = {TwoLevel, *(info.make for info in STRATEGIES.values())}
 

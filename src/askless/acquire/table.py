@@ -18,7 +18,7 @@ from askless.acquire.random import Random
 from askless.acquire.strategy import Strategy
 from askless.acquire.typiclust import TypiClust
 from askless.acquire.uncertainty import Confidence, Entropy, Margin
-from askless.errors import OptionError, unknown
+from askless.base.errors import OptionError, unknown
 
 
 class Info(NamedTuple):

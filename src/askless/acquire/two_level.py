@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
-from askless.errors import InputError
-from askless.options import check_count, options
+from askless.base.errors import InputError
+from askless.base.options import check_count, options
 
 ARRAYS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class", "kernel")
 

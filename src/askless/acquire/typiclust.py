@@ -7,8 +7,8 @@ import torch
 
 from askless.acquire.clusters import cluster_of_each
 from askless.acquire.strategy import Selection, View
-from askless.options import check_count, check_flag, options
-from askless.rng import stream
+from askless.base.options import check_count, check_flag, options
+from askless.base.rng import stream
 
 TILE = 2**19  # distances at a time: what stays in the processor's cache
 SMALL = 256  # up to so many items the typicality of all is computed at once

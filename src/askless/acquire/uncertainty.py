@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax, xlogy
 
 from askless.acquire.strategy import Selection, View, top
-from askless.options import check_choice, options
+from askless.base.options import check_choice, options
 
 On = Literal["prob", "logit"]
 

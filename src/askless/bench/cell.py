@@ -17,17 +17,17 @@ import numpy as np
 import torch
 
 from askless import nets
-from askless.active import ActiveLearner
+from askless.active.learner import ActiveLearner
+from askless.active.prepare import Net, class_names, make_views
+from askless.active.saving import plain_or_none
+from askless.base.errors import InputError
+from askless.base.files import write_whole
+from askless.base.rng import stream
 from askless.bench.memory import measured_peak
 from askless.bench.plan import Moment, Row, Sample, default_settings, settings, start_positions, text_of
 from askless.bench.results import cell_name, read_json
 from askless.data import Pool, subset, views_for
-from askless.errors import InputError
-from askless.files import write_whole
 from askless.learn import LabelPropagation
-from askless.prepare import Net, class_names, make_views
-from askless.rng import stream
-from askless.saving import plain_or_none
 
 Report = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, dict[str, float], bool], None]  # steps of all rounds, the numbers, whether a training ends there

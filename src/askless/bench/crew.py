@@ -13,7 +13,7 @@ from askless.bench.cell import Cell, Stage, cell_settings, prepare, round_number
 from askless.bench.plan import text_of
 from askless.bench.results import CELLS
 from askless.bench.worker import Trouble, attempt
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.track import Event, Trail
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from askless.base.errors import InputError
 from askless.bench.panels import (
     counts_asked,
     groups_of,
@@ -29,7 +30,6 @@ from askless.bench.panels import (
 )
 from askless.bench.results import Record, Results
 from askless.bench.statistics import average_ranks, cliques, critical_difference, friedman, interval, kendall
-from askless.errors import InputError
 
 # Okabe and Ito's colours, which the colour-blind tell apart; the lengths of the three lists share no factor.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4A00", "#4B0082")

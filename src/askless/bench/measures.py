@@ -10,12 +10,12 @@ from torch.nn import functional as F
 
 from askless import kernels, theory
 from askless.acquire import CRC
-from askless.active import ActiveLearner
+from askless.active.learner import ActiveLearner
+from askless.active.observe import PlainItems
+from askless.base.rng import stream
 from askless.bench.plan import Moment, Sample
 from askless.linalg import Rows
 from askless.linalg.gram import score_batches
-from askless.observe import PlainItems
-from askless.rng import stream
 
 
 def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:

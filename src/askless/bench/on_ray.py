@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from askless import digest
+from askless.base import digest
+from askless.base.engine import check_room, connected, in_short
+from askless.base.errors import AsklessError, BusyError, InputError
+from askless.base.locks import held
 from askless.bench.cell import Cell, round_numbers
 from askless.bench.crew import News
 from askless.bench.results import ABOUT, CELLS, cell_name
 from askless.bench.worker import Source, Task, Trouble, Worker, benchmark_of, cannot_be_sent, task_of
-from askless.engine import check_room, connected, in_short
-from askless.errors import AsklessError, BusyError, InputError
-from askless.locks import held
 
 PATIENCE = 60.0  # seconds, for a shared file system to show what another node wrote, and for a lost worker to be gone
 

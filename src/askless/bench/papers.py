@@ -5,7 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 
 _SD = "accuracy in % ± standard deviation"
 _CIFAR10 = "CRC, table {}: CIFAR-10, WRN-28-2, FixMatch ({}), " + _SD + " over 3 trials"

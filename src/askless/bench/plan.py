@@ -11,19 +11,19 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from askless import digest
 from askless.acquire import STRATEGIES, Strategy, make
-from askless.active import ActiveLearner
+from askless.active.learner import ActiveLearner
+from askless.active.prepare import Net
+from askless.base import digest
+from askless.base.errors import InputError, OptionError, unknown
+from askless.base.options import check_choice, check_count, check_flag
+from askless.base.rng import stream
 from askless.bench import figures
 from askless.bench.papers import PaperRow
 from askless.bench.results import cell_name
 from askless.data import SOURCES, Pool, hold_out, load, long_tailed, subset
-from askless.errors import InputError, OptionError, unknown
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.learn import LabelPropagation, Training
-from askless.options import check_choice, check_count, check_flag
-from askless.prepare import Net
-from askless.rng import stream
 
 SCALES = ("full", "small", "smoke")
 LAYOUTS = ("labels", "steps", "rounds", "ends")

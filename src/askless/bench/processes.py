@@ -7,10 +7,10 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
+from askless.base.engine import stay_with_parent
 from askless.bench.cell import Cell
 from askless.bench.crew import News
 from askless.bench.worker import Source, Worker, benchmark_of, cannot_be_sent, task_of
-from askless.engine import stay_with_parent
 from askless.track import due
 
 

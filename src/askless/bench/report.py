@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from askless.base.files import write_whole
 from askless.bench import tables
 from askless.bench.figures import draw
 from askless.bench.panels import main_metric, unit, words
 from askless.bench.results import Results, csv_text
 from askless.bench.typeset import Table, latex, markdown, markdown_text, page_part
-from askless.files import write_whole
 
 SCALED_DOWN = "Scaled down: not comparable with the paper's numbers"
 OTHERWISE = "Not the paper's protocol: not comparable with the paper's numbers"

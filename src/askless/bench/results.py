@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 
 ABOUT = "benchmark.json"
 CELLS = "cells"

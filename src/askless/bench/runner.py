@@ -12,7 +12,12 @@ from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from askless import digest
+from askless.base import digest
+from askless.base.engine import check_engine
+from askless.base.errors import AsklessError, InputError
+from askless.base.locks import held
+from askless.base.machine import cores, versions
+from askless.base.options import check_count
 from askless.bench import on_ray
 from askless.bench.cell import Cell, cell_settings, check_same, finished, settings_there, write_json
 from askless.bench.crew import Account, Progress, embed, hand_out, here
@@ -22,11 +27,6 @@ from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
 from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
 from askless.bench.worker import Source, Trouble
 from askless.data import Pool
-from askless.engine import check_engine
-from askless.errors import AsklessError, InputError
-from askless.locks import held
-from askless.machine import cores, versions
-from askless.options import check_count
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")

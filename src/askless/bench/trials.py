@@ -5,10 +5,10 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+from askless.base.errors import AsklessError
 from askless.bench.cell import Cell
 from askless.bench.plan import Benchmark, Row
 from askless.bench.results import CELLS
-from askless.errors import AsklessError
 
 TRIAL = "start"  # the method of trial cells, which settle what all others start from
 

@@ -11,11 +11,11 @@ import sklearn.cluster  # noqa: F401
 import torch
 from threadpoolctl import threadpool_limits
 
+from askless.base.errors import AsklessError, InputError
 from askless.bench.cell import Cell, Report, Stage, Steps, run_cell
 from askless.bench.plan import Benchmark
 from askless.bench.results import CELLS
 from askless.bench.trials import trial_rows
-from askless.errors import AsklessError, InputError
 
 Source = Benchmark | Callable[[], Benchmark]
 

@@ -6,9 +6,9 @@ import sys
 import traceback
 from collections.abc import Sequence
 
+from askless.base.terminal import notes
 from askless.cli.app import app
 from askless.cli.mishaps import ending
-from askless.progress import notes
 
 __all__ = ["app", "main"]
 

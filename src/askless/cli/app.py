@@ -8,12 +8,12 @@ import typer
 from rich.table import Table
 
 from askless import __version__
+from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
 from askless.cli.doctor import backup, doctor
 from askless.cli.labelstudio import labelstudio_app
 from askless.cli.theory import theory
-from askless.progress import notes, out, progress_bar
 
 app = typer.Typer(
     name="askless",
@@ -232,7 +232,7 @@ def demo(
     page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
 ) -> None:
     """askless against random on the digits that ship with scikit-learn; about two minutes. Resumes an unfinished one."""
-    from askless import demo as digits
+    from askless.bench import demo as digits
 
     files.check_folder(to)
     if page:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from askless.base.errors import AsklessError, InputError, OptionError, unknown
+from askless.base.terminal import notes, out, text_bar
 from askless.cli.files import check_folder
-from askless.errors import AsklessError, InputError, OptionError, unknown
-from askless.progress import notes, out, text_bar
 
 if TYPE_CHECKING:
     from askless.bench import Benchmark, Progress, Results
@@ -78,7 +78,7 @@ def run_benchmark(
     ] = None,
 ) -> None:
     """Run a benchmark, or resume an unfinished one. Writes report.html, tables and results.csv."""
-    from askless.engine import check_engine
+    from askless.base.engine import check_engine
     from askless.track import make
 
     check_engine("run", engine, workers, gpus)

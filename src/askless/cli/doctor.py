@@ -17,8 +17,8 @@ from rich.table import Table
 from rich.text import Text
 
 from askless import __version__
-from askless.errors import AsklessError, OptionError
-from askless.progress import notes, out
+from askless.base.errors import AsklessError, OptionError
+from askless.base.terminal import notes, out
 
 NEEDED = (
     "torch",
@@ -56,7 +56,7 @@ def doctor(
     if mend:
         if what is None:
             raise OptionError("--repair: expected the folder of a run, got none; name it")
-        from askless.project.repair import repair
+        from askless.run.store.repair import repair
 
         for text in repair(what):
             out.print(text)
@@ -79,7 +79,7 @@ def backup(
     ] = None,
 ) -> None:
     """Copy a run, also while it is being served; `askless start` opens the copy, under a token of its own."""
-    from askless.project.backup import backup as copy
+    from askless.run.store.backup import backup as copy
 
     made = copy(folder, place)
     out.print(f"Backup: {made.path}")
@@ -91,9 +91,9 @@ def backup(
 @contextlib.contextmanager
 def warned_of_damage(run: Any) -> Iterator[None]:
     """Where labels are taken out of a run: a warning if its database is damaged, and a sentence if they cannot be read."""
-    from askless.project.repair import examine
-    from askless.project.replay import GARBLED
-    from askless.project.schema import RunError
+    from askless.run.store.repair import examine
+    from askless.run.store.replay import GARBLED
+    from askless.run.store.schema import RunError
 
     do = f"run `askless doctor --repair {run.folder}`, or restore a backup"
     if problem := run.store.problem():
@@ -174,7 +174,7 @@ def weights() -> Finding:
 
 
 def database() -> Finding:
-    from askless.project.store import Store, on_network
+    from askless.run.store.store import Store, on_network
 
     with tempfile.TemporaryDirectory(dir=Path.cwd() if writable(Path.cwd()) else None) as folder:
         try:
@@ -206,7 +206,7 @@ def port_at(port: int) -> Finding:
 
 
 def data(what: Path) -> Finding:
-    from askless.project.index import scan
+    from askless.run.steps.index import scan
 
     index = scan(what)
     text = f"{len(index.items):,} items to label, {len(index.skipped)} left out"
@@ -218,8 +218,8 @@ def data(what: Path) -> Finding:
 
 def whole_run(folder: Path) -> Finding:
     """The run's database is whole, and its tables say what its log of events says."""
-    from askless.project.repair import NAME, examine
-    from askless.project.store import open_to_read
+    from askless.run.store.repair import NAME, examine
+    from askless.run.store.store import open_to_read
 
     problems = examine(folder)
     if problems:
@@ -233,9 +233,9 @@ def whole_run(folder: Path) -> Finding:
 
 def made_from_labels(folder: Path) -> Finding:
     """What trainings left behind, and what was read of the images, can be read."""
-    from askless.project import Run
-    from askless.project.repair import damaged_fits
-    from askless.project.rounds import is_whole
+    from askless.run import Run
+    from askless.run.steps.rounds import is_whole
+    from askless.run.store.repair import damaged_fits
 
     with Run.open(folder) as run:
         damaged, prepared = damaged_fits(run.store, folder), run.meta("prepared")
@@ -250,7 +250,7 @@ def made_from_labels(folder: Path) -> Finding:
 
 def source_of(folder: Path) -> Finding:
     """The images of a run are still where they were."""
-    from askless.project import Run
+    from askless.run import Run
 
     replaced: list[str] = []
     with Run.open(folder) as run:

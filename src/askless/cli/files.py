@@ -19,14 +19,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import numpy as np
 import typer
 
-from askless.errors import InputError, OptionError, some
-from askless.files import whole_file
-from askless.progress import visible
+from askless.base.errors import InputError, OptionError, some
+from askless.base.files import whole_file
+from askless.base.terminal import visible
 
 if TYPE_CHECKING:
     from askless.acquire import Selection
     from askless.acquire.strategy import Progress
-    from askless.shards import Shards
+    from askless.sources.shards import Shards
 
 # What a selection from shards takes beside its working memory: the process with its libraries (bytes), a share of all for
 # the files' pages, and numbers for each item (bytes: bounds, weights, ties), of which BADGE has most.
@@ -73,7 +73,7 @@ def read_embeddings(path: Path, column: str = "") -> np.ndarray:
     """(N, d) from the column of lists of floats of a Parquet file, whatever else is in it; every row counts, for picks are
     positions in the file."""
     from askless.data.arrow import is_vector, vectors
-    from askless.reading.parquet import open_parquet
+    from askless.sources.parquet import open_parquet
 
     with open_parquet(path) as file:
         columns = {field.name: field.type for field in file.schema_arrow}
@@ -97,7 +97,7 @@ def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress 
     if path is None or not path.is_dir():
         return None
     from askless.data import data_home
-    from askless.shards import open_shards
+    from askless.sources.shards import open_shards
 
     given["features"] = None
     return open_shards(path, data_home() / "unpacked", window=memory // PAGES, progress=progress)

@@ -9,14 +9,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from askless.base.errors import BusyError, OptionError
+from askless.base.terminal import notes, out, progress_bar, text_bar
 from askless.cli import files
 from askless.cli.doctor import warned_of_damage
-from askless.errors import BusyError, OptionError
-from askless.progress import notes, out, progress_bar, text_bar
 
 if TYPE_CHECKING:
     from askless.label.labelstudio import Client, Images, Taken
-    from askless.project import Run
+    from askless.run import Run
 
 
 labelstudio_app = typer.Typer(
@@ -49,7 +49,7 @@ def check(
 ) -> None:
     """Check server, token, project, classes, images or texts, and say what to do; nothing is changed."""
     from askless.label import labelstudio
-    from askless.project import Run
+    from askless.run import Run
 
     table = Table("", "what", "found", "what to do")
     marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
@@ -78,7 +78,7 @@ def push(
 ) -> None:
     """Train on what was answered, choose the next batch, and put it into the project, best first."""
     from askless.label import labelstudio
-    from askless.project import Run
+    from askless.run import Run
 
     how = images_of(images, root, largest)
     with Run.open(folder) as run:
@@ -117,7 +117,7 @@ def pull(
 ) -> None:
     """Take the answers that the run does not have yet; a repeated pull adds nothing."""
     from askless.label import labelstudio
-    from askless.project import Run
+    from askless.run import Run
 
     with Run.open(folder) as run:
         with notes.status("pulling"):
@@ -134,7 +134,7 @@ def pull(
 def export_tasks(folder: Path, place: Path, images: str, root: Path | None, largest: str, overwrite: bool) -> None:
     """`askless export --to labelstudio`."""
     from askless.label import labelstudio
-    from askless.project import Run
+    from askless.run import Run
 
     how = images_of(images, root, largest)
     with Run.open(folder) as run, warned_of_damage(run), progress_bar("writing", notes) as progress:
@@ -147,7 +147,7 @@ def export_tasks(folder: Path, place: Path, images: str, root: Path | None, larg
 def import_export(folder: Path, given: Path, add_classes: bool) -> None:
     """`askless import --from labelstudio`."""
     from askless.label import labelstudio
-    from askless.project import Run
+    from askless.run import Run
 
     annotations, foreign = labelstudio.read_export(given)
     with Run.open(folder) as run:
@@ -158,7 +158,7 @@ def import_export(folder: Path, given: Path, add_classes: bool) -> None:
 
 def catch_up(run: "Run") -> None:
     """What is missing before the next batch can be pushed: embedding, training, choosing."""
-    from askless.project.worker import catch_up as work
+    from askless.run.steps.worker import catch_up as work
 
     with text_bar("preparing", notes) as bar:
         try:

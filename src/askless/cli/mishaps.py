@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from askless import __version__
-from askless.errors import AsklessError
+from askless.base.errors import AsklessError
 
 BUG, USAGE, DATA, BUSY = 1, 2, 3, 4
 STOPPED, PIPE = 130, 141  # as a shell says of Ctrl-C, and of a pipe that nobody reads

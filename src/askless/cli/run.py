@@ -16,10 +16,10 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from askless.base.errors import InputError, OptionError, unknown
+from askless.base.terminal import notes, out, progress_bar, visible
 from askless.cli import files, labelstudio
 from askless.cli.doctor import warned_of_damage
-from askless.errors import InputError, OptionError, unknown
-from askless.progress import notes, out, progress_bar, visible
 
 EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "coco", "labelstudio", "model", "onnx")
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
@@ -103,7 +103,7 @@ def label(
     """Makes a run with the options of `start`, or goes on with the one that is there, and serves it; `given` are the names
     of the options that a run that is there leaves unused."""
     from askless.label.web.serve import free_socket, served_at
-    from askless.project import Run
+    from askless.run import Run
 
     say = Say(False, False) if say is None else say
     folder = run_folder(what, to)
@@ -149,7 +149,7 @@ def other_options(run: Any, options: dict[str, Any], given: Sequence[str]) -> li
 def read_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
     """The options of the command line as `Run.create` takes them: classes and keys in parts, no empty net. Keys of a new run
     are for its classes."""
-    from askless.project.settings import read_classes, read_keys
+    from askless.run.settings import read_classes, read_keys
 
     names = read_classes(options.get("classes"))
     read = {**options, "classes": names, "keys": read_keys(options.get("keys") or "", names if new else None)}
@@ -171,7 +171,7 @@ def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
 
 
 def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> Any:
-    from askless.project import Run, Settings
+    from askless.run import Run, Settings
 
     if not what.exists():
         raise InputError(
@@ -245,8 +245,8 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
 
 
 def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
-    from askless.project import facts
-    from askless.project.standing import skipped_counts
+    from askless.run.out.standing import skipped_counts
+    from askless.run.store import facts
 
     with run.store.look() as db:
         counts, (budget, check) = skipped_counts(db), facts.plan(db)
@@ -284,7 +284,7 @@ class Say:
 
 def run_folder(what: Path, to: Path | None) -> Path | None:
     """The run that is meant, where there is one: the path itself, --out, or the default name."""
-    from askless.project.settings import read_settings
+    from askless.run.settings import read_settings
 
     if (what / "state.sqlite").exists():
         return what
@@ -332,8 +332,8 @@ def status(
     """How far a run is: labels, accuracy on the check images with its interval, and whether to go on."""
     from askless.label.web.app import worker_status
     from askless.label.web.serve import served_at
-    from askless.project import Run
-    from askless.project.standing import standing
+    from askless.run import Run
+    from askless.run.out.standing import standing
 
     with Run.open(folder) as run:
         found = standing(run)
@@ -371,7 +371,7 @@ def report(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open it.")] = False,
 ) -> None:
     """Write report.html and report.json, and open the first."""
-    from askless.project import Run
+    from askless.run import Run
 
     with Run.open(folder) as run, warned_of_damage(run):
         path = run.write_report(place)
@@ -409,8 +409,8 @@ def export(
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
         return
-    from askless.project import Run
-    from askless.project.taking import export_run
+    from askless.run import Run
+    from askless.run.out.taking import export_run
 
     if to in ("model", "onnx"):
         with (
@@ -457,9 +457,9 @@ def import_(
         return
     if from_:
         raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
-    from askless.project import Run
-    from askless.project.export import read_answers
-    from askless.project.taking import import_into
+    from askless.run import Run
+    from askless.run.out.export import read_answers
+    from askless.run.out.taking import import_into
 
     if on_conflict not in ("keep", "replace", "ask"):
         raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")
@@ -516,8 +516,8 @@ def predict(
     overwrite: files.Overwrite = False,
 ) -> None:
     """What a model says of new images or texts: path, label, prob."""
-    from askless.project import load
-    from askless.reading import UnreadableError, find_images
+    from askless.run import load
+    from askless.sources import UnreadableError, find_images
 
     files.check_writable(to)
     files.may_replace(to, overwrite)
@@ -576,8 +576,8 @@ def oracle(
     """Answer everything the page asks, from known labels: a rehearsal without a person. Needs `askless start` beside it."""
     from askless.label.oracle import answer_all
     from askless.label.web.serve import served_at
-    from askless.project import Run
-    from askless.project.export import read_answers
+    from askless.run import Run
+    from askless.run.out.export import read_answers
 
     labels = {a.path: a.label for a in read_answers(truth)}
     with Run.open(folder) as run:

@@ -10,15 +10,15 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from askless.base.errors import InputError, OptionError
+from askless.base.terminal import notes, out, progress_bar, text_bar
 from askless.cli import files
 from askless.cli.bench import find
-from askless.errors import InputError, OptionError
-from askless.progress import notes, out, progress_bar, text_bar
 
 if TYPE_CHECKING:
-    from askless.active import ActiveLearner
+    from askless.active.learner import ActiveLearner
     from askless.bench import Benchmark, Row
-    from askless.examine import Findings
+    from askless.theory.findings import Findings
 
 
 EXPECTED = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
@@ -38,7 +38,8 @@ def theory(
     seed: Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)] = 0,
 ) -> None:
     """Kernel, bounds, dynamics: the theory's quantities for a finished run. Writes theory.html and theory.json."""
-    from askless.examine import examine, write
+    from askless.theory.findings import examine
+    from askless.theory.page import write
 
     place, name, default = locate(run, cell)
     folder = to or default
@@ -108,15 +109,15 @@ def read_json(path: Path) -> Any:
 
 def load_learner(place: Path) -> "ActiveLearner":
     """A saved learner; that of a cell with the data that its benchmark names."""
-    from askless.active import ActiveLearner
+    from askless.active.learner import ActiveLearner
+    from askless.active.saving import Saved, SaveError
     from askless.bench.cell import network, prepare
-    from askless.saving import Saved, SaveError
 
     if (place / "learner.json").exists():
         try:
             return ActiveLearner.load(place)
         except SaveError as error:
-            raise SaveError(f"{error}; in Python, askless.examine.examine takes it") from None
+            raise SaveError(f"{error}; in Python, askless.theory.findings.examine takes it") from None
     row = row_of(place)
     saved = Saved(place / "learner").state["objects"]
     given = {name: getattr(row, name) for name in ("learner", "strategy") if saved[name] is None}
@@ -150,7 +151,7 @@ def row_of(place: Path) -> "Row":
 
 def benchmark_of(run: Path) -> "Benchmark":
     """The benchmark that a folder was made by: a preset or a file, by what the run has noted."""
-    from askless import demo
+    from askless.bench import demo
     from askless.bench.results import ABOUT
 
     about = read_json(run / ABOUT)
@@ -166,7 +167,7 @@ def benchmark_of(run: Path) -> "Benchmark":
 
 
 def table(found: "Findings", name: str) -> Table:
-    from askless.examine import lines
+    from askless.theory.words import lines
 
     made = Table(title=f"What the theory says about {name}", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     made.add_column("quantity", overflow="fold")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from askless.base.errors import InputError, some
 from askless.data.pool import Pool, as_pool
 from askless.data.rows import Kind
-from askless.errors import InputError, some
-from askless.reading.arrays import DAMAGE, NAMES, load_npy, plain_arrays
-from askless.reading.layout import Layout
+from askless.sources.arrays import DAMAGE, NAMES, load_npy, plain_arrays
+from askless.sources.layout import Layout
 
 
 def npz(

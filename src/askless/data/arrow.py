@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from askless.base.errors import InputError, some
 from askless.data.folders import only_size
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError, some
-from askless.reading import LABEL_NAMES, UnreadableError, as_size
-from askless.reading.image_file import decode_image
-from askless.reading.limits import check_bytes
-from askless.reading.parquet import batches_of, class_names, damaged, named, open_parquet
-from askless.reading.table import TEXT_NAMES, label_text
+from askless.sources import LABEL_NAMES, UnreadableError, as_size
+from askless.sources.image_file import decode_image
+from askless.sources.limits import check_bytes
+from askless.sources.parquet import batches_of, class_names, damaged, named, open_parquet
+from askless.sources.table import TEXT_NAMES, label_text
 
 Progress = Callable[[int, int], None]
 TEST_SPLITS = ("test", "validation", "valid", "val")

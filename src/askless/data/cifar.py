@@ -9,9 +9,9 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from askless.base.errors import InputError, some
 from askless.data.fetch import locate
 from askless.data.pool import Pool
-from askless.errors import InputError, some
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = 3 * 32 * 32

@@ -22,8 +22,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from askless.errors import InputError
-from askless.reading.limits import check_bytes
+from askless.base.errors import InputError
+from askless.sources.limits import check_bytes
 
 log = logging.getLogger(__name__)
 

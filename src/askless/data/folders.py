@@ -11,11 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.base.errors import InputError
+from askless.base.rng import Seed, stream
 from askless.data.fetch import locate
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
-from askless.reading import UnreadableError, as_size, find_images, image_size, read_image
-from askless.rng import Seed, stream
+from askless.sources import UnreadableError, as_size, find_images, image_size, read_image
 
 log = logging.getLogger(__name__)
 

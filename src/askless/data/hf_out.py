@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
+from askless.base.errors import InputError
+from askless.base.files import whole_folder
 from askless.data.pool import Pool
-from askless.errors import InputError
-from askless.files import whole_folder
 
 Kind = str  # of the items: image, text or features
 

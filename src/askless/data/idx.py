@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from askless.base.errors import InputError
 from askless.data.fetch import IDX, locate, stored
 from askless.data.pool import Pool
-from askless.errors import InputError
-from askless.reading.limits import gunzip
+from askless.sources.limits import gunzip
 
 FASHION_CLASSES = (
     "T-shirt/top",

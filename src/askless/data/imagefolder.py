@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from askless.base.errors import InputError, some
 from askless.data.folders import TEST_FOLDERS, Progress, Size, folder, read_files, split_off
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError, some
-from askless.reading import LABEL_NAMES, as_size, pick_column, read_table
-from askless.reading.find import OutsideError, real_file
+from askless.sources import LABEL_NAMES, as_size, pick_column, read_table
+from askless.sources.find import OutsideError, real_file
 
 METADATA = ("metadata.csv", "metadata.jsonl")
 

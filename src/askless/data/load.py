@@ -6,6 +6,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from askless.base.errors import InputError, OptionError
 from askless.data.arrays import npz
 from askless.data.arrow import MARKS, hf, parquet
 from askless.data.cifar import cifar10, cifar100
@@ -19,8 +20,7 @@ from askless.data.tars import webdataset
 from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
-from askless.errors import InputError, OptionError
-from askless.reading.texts import holds_texts
+from askless.sources.texts import holds_texts
 
 SOURCES: dict[str, Callable[..., Pool]] = {
     "digits": digits,

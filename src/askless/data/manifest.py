@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from askless.base.errors import InputError
 from askless.data.folders import Progress, Size, read_files, split_off
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
-from askless.reading import LABEL_NAMES, PATH_NAMES, as_size, pick_column, read_table, rows_of
+from askless.sources import LABEL_NAMES, PATH_NAMES, as_size, pick_column, read_table, rows_of
 
 
 def csv(

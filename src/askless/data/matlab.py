@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from askless.base.errors import InputError
 from askless.data.fetch import locate
 from askless.data.idx import DIGIT_CLASSES
 from askless.data.pool import Pool
-from askless.errors import InputError
-from askless.reading.limits import CHUNK, check_bytes
+from askless.sources.limits import CHUNK, check_bytes
 
 
 def svhn(path: str | PathLike[str] | None = None) -> Pool:

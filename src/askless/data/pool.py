@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from askless.base.errors import InputError
 from askless.data.rows import KINDS, Items, Kind, Rows, as_rows, item_shape, normalised, positions, take_rows
-from askless.errors import InputError
-from askless.reading import in_order
-from askless.reading.layout import Layout
+from askless.sources import in_order
+from askless.sources.layout import Layout
 
 
 @dataclass(frozen=True, eq=False, repr=False)

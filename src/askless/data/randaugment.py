@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from askless.base.errors import InputError
 from askless.data.augment import DEGENERATE, MAPS, TONES, affine, blend, cutout, fixed_point
-from askless.errors import InputError
 
 # (level v (n,), sign +-1 (n,), length of the side in pixels) -> parameter (n,); v is 1..9, or uniform in [0, 1).
 Magnitude = Callable[[Tensor, Tensor, int], Tensor]

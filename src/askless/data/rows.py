@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.errors import InputError
-from askless.reading import pixels_of
-from askless.reading.layout import Layout, as_images
+from askless.base.errors import InputError
+from askless.sources import pixels_of
+from askless.sources.layout import Layout, as_images
 
 Kind = Literal["image", "features", "tokens", "text", "other"]
 KINDS = ("image", "features", "tokens", "text", "other")

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from askless.base.errors import InputError
 from askless.data.folders import Size, only_size
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
-from askless.reading import UnreadableError, as_size, has_image_suffix
-from askless.reading.image_file import decode_image
-from askless.reading.tars import LABELS, TARS, by_key, label_in, whole_tar
+from askless.sources import UnreadableError, as_size, has_image_suffix
+from askless.sources.image_file import decode_image
+from askless.sources.tars import LABELS, TARS, by_key, label_in, whole_tar
 
 
 def webdataset(

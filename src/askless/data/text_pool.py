@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from askless.base.errors import InputError
 from askless.data.folders import split_and_class, splits_of
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
-from askless.reading import read_texts
+from askless.sources import read_texts
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from askless.base.errors import InputError
 from askless.data.fetch import (
     FAILURES,
     REUTERS_TOPICS,
@@ -24,8 +25,7 @@ from askless.data.fetch import (
     stored,
 )
 from askless.data.pool import Pool, encode_labels
-from askless.errors import InputError
-from askless.reading.limits import gunzip
+from askless.sources.limits import gunzip
 
 DIMENSIONS = 256
 

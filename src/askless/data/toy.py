@@ -3,10 +3,10 @@
 import numpy as np
 import torch
 
+from askless.base.errors import InputError
+from askless.base.rng import Seed, stream
 from askless.data.idx import DIGIT_CLASSES
 from askless.data.pool import Pool
-from askless.errors import InputError
-from askless.rng import Seed, stream
 
 # Hand-picked labelled points, three on each moon.
 PIVOTS = np.array([[1.1, 1.0], [2.0, 1.0], [2.9, 0.3], [-0.8, -0.5], [0.0, -0.8], [1.0, -0.5]], np.float32)

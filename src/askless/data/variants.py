@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.base.errors import InputError
+from askless.base.rng import Seed, stream
 from askless.data.pool import Pool
 from askless.data.rows import TILE, Items, Rows, positions
-from askless.errors import InputError
-from askless.rng import Seed, stream
 
 
 class Chosen:

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.base.errors import InputError
 from askless.data.augment import flip_and_crop
 from askless.data.pool import Pool
 from askless.data.randaugment import Policy, as_policy, rand_augment
 from askless.data.rows import TILE, as_rows, positions, take_rows, torch_dtype
-from askless.errors import InputError
-from askless.reading.layout import as_images
+from askless.sources.layout import as_images
 
 SAMPLE = 2000  # items of a Dataset that mean and standard deviation are computed from
 # On floats that are not images, in standard deviations. .15: as Laine & Aila and Oliver et al. on whitened images.

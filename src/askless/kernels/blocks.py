@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import Subset
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.kernels.evaluation import differentiating
 from askless.kernels.features import features
 from askless.kernels.head import find_head

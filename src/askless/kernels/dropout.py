@@ -7,11 +7,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
+from askless.base.rng import Seed, stream
 from askless.kernels.evaluation import evaluating
 from askless.kernels.head import find_head, listening
 from askless.kernels.inputs import Examples, batches, check_size, count, place_of, rows, some
-from askless.rng import Seed, stream
 
 DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
 

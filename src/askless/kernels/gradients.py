@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.kernels.evaluation import differentiating
 from askless.kernels.inputs import Examples, batches, check_size, count, place_of, some
 from askless.kernels.logits import check_labels, class_logits, cross_entropy, every_class, known

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.kernels.evaluation import evaluating
 from askless.kernels.inputs import Examples, place_of, rows, some
 from askless.kernels.logits import described

@@ -7,11 +7,11 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from askless.errors import InputError
+from askless.base.errors import InputError
+from askless.base.options import check_choice
 from askless.kernels.infinite_layers import Kind, kernel, pairs, twins
 from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, first_map, largest_map
 from askless.kernels.inputs import Examples, Place, check_size, rows, some
-from askless.options import check_choice
 
 TILE = 2**17  # numbers of an array of pairs: larger tiles leave the cache, smaller ones are many
 ARRAYS = 10  # of that size that are held at once

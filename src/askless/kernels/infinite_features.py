@@ -4,13 +4,13 @@ from typing import Literal
 
 import torch
 
+from askless.base.options import check_choice
+from askless.base.rng import Seed, stream
 from askless.kernels.infinite import Progress, diagonal, prepared, tiles
 from askless.kernels.infinite_layers import Kind
 from askless.kernels.infinite_nets import InfiniteNet
 from askless.kernels.inputs import Examples, check_size
 from askless.linalg.landmarks import Landmarks, partial_cholesky
-from askless.options import check_choice
-from askless.rng import Seed, stream
 
 
 def infinite_features(

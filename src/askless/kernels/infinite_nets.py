@@ -3,8 +3,8 @@
 import math
 from typing import Literal, NamedTuple
 
-from askless.errors import InputError, OptionError
-from askless.options import check_choice, check_count, check_number, options
+from askless.base.errors import InputError, OptionError
+from askless.base.options import check_choice, check_count, check_number, options
 
 
 class Conv(NamedTuple):

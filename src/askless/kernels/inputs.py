@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 
 
 class Examples(Protocol):

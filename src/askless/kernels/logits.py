@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from askless.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError
 
 Labelling = Callable[[Tensor], Tensor]  # logits (n, C) -> m labels for each example, (n, m)
 
@@ -35,6 +35,19 @@ def described(output: Any) -> str:
     if isinstance(output, tuple | list):
         return f"a {type(output).__name__} of {len(output)}"
     return f"an object of type {type(output).__name__}"
+
+
+@torch.no_grad()
+def probabilities(model: nn.Module, x: Tensor, batch_size: int = 512) -> np.ndarray:
+    """softmax of the model's logits in eval mode, (n, C) float64, for inputs as the model takes them."""
+    was = model.training
+    model.eval()
+    try:
+        device = next(model.parameters()).device
+        parts = [class_logits(model(part.to(device))).double().softmax(dim=1).cpu() for part in x.split(batch_size)]
+    finally:
+        model.train(was)
+    return torch.cat(parts).numpy()
 
 
 def cross_entropy(logits: Tensor, label: Tensor) -> Tensor:

@@ -10,14 +10,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import jvp
 
-from askless.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError
+from askless.base.rng import Seed, stream, torch_stream
 from askless.kernels import reference
 from askless.kernels.evaluation import call_with, differentiating
 from askless.kernels.head import layer_input
 from askless.kernels.inputs import Examples, batches, check_size, place_of, rows, some
 from askless.kernels.logits import check_labels, class_logits, known
 from askless.kernels.reference import tolerance, trainable
-from askless.rng import Seed, stream, torch_stream
 
 Parameters = dict[str, Tensor]
 

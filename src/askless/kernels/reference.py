@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.kernels.evaluation import differentiating
 from askless.kernels.inputs import Examples, place_of, rows, some
 from askless.kernels.logits import check_labels, class_logits, cross_entropy, one_logit

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.kernels import reference
 from askless.kernels.inputs import Examples, place_of, spread
 from askless.kernels.layer_rules import given

@@ -9,7 +9,7 @@ from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from askless.errors import AsklessError, InputError
+from askless.base.errors import AsklessError, InputError
 
 PATIENCE = 60.0  # seconds for which a server may be away
 

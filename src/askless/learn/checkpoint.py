@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 
-from askless.errors import AsklessError
-from askless.files import write_whole
+from askless.base.errors import AsklessError
+from askless.base.files import write_whole
 
 
 class CheckpointError(AsklessError):

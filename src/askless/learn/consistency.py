@@ -7,10 +7,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from askless.base.options import check_number, options
 from askless.learn.differing import check_differing
 from askless.learn.material import Material, Views
 from askless.learn.training import Training
-from askless.options import check_number, options
 
 
 @options

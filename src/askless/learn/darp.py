@@ -24,8 +24,8 @@ import torch
 from scipy.optimize import brentq, newton
 from scipy.special import expit, logsumexp, xlogy
 
-from askless.errors import AsklessError, InputError
-from askless.options import check_choice, check_count, check_number
+from askless.base.errors import AsklessError, InputError
+from askless.base.options import check_choice, check_count, check_number
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 Solver = Literal["newton", "alternating"]

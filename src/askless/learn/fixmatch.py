@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.errors import InputError
+from askless.base.errors import InputError
+from askless.base.options import check_choice, check_count, check_number, options
 from askless.learn.darp import Refined, solve
 from askless.learn.differing import check_differing
 from askless.learn.material import Material, Views
 from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
-from askless.options import check_choice, check_count, check_number, options
 
 
 @options

@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from askless.base.options import check_choice, check_count, check_number, options
 from askless.learn.propagation import Metric, neighbour_graph, predict_new, propagate
-from askless.options import check_choice, check_count, check_number, options
 
 
 @options

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless import digest
+from askless.base import digest
+from askless.base.rng import Seed, torch_stream
 from askless.learn.ranks import ALONE, Ranks
 from askless.learn.sampler import Shuffled
-from askless.rng import Seed, torch_stream
 
 
 class Views(Protocol):

@@ -4,13 +4,13 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from askless.base.options import options
 from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import Consistency, consistency_loss
 from askless.learn.ema import Average
 from askless.learn.material import Material
 from askless.learn.ranks import unwrapped
 from askless.learn.training import Method
-from askless.options import options
 
 
 @options

@@ -2,12 +2,12 @@
 
 from torch import Tensor, nn
 
+from askless.base.options import options
 from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import Consistency, consistency_loss
 from askless.learn.material import Material
 from askless.learn.ranks import unwrapped
 from askless.learn.training import Method
-from askless.options import options
 
 
 @options

@@ -19,8 +19,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import softmax
 
-from askless.errors import InputError
-from askless.options import check_choice, check_count, check_number
+from askless.base.errors import InputError
+from askless.base.options import check_choice, check_count, check_number
 
 Metric = Literal["cosine", "euclidean"]
 

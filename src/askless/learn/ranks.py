@@ -16,7 +16,7 @@ from torch import distributed as dist
 from torch.nn.modules._functions import SyncBatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.learn.batchnorm import Normalised, batch_norm
 
 T = TypeVar("T")

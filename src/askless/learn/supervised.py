@@ -5,10 +5,10 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from askless.base.options import check_count, check_number, options
 from askless.learn.material import Material
 from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
-from askless.options import check_count, check_number, options
 
 
 @options

@@ -15,8 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless import digest
-from askless.errors import AsklessError, InputError, ModelError
+from askless.base import digest
+from askless.base.errors import AsklessError, InputError, ModelError
+from askless.base.options import check_choice, check_count, check_number, options
+from askless.base.rng import Seed, stream
+from askless.base.terminal import training_bar
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
 from askless.learn.log import Log
@@ -24,9 +27,6 @@ from askless.learn.material import Material, Views
 from askless.learn.ranks import Ranks, these
 from askless.learn.rate import admissible_rate
 from askless.learn.schedule import rate_at
-from askless.options import check_choice, check_count, check_number, options
-from askless.progress import training_bar
-from askless.rng import Seed, stream
 
 KEEP_EVERY = 50  # steps between copies of the last good weights
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from askless.progress import visible
+from askless.base.terminal import visible
 
 PLAIN = re.compile(r"[^\W_]+([ _/-][^\W_]+)*|\d[\d.]*(\+\w+)?")  # words and versions, which Markdown leaves as they are
 

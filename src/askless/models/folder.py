@@ -12,15 +12,15 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from askless.backbones import Backbone, copy_hf
-from askless.errors import InputError, ModelError, OptionError
-from askless.files import sha256_of, whole_folder
-from askless.frozen import Frozen, make_backbone
+from askless.base.errors import InputError, ModelError, OptionError
+from askless.base.files import sha256_of, whole_folder
+from askless.base.options import check_choice
+from askless.features.backbones import Backbone, copy_hf
+from askless.features.frozen import Frozen, make_backbone
+from askless.features.text_backbone import Embedder, load_text_backbone
 from askless.models.card import card
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
-from askless.options import check_choice
-from askless.text_backbone import Embedder, load_text_backbone
 
 FORMAT = 1
 KINDS = ("model", "onnx")

@@ -7,16 +7,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.backbones import Backbone
+from askless.base.errors import ModelError
+from askless.base.intervals import share
+from askless.base.machine import versions
 from askless.data import ImageViews, PlainViews
-from askless.errors import ModelError
-from askless.frozen import Frozen, FrozenViews, as_frozen
-from askless.intervals import share
+from askless.features.backbones import Backbone
+from askless.features.frozen import Frozen, FrozenViews, as_frozen
+from askless.features.text_backbone import Embedder, TextViews
+from askless.kernels.logits import probabilities
 from askless.learn import LabelPropagation
-from askless.machine import versions
 from askless.models.folder import OWN, Trained, image_preprocess, text_preprocess
-from askless.observe import probabilities
-from askless.text_backbone import Embedder, TextViews
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
 TENSORS = "as the network takes it: whatever prepared the data has to prepare it here, too"

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 from askless.models.onnx_run import package, session_of
 from askless.nets.weights import first_line
 

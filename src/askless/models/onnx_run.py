@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 
 Forward = Callable[[np.ndarray], np.ndarray]
 

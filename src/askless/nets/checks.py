@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from askless.errors import InputError
-from askless.options import check_count
+from askless.base.errors import InputError
+from askless.base.options import check_count
 
 Shape = tuple[int, ...]
 

@@ -5,8 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from askless.base.options import check_count, check_number
 from askless.nets.checks import image_shape
-from askless.options import check_count, check_number
 
 
 class TutorialCNN(nn.Module):

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 
 
 def can_ask_hub() -> bool:

@@ -7,9 +7,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from askless.errors import InputError
+from askless.base.errors import InputError
+from askless.base.options import check_count, check_number
 from askless.nets.checks import input_shape
-from askless.options import check_count, check_number
 
 
 class MLP(nn.Module):

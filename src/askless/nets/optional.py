@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from askless.errors import InputError, ModelError, OptionError
+from askless.base.errors import InputError, ModelError, OptionError
 from askless.nets.checks import image_shape
 from askless.nets.hub import can_ask_hub, downloaded_before
 from askless.nets.weights import first_line, is_local, load_weights, read_weights

@@ -5,8 +5,8 @@ from typing import Any, Literal, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from askless.base.options import check_choice, check_number
 from askless.nets.checks import image_shape
-from askless.options import check_choice, check_number
 
 Stem = Literal["cifar", "imagenet"]
 

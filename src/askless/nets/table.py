@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from askless.errors import OptionError, unknown
+from askless.base.errors import OptionError, unknown
+from askless.base.options import check_count
+from askless.base.rng import Seed, stream
 from askless.nets.checks import input_shape
 from askless.nets.cnn import CNNGap, SmallCNN, TutorialCNN
 from askless.nets.mlp import MLP, Linear
@@ -17,8 +19,6 @@ from askless.nets.optional import timm_net, torchvision_net
 from askless.nets.resnet import ResNet18
 from askless.nets.vgg import VGG11
 from askless.nets.wrn import WideResNet
-from askless.options import check_count
-from askless.rng import Seed, stream
 
 
 class Info(NamedTuple):

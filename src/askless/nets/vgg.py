@@ -4,8 +4,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from askless.base.options import check_number
 from askless.nets.checks import image_shape
-from askless.options import check_number
 
 STAGES = ((64,), (128,), (256, 256), (512, 512), (512, 512))  # channels; a 2x2 max-pool ends each stage
 

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from askless.errors import ModelError
+from askless.base.errors import ModelError
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt", ".tar")
 USUAL = ("model.safetensors", "pytorch_model.bin")  # names by which a folder's weights are known

@@ -7,8 +7,8 @@ from typing import Any, Literal, get_args
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from askless.base.options import check_choice, check_count, check_number
 from askless.nets.checks import image_shape
-from askless.options import check_choice, check_count, check_number
 
 Variant = Literal["official", "leedoyup", "kekmodel"]
 Entry = Literal["shared", "split", "raw"]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.theory.inputs import as_count, as_kernel, as_rows, as_step
 from askless.theory.spectrum import Eigenbasis, eigenbasis
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.special import softmax
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.theory.inputs import as_kernel, as_numbers, as_rows, one_hot
 
 

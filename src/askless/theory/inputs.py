@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 
 ASYMMETRY = 1e-5  # of the largest entry; a product in float32 is symmetric to about 1e-6
 

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import kendalltau
 
-from askless.errors import InputError
-from askless.rng import Seed, stream
+from askless.base.errors import InputError
+from askless.base.rng import Seed, stream
 from askless.theory.inputs import as_count, as_kernel, as_numbers, as_rows
 
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.theory.inputs import as_count, as_numbers, as_rows, as_step
 from askless.theory.spectrum import Eigenbasis, eigenbasis
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.linalg.gram import spectrum_scores
 from askless.theory.inputs import as_kernel, as_step
 

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.errors import InputError
-from askless.rng import Seed, torch_stream
+from askless.base.errors import InputError
+from askless.base.rng import Seed, torch_stream
 from askless.theory.inputs import as_count, as_numbers, as_step
 
 Layers = Literal["first", "both"]

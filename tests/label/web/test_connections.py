@@ -193,7 +193,7 @@ SERVER = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 from askless.label.web.serve import redirect_file, serve
-from askless.project import Run
+from askless.run import Run
 
 def ready(address):
     redirect_file(run.folder, address.url)

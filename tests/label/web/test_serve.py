@@ -12,7 +12,7 @@ import pytest
 
 from askless.label.web.app import create_app
 from askless.label.web.serve import SOUND, Worker, keep_views, notice_gone, own_token, redirect_file
-from askless.project import Run
+from askless.run import Run
 
 URL = 'http://127.0.0.1:8347/?token=a"b&c'
 

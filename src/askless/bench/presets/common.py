@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
+from askless.active.prepare import Net
+from askless.base.errors import OptionError, unknown
 from askless.bench import papers
 from askless.bench.plan import SCALES, Benchmark, Data
-from askless.errors import OptionError, unknown
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
-from askless.prepare import Net
 
 T = TypeVar("T")
 

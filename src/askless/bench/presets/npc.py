@@ -23,7 +23,7 @@ from askless.bench.presets.common import (
     paper,
     seeds,
 )
-from askless.frozen import Frozen
+from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 
 POINTS = (

@@ -10,7 +10,7 @@ from askless.acquire import ALBL, BADGE, CRC, NPC, Askless, Coreset, DynamicAL, 
 from askless.bench.plan import Benchmark, Data, Row
 from askless.bench.presets.common import DIGITS, TINY, Preset, at, seeds
 from askless.data import Pool, duplicated, long_tailed
-from askless.frozen import SQ_LENGTH, Frozen, frozen_views
+from askless.features.frozen import SQ_LENGTH, Frozen, frozen_views
 from askless.learn import FixMatch, LabelPropagation, Supervised, Training
 
 CIFAR10 = Data(name="cifar10", items=10_000, test=2000)

@@ -11,16 +11,16 @@ from urllib.parse import quote
 
 from PIL import Image
 
-from askless.errors import InputError, OptionError
+from askless.base.errors import InputError, OptionError
 from askless.label.labelstudio.tasks import IMAGE, TEXT, Asked, Control, Guess, task
-from askless.project import facts
-from askless.project.classes import all_classes, final_class
-from askless.project.labels import last_predictions
-from askless.project.pictures import JPEG, Picture, encoded
-from askless.reading import UnreadableError, real_file
+from askless.run.pictures import JPEG, Picture, encoded
+from askless.run.store import facts
+from askless.run.store.classes import all_classes, final_class
+from askless.run.store.labels import last_predictions
+from askless.sources import UnreadableError, real_file
 
 if TYPE_CHECKING:
-    from askless.project import Run
+    from askless.run import Run
 
 LARGEST = 2**19  # bytes of an image in a task, unless told otherwise
 SMALLEST = 32  # pixels of the longer side, below which nothing is made smaller

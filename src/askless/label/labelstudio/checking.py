@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from askless.errors import AsklessError, InputError
+from askless.base.errors import AsklessError, InputError
 from askless.label.labelstudio.batch import Images, control_for, what_is_shown
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.exchange import (
@@ -17,7 +17,7 @@ from askless.label.labelstudio.exchange import (
 from askless.label.labelstudio.tasks import read_config
 
 if TYPE_CHECKING:
-    from askless.project import Run
+    from askless.run import Run
 
 KINDS = {"legacy": "legacy token", "refresh": "personal access token", "access": "access token"}
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, NoReturn
 from urllib.parse import urlencode, urlsplit
 
-from askless.errors import AsklessError, InputError
+from askless.base.errors import AsklessError, InputError
 
 TokenKind = Literal["legacy", "refresh", "access"]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

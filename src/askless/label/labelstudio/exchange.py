@@ -5,8 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from askless.errors import InputError
-from askless.files import write_whole
+from askless.base.errors import InputError
+from askless.base.files import write_whole
+from askless.base.locks import held
 from askless.label.labelstudio.batch import Images, batch, control_for, tasks_of
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.taking import Taken, take_annotations
@@ -22,12 +23,11 @@ from askless.label.labelstudio.tasks import (
     read_config,
     with_choices,
 )
-from askless.locks import held
-from askless.project.classes import all_classes, is_shown
-from askless.project.store import get_meta, set_meta
+from askless.run.store.classes import all_classes, is_shown
+from askless.run.store.store import get_meta, set_meta
 
 if TYPE_CHECKING:
-    from askless.project import Run
+    from askless.run import Run
 
 Progress = Callable[[int, int], None]
 META = "labelstudio"  # where a run keeps its project: {"url": ..., "project": ...}

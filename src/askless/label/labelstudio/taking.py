@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 from askless.label.labelstudio.tasks import Annotation
-from askless.project import RunError, facts
-from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, own_answer, skip
-from askless.project.asking import Desk, take
-from askless.project.classes import add_class, all_classes, class_numbers, final_class, folded, is_shown
-from askless.project.importing import import_answers
+from askless.run import RunError
+from askless.run.store import facts
+from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, own_answer, skip
+from askless.run.store.asking import Desk, take
+from askless.run.store.classes import add_class, all_classes, class_numbers, final_class, folded, is_shown
+from askless.run.store.importing import import_answers
 
 if TYPE_CHECKING:
-    from askless.project import Run
+    from askless.run import Run
 
 TAB = "labelstudio"
 

@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from askless.errors import InputError
+from askless.base.errors import InputError
 
 RUN, ITEM, ROUND, RANK = FIELDS = ("askless_run", "askless_item", "askless_round", "askless_rank")
 JSON = "Label Studio's JSON export (not JSON-MIN or CSV)"

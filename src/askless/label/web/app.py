@@ -1,4 +1,4 @@
-"""The page's routes: each checks, calls one function of `askless.project`, and answers."""
+"""The page's routes: each checks, calls one function of `askless.run`, and answers."""
 
 import contextlib
 import errno
@@ -20,20 +20,21 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException as StarletteError
 
-from askless.errors import AsklessError, InputError, OptionError
+from askless.base.errors import AsklessError, InputError, OptionError
 from askless.label.web import bodies
 from askless.label.web.guard import Gate, Guard, cookies_of
-from askless.project import Run, RunError, facts
-from askless.project.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
-from askless.project.asking import Desk, answered_but_open, holders, next_item, release, renew, take_batch
-from askless.project.classes import add_class, all_classes, final_class, is_shown, merge_class, rename_class
-from askless.project.labels import last_predictions
-from askless.project.nouns import noun
-from askless.project.pictures import NoPictureError
-from askless.project.rounds import read_map, read_status
-from askless.project.standing import doubts, standing
-from askless.project.store import GoneError, RepeatedError, get_meta, record, set_meta
-from askless.reading import UnreadableError
+from askless.run import Run, RunError
+from askless.run.nouns import noun
+from askless.run.out.standing import doubts, standing
+from askless.run.pictures import NoPictureError
+from askless.run.steps.rounds import read_map, read_status
+from askless.run.store import facts
+from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
+from askless.run.store.asking import Desk, answered_but_open, holders, next_item, release, renew, take_batch
+from askless.run.store.classes import add_class, all_classes, final_class, is_shown, merge_class, rename_class
+from askless.run.store.labels import last_predictions
+from askless.run.store.store import GoneError, RepeatedError, get_meta, record, set_meta
+from askless.sources import UnreadableError
 
 STATIC = Path(__file__).parent / "static"
 ONWARD = (

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from askless.errors import AsklessError, BusyError, OptionError
-from askless.files import write_whole
+from askless.base.errors import AsklessError, BusyError, OptionError
+from askless.base.files import write_whole
+from askless.base.locks import held, is_held
 from askless.label.web.app import create_app, worker_status
 from askless.label.web.guard import Gate
-from askless.locks import held, is_held
-from askless.project import Run
-from askless.project.store import GoneError, get_meta, set_meta
-from askless.project.worker import put_back
+from askless.run import Run
+from askless.run.steps.worker import put_back
+from askless.run.store.store import GoneError, get_meta, set_meta
 
 PORT = 8347
 TRIES = 50
@@ -144,7 +144,7 @@ class Worker:
         self, folder: Path, command: list[str] | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.folder, self.clock = folder, clock
-        self.command = command or [sys.executable, "-m", "askless.project.worker", str(folder)]
+        self.command = command or [sys.executable, "-m", "askless.run.steps.worker", str(folder)]
         self.process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
         self._begun, self._wait = 0.0, 0.0

@@ -1,0 +1,173 @@
+"""One part of a pool -> one shard: what a worker does, on this machine or another."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from askless import kernels
+from askless.active.embedding.sources import Item, Part
+from askless.active.learner import ActiveLearner
+from askless.base.errors import InputError, ModelError
+from askless.features.backbones import Backbone, resized, three_channels
+from askless.features.frozen import Frozen, make_backbone
+from askless.sources.shards import write_shard
+
+NUMBERS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
+PASSES = 20  # with dropout, as BALD has them
+OF_A_LEARNER = ("features", "probs", "grad_sq", "grad_dot")
+
+
+@dataclass(frozen=True)
+class Job:
+    """What is computed of every item, and where to. With `learner`, a folder that `ActiveLearner.save` wrote, its network
+    sees the items; else the backbone does."""
+
+    out: str
+    frozen: Frozen
+    learner: str | None
+    columns: tuple[str, ...]
+    dtype: str
+    size: tuple[int, int] | None
+    batch: int
+    threads: int | None  # of torch in a worker; None where the worker is this process, which has its own number
+
+
+class Look(Protocol):
+    """Items -> columns of numbers."""
+
+    size: tuple[int, int] | None
+
+    def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]: ...
+
+
+class ShardMaker:
+    """Reads a part, looks at its items batch by batch and writes its shard, whole or not at all. It has one copy of the
+    network, made with the first part."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.look: Look | None = None
+
+    def __call__(self, part: Part, file: str) -> dict[str, Any]:
+        """How many rows were written, and how many items could not be read; which, and why, stands in the shard."""
+        if self.look is None:
+            if self.job.threads is not None:
+                torch.set_num_threads(self.job.threads)
+            self.look = ByLearner(self.job) if self.job.learner is not None else ByBackbone(self.job)
+        ids, labels = [], []
+        skipped: list[tuple[str, str]] = []
+        columns: dict[str, list[np.ndarray]] = {}
+        for batch in batches(part.read(self.look.size), self.job.batch, skipped):
+            ids += [item.id for item in batch]
+            labels += [item.label for item in batch]
+            for name, values in self.look([item.x for item in batch if item.x is not None]).items():
+                check_numbers(name, values, columns.get(name, [values])[0].shape[1:], batch[0].id)
+                columns.setdefault(name, []).append(values)
+        joined = {name: np.concatenate(values) for name, values in columns.items()}
+        notes = {"skipped": json.dumps(skipped)}
+        write_shard(Path(self.job.out) / file, {"id": ids, "label": labels, **joined}, notes)
+        return {"rows": len(ids), "skipped": len(skipped)}
+
+
+def check_numbers(name: str, values: np.ndarray, shape: tuple[int, ...], item: str) -> None:
+    """An error where rows would not go into one array, or would be worth nothing in it."""
+    if values.shape[1:] != shape:
+        raise InputError(
+            f"{name}: expected {shape} numbers for every item, got {values.shape[1:]} from {item} on; images of several "
+            "sizes need size, such as --size 64"
+        )
+    if not np.isfinite(values).all():
+        raise InputError(f"{name}: expected finite numbers, got others at {item} or soon after; try dtype float32")
+
+
+def batches(items: Iterator[Item], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
+    """Lists of `size` items; those that could not be read are noted and left out."""
+    batch: list[Item] = []
+    for item in items:
+        if item.x is None:
+            skipped.append((item.id, item.reason))
+            continue
+        batch.append(item)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class ByBackbone:
+    """Features of a frozen backbone, as `Frozen` has them before they are standardised."""
+
+    def __init__(self, job: Job) -> None:
+        self.size, self.dtype = job.size, job.dtype
+        self.backbone: Backbone = make_backbone(job.frozen, device=device())
+
+    def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        return {"features": narrowed(self.backbone.embed(self.stacked(items)).numpy(), self.dtype)}
+
+    def stacked(self, items: Sequence[np.ndarray]) -> Tensor:
+        """(n, C, H, W); images of several sizes are brought to the backbone's own, as it would do itself."""
+        images = [torch.from_numpy(np.ascontiguousarray(x)) for x in items]
+        if images[0].ndim != 3 or images[0].dtype != torch.uint8:
+            raise InputError(f"a backbone embeds images, got items of shape {tuple(images[0].shape)}; pass a learner")
+        if len({x.shape for x in images}) == 1:
+            return torch.stack(images)
+        side = self.backbone.size
+        if side is None:
+            raise InputError("the images differ in size, which this backbone minds; pass size, such as --size 64")
+        return torch.cat([resized(three_channels(x[None]), side) for x in images])
+
+
+class ByLearner:
+    """What the network of a trained learner says of items from outside its pool."""
+
+    def __init__(self, job: Job) -> None:
+        assert job.learner is not None
+        self.learner = ActiveLearner.load(job.learner, device=device())
+        model = self.learner.model
+        if model is None:
+            raise ModelError(f"{job.learner}: expected a learner with a trained network, got one without; fit it first")
+        self.model, self.columns, self.dtype = model.to(device()), job.columns, job.dtype
+        shape = self.learner.pool.shape
+        self.size = job.size or ((shape[1], shape[2]) if self.learner.pool.kind == "image" else None)
+        views, labelled = self.learner.views, torch.from_numpy(self.learner.labelled)
+        self.known = (views.plain(labelled), self.learner.known_labels)
+
+    def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
+        x = self.learner.views.of(self.as_the_pool_has_them(np.stack(items)))
+        seen = kernels.look(self.model, x, head=self.learner.head)
+        probs = seen.logits.double().softmax(dim=1)
+        found: dict[str, Any] = {"features": seen.features, "logits": seen.logits, "probs": probs}
+        if "probs_by_pass" in self.columns:
+            found["probs_by_pass"] = kernels.probs_by_pass(
+                self.model, x, passes=PASSES, seed=self.learner.seed, head=self.learner.head
+            )
+        if {"grad_sq", "grad_dot"} & set(self.columns):
+            stats = kernels.gradient_stats(self.model, x, against=self.known)
+            found |= {"grad_sq": stats.sq, "grad_dot": stats.dot}
+        if "grad_sq_by_class" in self.columns:
+            found["grad_sq_by_class"] = kernels.gradient_sq_by_class(self.model, x)
+        kept = {name: found[name].cpu().numpy() for name in self.columns}
+        return {name: narrowed(a, self.dtype if name == "features" else "float32") for name, a in kept.items()}
+
+    def as_the_pool_has_them(self, x: np.ndarray) -> np.ndarray:
+        """Images that are read have three channels: grey ones, where the pool's are grey."""
+        if self.learner.pool.kind == "image" and x.shape[1] == 3 and self.learner.pool.shape[0] == 1:
+            return np.rint(np.einsum("nchw,c->nhw", x, [0.299, 0.587, 0.114]))[:, None].astype(np.uint8)
+        return x
+
+
+def narrowed(a: np.ndarray, dtype: str) -> np.ndarray:
+    with np.errstate(over="ignore"):  # what does not fit is found by `check_numbers`
+        return a.astype(dtype)
+
+
+def device() -> str:
+    """The graphics card that a worker was given, where there is one: Ray hides the others from it."""
+    return "cuda" if torch.cuda.is_available() else "cpu"

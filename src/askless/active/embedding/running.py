@@ -1,0 +1,151 @@
+"""A pool -> a folder of shards, in parallel, part by part; what is finished is never done again."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from askless.active.embedding.making import NUMBERS, OF_A_LEARNER, Job, ShardMaker
+from askless.active.embedding.sources import Part, absolute, loaded, parts_of
+from askless.base import digest
+from askless.base.engine import check_engine, map_tasks
+from askless.base.errors import InputError, OptionError
+from askless.base.files import write_whole
+from askless.base.locks import held
+from askless.base.machine import cores
+from askless.base.options import check_count
+from askless.features.frozen import Frozen
+from askless.sources.image_file import as_size
+from askless.sources.shards import Shards, files_told, open_shards, pyarrow
+
+INDEX = "shards.json"
+FORMAT = 1
+DTYPES = ("float16", "float32")
+
+
+def embed(
+    pool: str | Path,
+    out: str | Path,
+    *,
+    backbone: str | Frozen = "efficientnet-lite0",
+    learner: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    dtype: str = "float16",
+    size: int | tuple[int, int] | None = None,
+    rows: int = 1024,
+    batch: int = 64,
+    engine: str = "local",
+    workers: int = 1,
+    gpus: float = 0,
+    progress: Callable[[int, int], None] | None = None,
+) -> Shards:
+    """Writes a shard for every part of the pool into the folder `out`, and opens them.
+
+    `pool`: a data set's name, a .csv, .npz or .npy file, or a folder, pattern or file of images, of WebDataset-style tars
+    or of Parquet files with images, here or at an address that fsspec knows; of tars and Parquet every file makes one
+    shard, of anything else every `rows` items. Each shard has `id`, `label` ("" where unknown) and the `columns`: with a
+    `backbone` its `features`; with a `learner`, a folder that `ActiveLearner.save` wrote, also `probs`, `grad_sq` and
+    `grad_dot` of its network, and on request `logits`, `grad_sq_by_class` and `probs_by_pass` (20 passes with dropout).
+    Features are stored as `dtype`, the rest as float32. `size`: pixels that images are read at, by default as they are, or
+    as the learner's pool has them.
+
+    `engine="ray"` spreads the parts over actors, of a running cluster where RAY_ADDRESS is set; `out` must then be a folder
+    that all machines see. A shard is written whole or not at all; started again, only what is missing is computed.
+    """
+    pyarrow()
+    out = Path(out)
+    check_count("embed", "rows", rows)
+    check_count("embed", "batch", batch)
+    check_engine("embed", engine, workers, gpus)
+    if dtype not in DTYPES:
+        raise OptionError(f"dtype: expected {' or '.join(DTYPES)}, got {dtype!r}")
+    frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
+    if not isinstance(frozen.backbone, str):
+        raise OptionError("embed: expected a backbone by its name, got a module; save a learner with it, and pass that")
+    job = Job(
+        out=str(out.resolve()),
+        frozen=frozen,
+        learner=None if learner is None else str(Path(learner).resolve()),
+        columns=checked_columns(columns, learner is not None),
+        dtype=dtype,
+        size=as_size(size),
+        batch=batch,
+        threads=None if engine == "local" and workers == 1 else max(1, cores() // workers),
+    )
+    if out.exists() and not out.is_dir():
+        raise InputError(
+            f"{out}: expected a folder for the shards, or a name that is free, got a file; choose another name"
+        )
+    parts = parts_of(absolute(str(pool)), rows, job.size)
+    out.mkdir(parents=True, exist_ok=True)
+    with held(out / ".lock", f"another embedding is running in {out}; wait for it, or use another folder"):
+        about = describe(job, parts)
+        begin(out, about)
+        todo = [(part, file) for part, file in zip(parts, about["files"], strict=True) if not (out / file).exists()]
+        done = len(parts) - len(todo)
+        if progress is not None:
+            progress(done, len(parts))
+        found = map_tasks(partial(ShardMaker, job), todo, engine=engine, workers=workers, gpus=gpus)
+        for _ in found if todo else ():
+            done += 1
+            if progress is not None:
+                progress(done, len(parts))
+    loaded.cache_clear()
+    return open_shards(out)
+
+
+def checked_columns(given: Sequence[str] | None, by_learner: bool) -> tuple[str, ...]:
+    possible = NUMBERS if by_learner else ("features",)
+    columns = tuple(given) if given is not None else OF_A_LEARNER if by_learner else possible
+    for name in columns:
+        if name not in possible:
+            hint = "" if by_learner else "; the others need a learner"
+            raise OptionError(f"columns: expected some of {', '.join(possible)}, got {name!r}{hint}")
+    if not columns:
+        raise OptionError(f"columns: expected some of {', '.join(possible)}, got none")
+    return columns
+
+
+def describe(job: Job, parts: Sequence[Part]) -> dict[str, Any]:
+    """What the shards hold and what they were made of."""
+    how = {name: str(getattr(job, name)) for name in ("learner", "columns", "dtype", "size", "batch")}
+    seen_by = (
+        {"backbone": digest.of_text(repr(job.frozen))[:16]} if job.learner is None else {"state": state_of(job.learner)}
+    )
+    return {
+        "format": FORMAT,
+        "how": how | seen_by,
+        "parts": digest.of_text([part.name for part in parts]),
+        "files": [f"shard-{k:05d}.arrow" for k in range(len(parts))],
+    }
+
+
+def state_of(learner: str) -> str:
+    path = Path(learner) / "learner.json"
+    if not path.exists():
+        raise InputError(f"{learner}: expected a folder that ActiveLearner.save wrote, got one without learner.json")
+    return digest.of_text(path.read_text(encoding="utf-8"))[:16]
+
+
+def begin(out: Path, about: dict[str, Any]) -> None:
+    """Writes what is to be done, or finds that it was begun; an error where something else was."""
+    path = out / INDEX
+    if not path.exists():
+        strangers = sorted(f.name for f in out.glob("*.arrow"))
+        if strangers:
+            raise InputError(f"{out}: expected an empty folder, got one with {strangers[0]}; use another folder")
+        write_index(out, about)
+        return
+    files_told(path)
+    before = {"how": {}, "format": None, "parts": None} | json.loads(path.read_text(encoding="utf-8"))
+    names = [name for name in about["how"] if before["how"].get(name) != about["how"][name]]
+    for left in out.glob(".shard-*.part"):  # of a worker that was killed
+        left.unlink(missing_ok=True)
+    if before["format"] != FORMAT or names or before["parts"] != about["parts"]:
+        what = f"with another {', '.join(names)}" if names else "of another pool, or of this one before it was changed"
+        raise InputError(f"{out}: the shards there were made {what}; use another folder, or remove them")
+
+
+def write_index(out: Path, about: dict[str, Any]) -> None:
+    write_whole(out / INDEX, lambda file: file.write(json.dumps(about, indent=1).encode()))

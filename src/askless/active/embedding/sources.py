@@ -1,0 +1,283 @@
+"""A pool as parts that are read one by one, wherever they lie: each becomes one shard.
+
+A data set by name or a file that `askless.data.load` reads is cut into ranges of rows; a folder of images into runs of
+files; of WebDataset-style tars and of Parquet files each file is a part. Folders and files may be on any storage that fsspec
+knows, such as s3://bucket/photos, with the package for it installed.
+"""
+
+import io
+import os
+import tarfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from askless.base.errors import InputError, OptionError, some
+from askless.data import Pool, load
+from askless.data.load import SOURCES
+from askless.sources.image_file import UnreadableError, decode_image, has_image_suffix
+from askless.sources.parquet import class_names, named
+from askless.sources.shards import pyarrow
+from askless.sources.tars import LABELS, TARS, by_key, label_in, whole_tar
+
+IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
+# What storages say of a file that changes when the file does.
+STAMPS = ("size", "mtime", "ETag", "LastModified", "last_modified", "updated", "md5Hash", "CRC", "date_time")
+BY_ROWS = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
+Size = tuple[int, int] | None
+DAMAGE = (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError, MemoryError)
+
+
+class Item(NamedTuple):
+    """An item to embed: x an image (C, H, W) uint8, or whatever the pool's items are; label "" where unknown; or, where it
+    could not be read, x None and the reason why."""
+
+    id: str
+    x: np.ndarray | None
+    label: str = ""
+    reason: str = ""
+
+
+class Part(Protocol):
+    """Some items of a pool, in order. `name` tells it from every other part, also from the same files changed since."""
+
+    @property
+    def name(self) -> str: ...
+
+    def read(self, size: Size) -> Iterator[Item]: ...
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows `start` to `stop` of a data set by name, or of a file that `load` reads; `stamp` is that file's."""
+
+    what: str
+    stamp: str
+    start: int
+    stop: int
+
+    @property
+    def name(self) -> str:
+        return f"{self.what} {self.stamp} {self.start} {self.stop}"
+
+    def read(self, size: Size) -> Iterator[Item]:
+        pool = loaded(self.what, self.stamp, size)
+        ids, classes = pool.ids, pool.classes
+        if self.start == 0:
+            yield from (Item(name, None, "", reason) for name, reason in pool.skipped)
+        for i, x in enumerate(pool.take(np.arange(self.start, self.stop)), self.start):
+            y = int(pool.labels[i])
+            label = "" if y < 0 else str(y) if classes is None else classes[y]
+            yield Item(str(i) if ids is None else ids[i], x.numpy(), label)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Image files, by their addresses; their ids are the paths below `root`."""
+
+    root: str
+    paths: tuple[str, ...]
+    stamps: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.root} {self.paths} {self.stamps}"
+
+    def read(self, size: Size) -> Iterator[Item]:
+        fs, root = file_system(self.root)
+        for path in self.paths:
+            key = below(path, root)
+            try:
+                content = fs.cat_file(path)
+            except OSError as error:
+                yield Item(key, None, "", f"cannot be read ({error.strerror or error})")
+                continue
+            yield decoded(key, content, size)
+
+
+@dataclass(frozen=True)
+class Tar:
+    """A tar of images in WebDataset's manner: an image and what is said of it (.cls, .txt, .json) share a name. `prefix`
+    goes before the ids, where there are several tars."""
+
+    url: str
+    stamp: str
+    prefix: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.url} {self.stamp} {self.prefix}"
+
+    def read(self, size: Size) -> Iterator[Item]:
+        fs, path = file_system(self.url)
+        with refusing_damage(self.url), fs.open(path) as file, whole_tar(file, path) as tar:
+            for key, members in by_key(tar):
+                yield from self.items(key, members, size)
+
+    def items(self, key: str, members: list[tuple[str, bytes]], size: Size) -> Iterator[Item]:
+        """One item, named by the key; where several images have that key, each by its own name."""
+        beside = dict(members)
+        label = next((label_in(beside[key + end], end) for end in LABELS if key + end in beside), "")
+        images = [(name, content) for name, content in members if has_image_suffix(Path(name))]
+        seen: Counter[str] = Counter()
+        for name, content in images:
+            seen[name] += 1
+            own = name if seen[name] == 1 else f"{name}#{seen[name]}"
+            yield decoded(self.prefix + (key if len(images) == 1 else own), content, size, label)
+
+
+@dataclass(frozen=True)
+class Parquet:
+    """A Parquet file with a column of images: bytes, or structs with bytes as Hugging Face writes them."""
+
+    url: str
+    stamp: str
+    prefix: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.url} {self.stamp} {self.prefix}"
+
+    def read(self, size: Size) -> Iterator[Item]:
+        fs, path = file_system(self.url)
+        with refusing_damage(self.url), fs.open(path) as file, pyarrow().parquet.ParquetFile(file) as table:
+            names = table.schema_arrow.names
+            image = next((name for name in IMAGES if name in names), None)
+            if image is None:
+                raise InputError(f"{self.url}: expected a column image, img or bytes, got {some(names)}")
+            useful = [name for name in (image, "id", "label") if name in names]
+            classes = class_names(table.schema_arrow).get("label")
+            place = 0
+            for batch in table.iter_batches(batch_size=64, columns=useful):
+                for row in batch.to_pylist():
+                    content = row[image].get("bytes") if isinstance(row[image], dict) else row[image]
+                    key = self.prefix + str(place if row.get("id") is None else row["id"])
+                    known = named(row.get("label"), classes)
+                    place += 1
+                    if isinstance(content, bytes):
+                        yield decoded(key, content, size, known)
+                    else:
+                        yield Item(key, None, known, f"expected the bytes of an image, got {type(content).__name__}")
+
+
+def decoded(key: str, content: bytes, size: Size, label: str = "") -> Item:
+    try:
+        return Item(key, np.moveaxis(decode_image(io.BytesIO(content), size), 2, 0), label)
+    except UnreadableError as error:
+        return Item(key, None, label, str(error))
+
+
+@contextmanager
+def refusing_damage(url: str) -> Iterator[None]:
+    """What goes wrong with a file as a whole becomes an error that names it: its items are not lost without a word."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (*DAMAGE, pyarrow().ArrowException) as error:
+        why = str(error)[:300] or type(error).__name__
+        raise InputError(f"{url}: cannot be read ({why}); fix it, or remove it from the pool") from None
+
+
+@lru_cache(maxsize=1)
+def loaded(what: str, stamp: str, size: Size) -> Pool:
+    """A worker reads many parts of one pool: it is loaded once, and anew when its file has changed."""
+    return load(what, size=size, lazy=True) if lists_images(what) else load(what)
+
+
+def lists_images(what: str) -> bool:
+    return what not in SOURCES and Path(what).suffix.lower() in (".csv", ".tsv")
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    try:
+        import fsspec
+    except ImportError:
+        raise OptionError("pools of files and shards need fsspec; run `pip install 'askless[parquet]'`") from None
+    try:
+        return fsspec.core.url_to_fs(url)
+    except (ValueError, ImportError) as error:
+        raise OptionError(f"{url}: expected a path, or an address that fsspec knows ({error})") from None
+
+
+def below(path: str, root: str) -> str:
+    """The path from the folder on; of a pattern from the last folder before its first sign, and of one file its name."""
+    folder = root
+    if path == root or is_pattern(root):
+        signs = [root.find(sign) for sign in "*?[" if sign in root and path != root]
+        folder = root[: min(signs, default=len(root))].rpartition("/")[0]
+    return path.removeprefix(folder.rstrip("/") + "/")
+
+
+def is_pattern(path: str) -> bool:
+    return any(sign in path for sign in "*?[")
+
+
+def absolute(what: str) -> str:
+    """Paths of this machine mean the same wherever a worker runs."""
+    return what if what in SOURCES or "://" in what or "::" in what else os.path.abspath(what)
+
+
+def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
+    """What a pool is made of; `rows` is the number of items of a part, where it is ours to choose."""
+    if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in BY_ROWS):
+        if size is not None and not lists_images(what):
+            raise OptionError(
+                f"size: expected none for {what}, whose items have theirs, got {size}; it is for image files"
+            )
+        stamp = "" if what in SOURCES else f"{os.stat(what).st_size} {os.stat(what).st_mtime_ns}"
+        N = len(loaded(what, stamp, size))
+        return [Rows(what, stamp, i, min(i + rows, N)) for i in range(0, N, rows)]
+    fs, root = file_system(what)
+    found = listing(fs, root, what)
+    kinds = {
+        "tars": [f for f in found if f.endswith(TARS)],
+        "Parquet files": [f for f in found if f.endswith(".parquet")],
+        "images": [f for f in found if has_image_suffix(Path(f))],
+    }
+    kinds = {kind: files for kind, files in kinds.items() if files}
+    if len(kinds) != 1:
+        got = " and ".join(f"{len(files)} {kind}" for kind, files in kinds.items()) or "none"
+        raise InputError(f"{what}: expected images, tars of images or Parquet files, one kind of them, got {got}")
+    [(kind, files)] = kinds.items()
+    stamps = {f: str([found[f].get(name) for name in STAMPS]) for f in files}
+    if kind == "images":
+        chunks = (files[i : i + rows] for i in range(0, len(files), rows))
+        return [Files(what, tuple(c), tuple(stamps[f] for f in c)) for c in chunks]
+    make: Any = Tar if kind == "tars" else Parquet
+    return [
+        make(
+            fs.unstrip_protocol(f) if "::" not in what else chained(what, f),
+            stamps[f],
+            f"{below(f, root)}/" if len(files) > 1 else "",
+        )
+        for f in files
+    ]
+
+
+def listing(fs: Any, root: str, what: str) -> dict[str, Any]:
+    """The files below a folder, those that a pattern names, or the one file; sorted, hidden ones passed over, and so is
+    what is no plain file."""
+    try:
+        found = fs.glob(root, detail=True) if is_pattern(root) and not fs.exists(root) else fs.find(root, detail=True)
+    except FileNotFoundError:
+        found = {}
+    plain = {f: info for f, info in found.items() if info.get("type") == "file"}
+    seen = [f for f in plain if not any(p.startswith(".") for p in PurePosixPath(below(f, root)).parts)]
+    if not seen:
+        names = ", ".join(SOURCES)
+        raise InputError(f"{what!r}: expected a folder, a file or a pattern, or one of {names}; got nothing there")
+    return {f: plain[f] for f in sorted(seen)}
+
+
+def chained(what: str, path: str) -> str:
+    """The address of a file inside an archive: zip://*.tar::file:///x.zip and a.tar -> zip://a.tar::file:///x.zip."""
+    first, _, rest = what.partition("::")
+    return f"{first.partition('://')[0]}://{path}::{rest}"

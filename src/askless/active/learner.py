@@ -1,0 +1,630 @@
+"""`ActiveLearner`: ask, tell, fit."""
+
+import copy
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from askless.acquire import ALBL, Selection, Strategy, looks_at, make, select
+from askless.acquire.albl import moved_state
+from askless.active.observe import head_gradients, observe, without_bias
+from askless.active.prepare import (
+    Net,
+    check_network,
+    check_passes,
+    class_names,
+    default_net,
+    first_network,
+    make_views,
+    net_in_full,
+)
+from askless.active.saving import Saved, SaveError, save
+from askless.active.worth import Surprise, compare, surprises
+from askless.base.errors import AsklessError, InputError
+from askless.base.options import check_choice, check_count, check_flag
+from askless.base.rng import stream
+from askless.data import CachedViews, Pool, as_pool
+from askless.kernels.logits import probabilities
+from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
+from askless.learn.calibration import calibrated
+from askless.learn.ranks import these
+from askless.learn.training import Look, TrainingError, Watch, check_labels
+from askless.models.folder import write_model
+from askless.models.of_learner import trained_model
+from askless.track import Event, Tracker, Trail
+
+SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "random_share", "device")
+
+
+class ActiveLearner:
+    """A pool, a network, a way of training and a way of choosing, joined in a loop.
+
+        learner = ActiveLearner(pool, net="small-cnn", learner=FixMatch(steps=500), strategy="askless", classes=10, seed=0)
+        batch = learner.ask(20)
+        learner.tell(batch.indices, labels)
+        learner.fit()
+
+    `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
+    which embeds every image once and trains only a head; any module that ends in a linear layer (its present weights are
+    where every training starts); or a function that makes one from a seed; by default "small-cnn" for images and "linear"
+    for vectors. `learner`: Supervised, FixMatch, MeanTeacher, PiModel, or LabelPropagation on features. `strategy`: a name
+    or an object. `classes`: how many, or their names; by default what the pool knows.
+
+    `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
+    (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets
+    strategies see gradients of the whole network: those that look at features a random projection of every logit's
+    gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")` the exact kernel. `random_share`: this
+    share of every batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how
+    images look in training, if not as `askless.data.views_for` has it. `progress(done, total)` receives the progress of
+    embedding, and `track`, one tracker of `askless.track` or several, that of rounds and trainings.
+
+    Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
+    `calibrate`: BatchNorm layers that have seen no data yet get the pool's statistics for that look. With their initial 0
+    and 1 the outputs of a deep network saturate, and strategies that look at them choose by noise.
+    """
+
+    def __init__(
+        self,
+        pool: Any,
+        *,
+        net: Net | None = None,
+        learner: Training | LabelPropagation | None = None,
+        strategy: str | Strategy = "askless",
+        classes: int | Sequence[str] | None = None,
+        seed: int = 0,
+        fresh: bool | Literal["new"] = True,
+        calibrate: bool = True,
+        layers: Literal["last", "all"] = "last",
+        width: int = 512,
+        head: str | None = None,
+        random_share: float = 0.0,
+        views: Any = None,
+        device: str = "cpu",
+        progress: Callable[[int, int], None] | None = None,
+        track: Tracker | Sequence[Tracker] | None = None,
+    ) -> None:
+        self.trail = Trail(track)
+        self.pool: Pool = as_pool(pool)
+        self.class_names = class_names(classes, self.pool)
+        stream(seed, "check")  # refuses what is not a seed
+        self.seed = int(seed)
+        self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
+        self.learner = FixMatch() if learner is None else learner
+        if not isinstance(self.learner, Training | LabelPropagation):
+            raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
+        check_choice("ActiveLearner", "layers", layers, ("last", "all"))
+        check_count("ActiveLearner", "width", width)
+        check_flag("ActiveLearner", "calibrate", calibrate)
+        check_choice("ActiveLearner", "fresh", fresh, (True, False, "new"))
+        if fresh == "new" and isinstance(net, nn.Module):
+            raise InputError(
+                "fresh='new' draws new weights for every fit, and a module has only its own; pass a function that makes it, "
+                "as net=lambda seed: MyNet(), the name of a network, or fresh=True"
+            )
+        self.fresh, self.calibrate = fresh, calibrate
+        self.layers, self.width, self.head, self.device = layers, int(width), head, device
+        if not 0 <= random_share < 1:
+            raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
+        self.random_share = random_share
+        self.net: Net = net_in_full(default_net(self.pool) if net is None else net)
+        self.own_views = views is not None
+        self.views = make_views(self.pool, self.net, views, progress)
+        self.first_network = first_network(self.pool, self.net, self.views, len(self.class_names), self.seed)
+        if isinstance(self.learner, Training):
+            check_network(self.first_network, self.views, self.classes)
+            self.learner.check_views(self.first_network, self.views, len(self.pool))
+        check_passes(self.strategy, self.first_network if isinstance(self.learner, Training) else None, self.views)
+        self.model: nn.Module | None = None
+        self.labels: dict[int, int] = {}
+        self.rounds: list[dict[str, Any]] = []
+        self._propagated: Propagated | None = None
+        self._propagated_from = 0  # the number of labels at that time
+        self._next_state: dict[str, Any] | None = None  # of a strategy with a memory, from the last ask
+        self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
+        self._surprises: list[Surprise] = []
+        self._last_ask: dict[str, float] = {}  # what the next round's event says of it
+        self._tracked = False
+
+    # --- what is known ---------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> int:
+        return len(self.class_names)
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """Positions (L,) in the order in which they were told."""
+        return np.array(list(self.labels), dtype=np.int64)
+
+    @property
+    def known_labels(self) -> np.ndarray:
+        """Their labels (L,)."""
+        return np.array(list(self.labels.values()), dtype=np.int64)
+
+    # --- ask, tell, fit --------------------------------------------------------------------------------------------
+
+    def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
+        """The n items to label next, best first. Asking again before telling gives the same answer. Unlabelled items in
+        `exclude`, such as those of which people were unsure, are left out as if the pool did not have them. Items of the
+        `random_share` come last, with NaN for a score: no strategy chose them."""
+        began = time.perf_counter()
+        round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
+        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+            raise InputError(f"n must be a whole number >= 0, got {n!r}")
+        out = np.array(sorted({int(i) for i in exclude} - set(self.labels)), dtype=np.int64)
+        if len(out) and not 0 <= out[0] <= out[-1] < len(self.pool):
+            raise InputError(f"exclude: expected positions from 0 to {len(self.pool) - 1}, got {out[0]} to {out[-1]}")
+        free = len(self.pool) - len(self.labels) - len(out)
+        if n > free:
+            raise InputError(f"n = {n} exceeds the {free} unlabelled items; lower n or add data")
+        # The fraction that is left over is drawn by chance, so that single questions get their share too.
+        share = self.random_share * n
+        n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
+        arrays = self.observe()
+        there, strategy = np.setdiff1d(np.arange(len(self.pool)), out), self.strategy
+        if self.layers == "all" and isinstance(self.learner, Training):
+            strategy = without_bias(strategy)
+        if len(out):
+            place = np.full(len(self.pool), -1)  # of each item among those that are there
+            place[there] = np.arange(len(there))
+            if isinstance(strategy, ALBL) and strategy.state is not None:
+                strategy = dataclasses.replace(strategy, state=moved_state(strategy.state, place))
+            arrays = {name: a if name == "labels" else a[there] for name, a in arrays.items()}
+        labelled = np.searchsorted(there, self.labelled)
+        # Random items first, from all that are unlabelled: what they tell of the model is then unbiased.
+        extra = select("random", n_random, seed=round_seed, labelled=labelled, pool=len(there)).indices
+        picks = self._choose(strategy, n - n_random, round_seed, extra, arrays, labelled, len(there))
+        extra, picks = there[extra], Selection(there[picks.indices], picks.scores, picks.info)
+        info = {**picks.info, "labelled": len(self.labels)}
+        if isinstance(strategy, ALBL):
+            info["state"] = moved_state(info["state"], there)
+        if self.random_share > 0:
+            self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
+            scores = None if picks.scores is None else np.concatenate([picks.scores, np.full(n_random, np.nan)])
+            picks = Selection(np.concatenate([picks.indices, extra]), scores)
+            info["random"] = extra.tolist()
+        self._next_state = info.get("state")
+        self._last_ask = {name: float(v) for name, v in info.items() if isinstance(v, int | float | np.number)}
+        self._last_ask["select_seconds"] = time.perf_counter() - began
+        return Selection(picks.indices, picks.scores, info)
+
+    def _choose(
+        self,
+        strategy: Strategy,
+        n: int,
+        seed: int,
+        taken: np.ndarray,
+        arrays: dict[str, Any],
+        labelled: np.ndarray,
+        size: int,
+    ) -> Selection:
+        """n of `size` items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
+        common = {"seed": seed, "labelled": labelled, "pool": size, "classes": self.classes, **arrays}
+        if len(taken) == 0:
+            return select(strategy, n, **common)
+        more = min(n + len(taken), size - len(labelled))
+        picks = select(strategy, more, **common)
+        keep = np.flatnonzero(~np.isin(picks.indices, taken))[:n]
+        scores = None if picks.scores is None else picks.scores[keep]
+        of_each = {k: [v[i] for i in keep] for k, v in picks.info.items() if isinstance(v, list) and len(v) == more}
+        return Selection(picks.indices[keep], scores, picks.info | of_each)
+
+    def observe(self) -> dict[str, Any]:
+        """The arrays that the strategy needs, and those it wants, seen by the trained network; before the first fit those it
+        needs, seen by the untrained one."""
+        seen = self._seen()
+        return seen if self.is_fitted else {name: a for name, a in seen.items() if name in self.strategy.needs}
+
+    def _seen(self) -> dict[str, Any]:
+        if isinstance(self.learner, LabelPropagation):
+            return self._propagated_arrays()
+        model = self.model
+        if model is None:
+            model = self.first_network
+            model = calibrated(model, self.views, len(self.pool)) if self.calibrate else model
+        return observe(
+            model,
+            self.views,
+            len(self.pool),
+            self.strategy,
+            self.labelled,
+            self.known_labels,
+            layers=self.layers,
+            dim=self.width,
+            head=self.head,
+            seed=self.seed,
+        )
+
+    def tell(self, indices: Any, labels: Any, *, replace: bool = False) -> None:
+        """Takes labels (numbers, or class names) for these positions; all of them, or with an error none."""
+        positions = np.atleast_1d(np.asarray(indices))
+        numbers = self._numbers(labels)
+        if len(positions) != len(numbers):
+            raise InputError(f"expected one label per item, {len(positions)}, got {len(numbers)}")
+        if len(positions) == 0:
+            return
+        if positions.ndim != 1 or numbers.ndim != 1:
+            raise InputError(f"expected positions and labels with one axis, got {positions.shape} and {numbers.shape}")
+        if positions.dtype.kind not in "iu":
+            raise InputError(
+                f"expected positions as whole numbers, got dtype {positions.dtype}; pass np.array(positions, dtype=int)"
+            )
+        check_labels(positions, numbers, len(self.pool), self.classes)
+        new: dict[int, int] = {}
+        for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
+            if new.get(i, y) != y:
+                raise InputError(f"item {i} comes twice, with other labels; nothing was taken; tell it once")
+            before = None if replace else self.labels.get(i)
+            if before is not None and before != y:
+                raise InputError(
+                    f"item {i} already has the label {self.class_names[before]!r}, got {self.class_names[y]!r}; nothing "
+                    "was taken; pass replace=True to change it"
+                )
+            new[i] = y
+        self._measure_surprise(new)
+        self.labels |= new
+        if self._next_state is not None and any(i in self._next_state.get("batch", ()) for i in new):
+            self.strategy = dataclasses.replace(self.strategy, state=self._next_state)  # type: ignore[type-var]
+            self._next_state = None
+
+    def fit(
+        self,
+        *,
+        checkpoint: str | Path | None = None,
+        log: str | Path | None = None,
+        validation: tuple[Any, Any] | None = None,
+        watch: Watch | None = None,
+        look: Look | None = None,
+        bar: bool = False,
+        blocks: int | None = None,
+    ) -> Fitted:
+        """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
+
+        With `checkpoint` a training that was killed goes on where it was, bit for bit. `bar` shows a progress bar; the other
+        arguments are those of `askless.learn.fit`. Processes that torch.distributed has joined share the training, and each
+        of them then has the same network: all of them ask and tell alike.
+        """
+        began = time.perf_counter()
+        if isinstance(self.learner, LabelPropagation):
+            fitted = self._propagate()
+            self._track_round(time.perf_counter() - began)
+            return fitted
+        net = self._start()
+        held_out = None
+        if validation is not None:
+            x = torch.cat(list(self._outside(validation[0])))
+            held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
+        try:
+            fitted = self._fit(net, held_out, checkpoint, log, self._tracking(watch), look, bar, blocks)
+        except TrainingError as stopped:
+            self.model = stopped.model  # the last good weights
+            raise
+        self.model = fitted.model
+        self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
+        self._track_round(time.perf_counter() - began)
+        return fitted
+
+    def _start(self) -> nn.Module:
+        """The network that the next training starts from."""
+        if self.fresh == "new":
+            drawn = int(stream(self.seed, f"init {len(self.labels)}").integers(2**62))
+            return first_network(self.pool, self.net, self.views, self.classes, drawn)
+        return copy.deepcopy(self.first_network if self.fresh or self.model is None else self.model)
+
+    def _fit(
+        self,
+        net: nn.Module,
+        held_out: tuple[Tensor, Tensor] | None,
+        checkpoint: str | Path | None,
+        log: str | Path | None,
+        watch: Watch | None,
+        look: Look | None,
+        bar: bool,
+        blocks: int | None,
+    ) -> Fitted:
+        assert isinstance(self.learner, Training)
+        return fit(
+            net,
+            self.learner,
+            self.views,
+            len(self.pool),
+            self.labelled,
+            self.known_labels,
+            self.classes,
+            seed=int(stream(self.seed, f"fit {len(self.labels)}").integers(2**62)),
+            validation=held_out,
+            device=self.device,
+            checkpoint=checkpoint,
+            log=log,
+            watch=watch,
+            look=look,
+            bar=bar,
+            blocks=blocks,
+        )
+
+    def start_balanced(self, per_class: int = 1) -> np.ndarray:
+        """The balanced start of the papers, for benchmarks: tells `per_class` random items of each class, whose labels the
+        pool knows. Returns their positions."""
+        rng = stream(self.seed, "balanced start")
+        picks = []
+        for c in range(self.classes):
+            known = np.flatnonzero(self.pool.labels == c)
+            if len(known) < per_class:
+                raise InputError(
+                    f"a balanced start needs {per_class} items of class {self.class_names[c]!r} whose label the pool knows, "
+                    f"got {len(known)}"
+                )
+            picks.append(rng.choice(known, per_class, replace=False))
+        positions = np.concatenate(picks)
+        self.tell(positions, self.pool.labels[positions])
+        return positions
+
+    # --- use -------------------------------------------------------------------------------------------------------
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """Class probabilities (n, C) of items from outside the pool."""
+        return self._proba(self._outside(x))
+
+    def predict(self, x: Any) -> np.ndarray:
+        """The most probable class (n,), as a number."""
+        return self.predict_proba(x).argmax(axis=1)
+
+    def predict_pool(self) -> np.ndarray:
+        """Class probabilities (N, C) of every item of the pool."""
+        if isinstance(self.learner, LabelPropagation):
+            return self._propagation().pool_probs
+        model, N = self._trained(), len(self.pool)
+        parts = [probabilities(model, self.views.plain(torch.arange(i, min(i + 512, N)))) for i in range(0, N, 512)]
+        return np.concatenate(parts)
+
+    def predict_test(self) -> np.ndarray:
+        """Class probabilities (n, C) of the pool's held-out test items."""
+        return self._proba(self.test_items())
+
+    def test_items(self) -> Iterator[Tensor]:
+        """The pool's held-out test items as the network takes them, some hundreds at a time."""
+        if self.pool.test is None:
+            raise InputError("this needs items with known labels: the pool has no held-out test; pass x and y to score")
+        ready = self.views.test() if isinstance(self.views, CachedViews) else None
+        yield from self._outside(self.pool.test[0]) if ready is None else ready.split(512)
+
+    def score(self, x: Any = None, y: Any = None) -> float:
+        """Accuracy on (x, y), by default on the pool's held-out test items."""
+        if x is None:
+            return float((self.predict_test().argmax(axis=1) == self.pool.test[1]).mean())  # type: ignore[index]
+        if y is None:
+            raise InputError("score needs the labels y of the items x")
+        predicted = self.predict(x)
+        return float((predicted == self._targets(y, len(predicted))).mean())
+
+    def comparison(self) -> dict[str, Any]:
+        """Whether the chosen items were worth more than random ones (with `random_share`).
+
+        Each item counts by how the model, before it was trained on it, did on its label: the share it had wrong, and the
+        mean -log probability of the label. The accuracy on the random ones is an unbiased measure of the model so far.
+        """
+        if self.random_share == 0:
+            raise InputError("nothing was drawn at random; make the learner with random_share=0.2, say")
+        return compare(self._surprises)
+
+    # --- inside ----------------------------------------------------------------------------------------------------
+
+    def _proba(self, parts: Iterator[Tensor]) -> np.ndarray:
+        if isinstance(self.learner, LabelPropagation):
+            propagation = self._propagation()
+            return np.concatenate([propagation.predict_proba(part.numpy()) for part in parts])
+        model = self._trained()
+        return np.concatenate([probabilities(model, part) for part in parts])
+
+    def _trained(self) -> nn.Module:
+        if self.model is None:
+            raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
+        return self.model
+
+    def _targets(self, y: Any, n: int) -> np.ndarray:
+        """Labels of n items from outside as class numbers (n,)."""
+        numbers = self._numbers(y)
+        if numbers.shape != (n,):
+            raise InputError(f"expected one label per item, shape ({n},), got {numbers.shape}")
+        if n and (numbers.min() < 0 or numbers.max() >= self.classes):
+            raise InputError(f"expected labels from 0 to {self.classes - 1}, got {numbers.min()} to {numbers.max()}")
+        return numbers
+
+    def _outside(self, x: Any) -> Iterator[Tensor]:
+        """Items from outside as the network takes them, some hundreds at a time where they can be sliced."""
+        if isinstance(x, np.ndarray | Tensor) and x.ndim == len(self.pool.shape) + 1 and len(x) > 0:
+            for i in range(0, len(x), 512):
+                yield self.views.of(x[i : i + 512])
+        else:
+            yield self.views.of(x)
+
+    def _numbers(self, labels: Any) -> np.ndarray:
+        """Labels as class numbers; names are looked up."""
+        given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
+        given = np.atleast_1d(given)
+        if given.dtype.kind == "O" and all(isinstance(name, str) for name in given.flat):
+            given = given.astype(str)  # a column of names, as pandas has them
+        if given.dtype.kind == "U":
+            unknown = [str(name) for name in given if str(name) not in self.class_names]
+            if unknown:
+                raise InputError(f"unknown class {unknown[0]!r}; the classes are {', '.join(self.class_names)}")
+            return np.array([self.class_names.index(str(name)) for name in given], dtype=np.int64)
+        if len(given) and given.dtype.kind not in "iu":
+            raise InputError(
+                f"expected labels as class numbers or names, got dtype {given.dtype}; pass np.array(labels, dtype=int)"
+            )
+        return given.astype(np.int64)
+
+    def _measure_surprise(self, new: dict[int, int]) -> None:
+        """Notes how the present model does on labels that are just coming in, before it is trained on them."""
+        fresh = [i for i in new if i in self._asked and i not in self.labels]
+        if not fresh or not self.is_fitted:
+            return
+        if isinstance(self.learner, LabelPropagation):
+            p = self._propagation().pool_probs[fresh]
+        else:
+            p = probabilities(self._trained(), self.views.plain(torch.tensor(fresh)))
+        self._surprises += surprises(fresh, [new[i] for i in fresh], [self._asked[i] for i in fresh], p)
+
+    def _track(self, event: Event, last: bool = False) -> None:
+        """Tells the trackers, on the first of processes that torch.distributed has joined."""
+        if not self.trail or not these().is_first:
+            return
+        if not self._tracked:
+            self._tracked = True
+            net = self.net if isinstance(self.net, str) else type(self.net).__name__
+            made_of = {"strategy": self.strategy.name, "learner": self.learner, "net": net, "seed": self.seed}
+            sizes = {"items": len(self.pool), "classes": self.classes}
+            self.trail.tell(Event("start", about={name: str(v) for name, v in (made_of | sizes).items()}))
+        self.trail.tell(event, last)
+
+    def _tracking(self, watch: Watch | None) -> Watch | None:
+        """`watch`, and the trackers that want to hear of training steps."""
+        if not self.trail:
+            return watch
+        before = sum(int(r.get("step", 0)) for r in self.rounds)
+
+        def both(done: int, total: int, numbers: dict[str, float]) -> None:
+            rest = {name: value for name, value in numbers.items() if name != "step"}
+            self._track(Event("step", at=before + done, numbers=rest), last=done == total)
+            if watch is not None:
+                watch(done, total, numbers)
+
+        return both
+
+    def _track_round(self, fit_seconds: float) -> None:
+        """One event per fit: accuracy where it can be known, what the strategy said of its batch, seconds."""
+        if not self.trail:
+            return
+        numbers = {name: value for name, value in self.rounds[-1].items() if name not in ("labels", "step")}
+        numbers |= {name: value for name, value in self._last_ask.items() if name not in ("labelled", "seconds")}
+        numbers["fit_seconds"] = fit_seconds
+        if self.pool.test is not None:
+            numbers["test_accuracy"] = self.score()
+        if self.random_share > 0 and (seen := self.comparison()["random"])["n"]:
+            numbers |= {"check_accuracy": 1 - seen["wrong"], "check_n": seen["n"]}
+        self._last_ask = {}
+        self._track(Event("round", at=len(self.labels), numbers=numbers))
+
+    def _propagate(self) -> Fitted:
+        assert isinstance(self.learner, LabelPropagation)
+        labelled, labels = check_labels(self.labelled, self.known_labels, len(self.pool), self.classes)
+        features = self._all_features()
+        graph = None if self._propagated is None else self._propagated.graph
+        self._propagated = self.learner.fit(features, labelled, labels, self.classes, graph=graph)
+        self._propagated_from = len(self.labels)
+        self.rounds.append({"labels": len(self.labels)})
+        return Fitted(self.first_network, [])
+
+    def _propagation(self) -> Propagated:
+        if self._propagated is None:
+            raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
+        return self._propagated
+
+    def _all_features(self) -> np.ndarray:
+        shape = tuple(self.views.plain(torch.arange(1)).shape[1:])
+        if len(shape) != 1:
+            raise InputError(
+                f"label propagation works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
+                "net='frozen:efficientnet-lite0', or a pool of features"
+            )
+        return self.views.plain(torch.arange(len(self.pool))).numpy()
+
+    def _propagated_arrays(self) -> dict[str, Any]:
+        """What a strategy may see of label propagation: the features, probabilities (uniform before the first fit), and the
+        gradients of a linear head that had these probabilities."""
+        features = self._all_features()
+        probs = np.full((len(features), self.classes), 1 / self.classes)
+        if self._propagated is not None:
+            probs = self._propagated.pool_probs
+        arrays = {
+            "features": features,
+            "probs": probs,
+            "logits": np.log(np.maximum(probs, 1e-12)),
+            "labels": self.known_labels,
+        }
+        if {"grad_sq", "grad_dot"} & set(looks_at(self.strategy)) and "features" not in self.strategy.needs:
+            sq, dot = head_gradients(features, probs, self.labelled, self.known_labels)
+            arrays |= {"grad_sq": sq, "grad_dot": dot}
+        missing = [name for name in self.strategy.needs if name not in arrays]
+        if missing:
+            raise InputError(
+                f"the strategy {self.strategy.name} needs {', '.join(missing)}, which label propagation has not (it has no "
+                "network); use another strategy, or a learner that trains a network"
+            )
+        return {name: arrays[name] for name in looks_at(self.strategy) if name in arrays}
+
+    # --- on disk ---------------------------------------------------------------------------------------------------
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.model is not None or self._propagated is not None
+
+    def save(self, folder: str | Path, *, pool: bool = True) -> Path:
+        """Writes everything into `folder`; a save that is interrupted leaves the one before it whole. Without `pool` its
+        items are left out, and `load` wants them passed again. Of processes that torch.distributed has joined only the
+        first one writes; the others go on at once."""
+        if not these().is_first:
+            return Path(folder)
+        return save(
+            Path(folder),
+            self.pool if pool else None,
+            {"net": self.net, "learner": self.learner, "strategy": self.strategy},
+            {"first": self.first_network, "model": self.model},
+            {
+                **{name: getattr(self, name) for name in SAVED_OPTIONS},
+                "classes": list(self.class_names),
+                "labels": [[i, y] for i, y in self.labels.items()],
+                "rounds": self.rounds,
+                "asked": [[i, how] for i, how in self._asked.items()],
+                "surprises": [list(s) for s in self._surprises],
+                "next_state": self._next_state,
+                "fitted": None if self._propagated is None else self._propagated_from,
+                "own_views": self.own_views,
+                "items": len(self.pool),
+            },
+        )
+
+    def export(self, folder: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
+        """The trained model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it
+        as ONNX, compared with the network before it is written; preprocessing, classes, and a card with the accuracy on
+        the pool's held-out test items, where there are any. `askless.load` and `askless predict` use it."""
+        return write_model(folder, trained_model(self), to, overwrite)
+
+    @classmethod
+    def load(cls, folder: str | Path, pool: Any = None, **given: Any) -> "ActiveLearner":
+        """What `save` wrote. What cannot be written as data (your own module, Dataset, strategy or views) is passed again:
+        `load(folder, my_dataset, net=my_module)`; so is a pool that was left out."""
+        saved = Saved(Path(folder))
+        pool = saved.pool() if pool is None else pool
+        for name in ("net", "learner", "strategy"):
+            if name not in given:
+                given[name] = saved.option(name)
+        plain = {"calibrate": False, "width": 512} | saved.plain  # what an older askless did, which saved neither
+        if plain["own_views"] and "views" not in given:
+            raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
+        options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
+        learner = cls(pool, **options, **given)
+        if len(learner.pool) != plain["items"]:
+            raise SaveError(
+                f"{folder}: expected the pool of {plain['items']} items that was saved, got {len(learner.pool)}"
+            )
+        saved.load_into(learner.first_network, "first")
+        if saved.has_network("model"):
+            learner.model = saved.load_into(copy.deepcopy(learner.first_network), "model").eval()
+        labels = [(int(i), int(y)) for i, y in plain["labels"]]
+        if plain["fitted"] is not None:  # propagated from the labels of that time
+            learner.labels = dict(labels[: plain["fitted"]])
+            learner._propagate()
+        learner.labels = dict(labels)
+        learner._asked = {int(i): how for i, how in plain["asked"]}
+        learner._surprises = [Surprise(*s) for s in plain["surprises"]]
+        learner._next_state = plain["next_state"]
+        learner.rounds = plain["rounds"]
+        return learner

@@ -1,5 +1,0 @@
-"""Pools that do not fit in memory: embedded in parallel into a folder of shards, which `select` chooses from."""
-
-from askless.embedding.running import embed
-
-__all__ = ["embed"]

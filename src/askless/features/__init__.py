@@ -1,0 +1,1 @@
+"""What a head is trained on: images and texts, embedded once by a backbone that is never trained."""

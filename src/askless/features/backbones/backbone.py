@@ -1,0 +1,83 @@
+"""What a backbone is: a function that embeds, and the module behind it."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from askless.base.errors import ModelError
+
+
+class Backbone(NamedTuple):
+    """Bytes (n, C, H, W) -> features (n, d) float32; a text that tells it from others; the side, in pixels, that images
+    are resized to, None where they stay as they are; and the module (pixels 0..255 -> features) that does it, where
+    it is known."""
+
+    embed: Callable[[Tensor], Tensor]
+    name: str
+    size: int | None
+    module: nn.Module | None = None
+
+
+class TextBackbone(NamedTuple):
+    """Texts -> an array of features (n, d) float32; a text that tells it from others; its pooling; and a function that
+    writes it into a folder, from where `hf_texts` reads it."""
+
+    embed: Callable[[Sequence[str]], np.ndarray]
+    name: str
+    pooling: str
+    copy: Callable[[Path], None]
+
+
+class Eye(nn.Module):
+    """Pixels 0..255 (n, C, H, W) -> what `body` makes of them, resized to `size` and normalised by `shift` and `scale`, one
+    number for each channel. With three channels grey images are repeated."""
+
+    shift: Tensor
+    scale: Tensor
+
+    def __init__(self, body: nn.Module, size: int | None, shift: Sequence[float], scale: Sequence[float]) -> None:
+        super().__init__()
+        self.body, self.size = body, size
+        for name, values in (("shift", shift), ("scale", scale)):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float32)[None, :, None, None], persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = three_channels(x) if self.shift.shape[1] == 3 else x
+        return self.body((resized(x, self.size) - self.shift) / self.scale)
+
+
+def seeing(eye: Eye, name: str, device: str) -> Backbone:
+    """The backbone of an eye that nobody else uses."""
+    eye = eye.eval().requires_grad_(False).to(device)
+
+    @torch.inference_mode()
+    def embed(x: Tensor) -> Tensor:
+        return checked(eye(x.to(device)), len(x)).float().cpu().clone()
+
+    return Backbone(embed, f"{name} {eye.size}", eye.size, eye)
+
+
+def checked(out: object, n: int) -> Tensor:
+    """The features, once they are known to be one vector per item."""
+    if not isinstance(out, Tensor) or out.ndim != 2 or len(out) != n:
+        got = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+        raise ModelError(f"expected the backbone to give one feature vector per image, ({n}, d), got {got}")
+    return out
+
+
+def resized(x: Tensor, size: int | None) -> Tensor:
+    """Floats 0..255, resized to size x size pixels."""
+    x = x.float()
+    if size is None or tuple(x.shape[2:]) == (size, size):
+        return x
+    smaller = size < min(x.shape[2:])
+    return F.interpolate(x, size=(size, size), mode="bicubic", align_corners=False, antialias=smaller)
+
+
+def three_channels(x: Tensor) -> Tensor:
+    return x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x

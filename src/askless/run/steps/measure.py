@@ -1,0 +1,138 @@
+"""Honest numbers about a labelling run, from arrays alone: intervals, agreement, stability, doubt and pace."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from askless.base.errors import InputError
+from askless.base.intervals import share
+from askless.base.intervals import wilson as wilson
+
+
+def accuracy_of(predicted: ArrayLike, truth: ArrayLike) -> dict[str, Any] | None:
+    """The share of predictions that are right, as `share` gives it. Only check images belong in here: an accuracy on
+    images that a strategy chose, or that the model was trained on, says nothing about the others."""
+    p, t = _pair(predicted, truth)
+    return share(int((p == t).sum()), len(t))
+
+
+def confusion(predicted: ArrayLike, truth: ArrayLike, classes: Sequence[Any]) -> np.ndarray:
+    """(C, C) counts: row = true class, column = predicted class, in the order of `classes`."""
+    p, t = _pair(predicted, truth)
+    place = {c: i for i, c in enumerate(classes)}
+    table = np.zeros((len(classes), len(classes)), np.int64)
+    for a, b in zip(t.tolist(), p.tolist(), strict=True):
+        if a not in place or b not in place:
+            raise InputError(f"classes: expected every class that occurs, got {list(classes)!r} without {a!r} or {b!r}")
+        table[place[a], place[b]] += 1
+    return table
+
+
+def per_class(predicted: ArrayLike, truth: ArrayLike, classes: Sequence[Any]) -> list[dict[str, Any]]:
+    """For each class: `n` true ones, `predicted` as it, `correct`; `recall` (of n) and `precision` (of predicted) as
+    `share` gives them, None where there is nothing to divide by."""
+    table = confusion(predicted, truth, classes)
+    out = []
+    for i, c in enumerate(classes):
+        right, true, said = int(table[i, i]), int(table[i].sum()), int(table[:, i].sum())
+        out.append(
+            {
+                "class": c,
+                "n": true,
+                "predicted": said,
+                "correct": right,
+                "recall": share(right, true),
+                "precision": share(right, said),
+            }
+        )
+    return out
+
+
+def cohens_kappa(a: ArrayLike, b: ArrayLike) -> float | None:
+    """Agreement of two annotators on the same items beyond chance: 1 is full, 0 is what chance gives.
+
+    None where it is not defined: no items, or both gave one and the same class to all.
+    """
+    x, y = _pair(a, b)
+    if len(x) == 0:
+        return None
+    observed = float((x == y).mean())
+    names = set(x.tolist()) | set(y.tolist())
+    expected = sum(float((x == c).mean()) * float((y == c).mean()) for c in names)
+    if len(names) == 1:
+        return None
+    return (observed - expected) / (1 - expected)
+
+
+class Doubts(NamedTuple):
+    """`score` (N,) from 0 to 1, NaN where there is no label to doubt; `suspect` (N,) bool; `order`: the items that have a
+    score, the most doubtful first."""
+
+    score: np.ndarray
+    suspect: np.ndarray
+    order: np.ndarray
+
+
+def doubtful(labels: ArrayLike, probs: ArrayLike) -> Doubts:
+    """Labels that the model finds improbable: `labels` (N,), -1 for none, against `probs` (N, C).
+
+    The score is the mean of 1 - p(label) and of the margin p(predicted) - p(label): near 1 when the model is sure of
+    another class, at most a half when the label is what it predicts. The probabilities are not held out: the model was
+    trained on these very labels and leans towards them, so hesitation means little and confident disagreement much.
+    Hence, as in confident learning (Northcutt, Jiang and Chuang 2021), an item is `suspect` only if the model predicts
+    another class, and with at least the mean probability that it gives to that class on the items labelled as it. A class
+    that no item is labelled as raises no suspicion, and labels of classes newer than the model (>= C) get no score.
+    """
+    y = np.asarray(labels, dtype=np.int64)
+    p = np.asarray(probs, dtype=np.float64)
+    if p.ndim != 2 or y.shape != p.shape[:1]:
+        raise InputError(f"doubtful: expected labels (N,) and probs (N, C), got {y.shape} and {p.shape}")
+    score, suspect = np.full(len(y), np.nan), np.zeros(len(y), bool)
+    at = np.flatnonzero((y >= 0) & (y < p.shape[1]))
+    if len(at):
+        of_label = p[at, y[at]]
+        said = p[at].argmax(1)
+        of_said = p[at, said]
+        score[at] = np.clip((1 - of_label + of_said - of_label) / 2, 0, 1)
+        usual = np.full(p.shape[1], np.inf)
+        for c in np.unique(y[at]):
+            usual[c] = of_label[y[at] == c].mean()
+        suspect[at] = (of_said > of_label) & (of_said >= usual[said] - 1e-9)  # a mean of equals may round above them
+    return Doubts(score, suspect, at[np.argsort(-score[at], kind="stable")])
+
+
+def prediction_change(before: ArrayLike, after: ArrayLike) -> float | None:
+    """The share of items whose predicted class differs between two rounds; None when there are no items."""
+    a, b = _pair(before, after)
+    return float((a != b).mean()) if len(a) else None
+
+
+def mean_margin(probs: ArrayLike) -> float | None:
+    """The mean distance of the largest probability from the second, over the rows of (N, C); None without rows."""
+    p = np.asarray(probs, dtype=np.float64)
+    if p.ndim != 2 or p.size == 0:
+        return None
+    if p.shape[1] == 1:
+        return float(p.mean())
+    top = np.partition(p, -2, axis=1)[:, -2:]
+    return float((top[:, 1] - top[:, 0]).mean())
+
+
+def labels_per_minute(times: Sequence[float] | Sequence[datetime], gap: float = 60.0) -> float | None:
+    """The pace of one annotator, from the times of the answers (seconds, or datetimes); pauses longer than `gap` seconds
+    are breaks and do not count. None where no two answers lie closer than that."""
+    seconds = np.sort(np.array([t.timestamp() if isinstance(t, datetime) else float(t) for t in times]))
+    steps = np.diff(seconds)
+    steps = steps[steps <= gap]
+    worked = float(steps.sum())
+    return 60 * len(steps) / worked if worked > 0 else None
+
+
+def _pair(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    x, y = np.asarray(a), np.asarray(b)
+    if x.ndim != 1 or x.shape != y.shape:
+        raise InputError(f"expected two lists of classes of one length, got shapes {x.shape} and {y.shape}")
+    return x, y

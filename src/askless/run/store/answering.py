@@ -1,0 +1,301 @@
+"""What people answer: labels, unsure, skips, and taking them back without limit.
+
+Each change is one event, named by the request that the browser made up: a request that comes twice is stored once.
+
+Everybody undoes and redoes their own actions, in order, while others go on. An answer is taken back, or given again, only
+where everything is as that action left it: the answer is still (or still not) there, which an import may have changed, and
+one that comes back finds its item asked and wanted. Else the action is refused with the reason, and passed over for good,
+so that what was done before it can still be undone. For classes, see `askless.run.store.classes`.
+"""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from typing import Any
+
+from askless.base.errors import AsklessError, InputError
+from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, is_in_force, take
+from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
+from askless.run.store.store import once, record
+
+UNSURE = ("ambiguous", "quality", "other")
+FIELDS = (
+    "class",
+    "unsure",
+    "seq",
+    "at",
+    "seconds",
+    "suggestion",
+    "suggestion_prob",
+    "suggestion_shown",
+    "bulk",
+    "note",
+)
+
+
+class ConflictError(AsklessError):
+    """An answer to an item that this tab does not have."""
+
+    def __init__(self, text: str, item: int, theirs: dict[str, Any] | None = None) -> None:
+        super().__init__(text)
+        self.item, self.theirs = item, theirs
+        self.yours: dict[str, Any] | None = None  # what was refused, for those who show both
+
+
+@dataclass(frozen=True)
+class Given:
+    """What was answered: a class or a reason for being unsure, and how; `at` is when, where that was not now."""
+
+    label: int | None = None
+    unsure: str | None = None
+    seconds: float | None = None
+    bulk: bool = False
+    note: str = ""
+    at: str = ""
+
+
+@dataclass(frozen=True)
+class Suggested:
+    """What the model would have said of an item."""
+
+    label: int
+    prob: float
+
+
+def answer(
+    db: sqlite3.Connection,
+    desk: Desk,
+    request_id: str,
+    items: list[int],
+    given: Given,
+    *,
+    overlap: int,
+    change: bool = False,
+    suggested: dict[int, Suggested] | None = None,
+) -> None:
+    """Stores one answer to these items; all of them or, with an error, none. `change` alters own earlier answers."""
+    once(db, request_id, "label", "unsure", "change")
+    if (given.label is None) == (given.unsure is None):
+        raise InputError("an answer is either a class or a reason for being unsure; got both or neither")
+    if given.label is not None:
+        shown_class(db, given.label)
+    elif given.unsure not in UNSURE:
+        raise InputError(f"expected unsure to be one of {', '.join(UNSURE)}, got {given.unsure!r}")
+    if len(set(items)) < len(items) or not items:
+        raise InputError(f"expected each item once and at least one, got {items}")
+    before: list[dict[str, Any] | None] = []
+    after: list[dict[str, Any]] = []
+    for item in items:
+        before.append(own_answer(db, item, desk.annotator))
+        suggestion = (suggested or {}).get(item)
+        if change:
+            if before[-1] is None:
+                raise ConflictError(f"item {item} has no answer of yours that could be changed", item)
+            shown = before[-1]["suggestion_shown"]
+            if shown == "none" and suggestion is not None:
+                shown = "review"  # where answers are changed, the model's opinion stands beside them
+        else:
+            shown = check_lease(db, desk, item, overlap)
+        after.append(
+            {
+                "class": given.label,
+                "unsure": given.unsure,
+                "seconds": given.seconds,
+                "suggestion": None if suggestion is None else suggestion.label,
+                "suggestion_prob": None if suggestion is None else round(suggestion.prob, 6),
+                "suggestion_shown": shown,
+                "bulk": int(given.bulk),
+                "note": given.note,
+            }
+        )
+    kind = "change" if change else "label" if given.label is not None else "unsure"
+    payload = {"items": items, "before": before, "after": after}
+    seq, at = record(db, request_id, kind, desk.annotator, payload, items[0] if len(items) == 1 else None)
+    for item, row in zip(items, after, strict=True):
+        put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": given.at or at}, overlap)
+    note_action(db, seq, desk.annotator)
+
+
+def skip(db: sqlite3.Connection, desk: Desk, request_id: str, item: int, *, overlap: int) -> None:
+    """The item goes to the end of the queue."""
+    once(db, request_id, "skip")
+    check_lease(db, desk, item, overlap)
+    seq, _ = record(db, request_id, "skip", desk.annotator, {"items": [item]}, item)
+    db.execute("UPDATE task SET skips = skips + 1 WHERE item = ?", (item,))
+    end_leases(db, "item = ? AND annotator = ?", (item, desk.annotator))
+    note_action(db, seq, desk.annotator)
+
+
+def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, again: bool = False) -> dict[str, Any]:
+    """Takes the annotator's last action back, or with `again` makes the one that was taken back last. What was done, as
+    {"kind", "items", "seq"}; kind None where there is nothing left, and "refused" with the reason where others have built on
+    it since. Items that are open again are leased to this tab."""
+    if again:
+        chosen = "SELECT min(seq) FROM action WHERE annotator = ? AND state = 'undone'"
+    else:
+        chosen = "SELECT max(seq) FROM action WHERE annotator = ? AND state = 'done'"
+    target = db.execute(chosen, (desk.annotator,)).fetchone()[0]
+    event = None if target is None else db.execute("SELECT * FROM event WHERE seq = ?", (target,)).fetchone()
+    kind = "redo" if again else "undo"
+    if event is None:
+        nothing: dict[str, Any] = {"kind": None, "items": [], "seq": None}
+        record(db, request_id, kind, desk.annotator, nothing)
+        return nothing
+    payload = json.loads(event["payload"])
+    what = {"kind": event["kind"], "items": payload.get("items", []), "seq": target}
+    db.execute("SAVEPOINT as_before")
+    try:
+        seq, at = record(db, request_id, kind, desk.annotator, what)
+        if event["kind"].startswith("class_"):
+            undo_class_event(db, event["kind"], payload, again)
+        elif event["kind"] == "skip":
+            undo_skip(db, desk, payload["items"][0], again)
+        else:
+            undo_answers(db, desk, event, payload, seq, at, overlap, again)
+        state = "done" if again else "undone"
+    except (InputError, ConflictError) as error:
+        # Others have built on it since. It is passed over, so that what was done before it can still be taken back.
+        db.execute("ROLLBACK TO as_before")
+        what = {"kind": event["kind"], "items": [], "seq": None, "refused": str(error)}
+        record(db, request_id, kind, desk.annotator, what)
+        state = "dropped"
+    db.execute("RELEASE as_before")
+    db.execute("UPDATE action SET state = ? WHERE seq = ?", (state, target))
+    return what
+
+
+def undo_skip(db: sqlite3.Connection, desk: Desk, item: int, again: bool) -> None:
+    db.execute("UPDATE task SET skips = max(skips + ?, 0) WHERE item = ?", (1 if again else -1, item))
+    if again:
+        end_leases(db, "item = ? AND annotator = ?", (item, desk.annotator))
+    elif is_free(db, desk, item):
+        take(db, desk, [item], first=True)
+
+
+def undo_answers(
+    db: sqlite3.Connection,
+    desk: Desk,
+    event: sqlite3.Row,
+    payload: dict[str, Any],
+    seq: int,
+    at: str,
+    overlap: int,
+    again: bool,
+) -> None:
+    open_again = []
+    for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
+        there = own_answer(db, item, desk.annotator)
+        if not is_same(there, before if again else after):
+            raise ConflictError(f"your answer to item {item} has been replaced since", item)
+        if again and before is None:
+            check_room(db, desk, item, overlap)
+        row = {**after, "seq": seq, "at": at} if again else before
+        if row is None:
+            db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
+            count_answers(db, item, overlap)
+            open_again.append(item)
+        else:
+            if row["class"] is not None:
+                show_again(db, row["class"])  # its class may have been taken back in the meantime
+            put_answer(db, item, desk.annotator, row, overlap)
+    if open_again:
+        take(db, desk, open_again, first=True)
+
+
+def is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
+    """Whether two answers say the same."""
+    if one is None or other is None:
+        return one is other
+    return (one["class"], one["unsure"]) == (other["class"], other["unsure"])
+
+
+def check_room(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> None:
+    """A ConflictError unless an answer that was taken back can be given again."""
+    if not is_wanted(db, desk, item, overlap):
+        raise ConflictError(f"item {item} was taken or answered by somebody else in the meantime", item)
+    if not db.execute("SELECT 1 FROM task WHERE item = ? AND state = 'open'", (item,)).fetchone():
+        raise ConflictError(f"item {item} is not being asked any more", item)
+
+
+def own_answer(db: sqlite3.Connection, item: int, annotator: str) -> dict[str, Any] | None:
+    row = db.execute("SELECT * FROM answer WHERE item = ? AND annotator = ?", (item, annotator)).fetchone()
+    return None if row is None else {name: row[name] for name in FIELDS}
+
+
+def put_answer(db: sqlite3.Connection, item: int, annotator: str, row: dict[str, Any], overlap: int) -> None:
+    values = [row[name] for name in FIELDS]
+    marks = ", ".join("?" * (len(FIELDS) + 2))
+    db.execute(
+        f"INSERT OR REPLACE INTO answer (item, annotator, {', '.join(FIELDS)}) VALUES ({marks})",
+        (item, annotator, *values),
+    )
+    end_leases(db, "item = ? AND annotator = ?", (item, annotator))
+    count_answers(db, item, overlap)
+
+
+def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
+    """A task is done when so many people have answered it, and open again when an answer was taken back. Leases of those
+    whose answers are not wanted any more end."""
+    n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
+    db.execute(
+        "UPDATE task SET answers = :n, state = CASE WHEN kind = 'prior' OR :n >= :overlap THEN 'done' "
+        "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
+        {"n": n, "overlap": overlap, "item": item},
+    )
+    end_surplus(db, item, overlap - n)
+
+
+def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> str:
+    """What was shown of the model with this item; a ConflictError unless it is this tab's to answer.
+
+    A lease that has expired still counts while nobody else has taken or answered the item.
+    """
+    task = db.execute("SELECT * FROM task WHERE item = ?", (item,)).fetchone()
+    if task is None:
+        raise ConflictError(f"item {item} is not being asked", item)
+    mine = own_answer(db, item, desk.annotator)
+    if mine is not None:
+        raise ConflictError(f"you have answered item {item} already; change it in the review", item, mine)
+    others = db.execute(
+        "SELECT annotator, class, unsure FROM answer WHERE item = ? AND annotator <> ? ORDER BY seq",
+        (item, desk.annotator),
+    ).fetchall()
+    if len(others) >= overlap:
+        theirs = dict(others[0])
+        raise ConflictError(f"{theirs['annotator']} has answered item {item} in the meantime", item, theirs)
+    if task["state"] != "open":
+        raise ConflictError(f"item {item} was withdrawn: its batch has been closed", item)
+    lease = db.execute(
+        "SELECT * FROM lease WHERE item = ? AND annotator = ? AND tab = ?", (item, desk.annotator, desk.tab)
+    ).fetchone()
+    if lease is None:
+        raise ConflictError(f"item {item} is not the one that this tab was given", item)
+    if not is_in_force(lease["expires"]) and not is_wanted(db, desk, item, overlap):
+        raise ConflictError(f"item {item} was given to somebody else after ten minutes without an answer", item)
+    return str(lease["shown"])
+
+
+def is_wanted(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> bool:
+    """Whether fewer people than wanted have answered this item or are at it, leaving this one out."""
+    values = {"item": item, "annotator": desk.annotator, **clock()}
+    answered = "SELECT annotator FROM answer WHERE item = :item AND annotator <> :annotator"
+    at_it = f"SELECT annotator FROM lease WHERE item = :item AND annotator <> :annotator AND {IN_FORCE}"
+    return int(db.execute(f"SELECT count(*) FROM ({answered} UNION {at_it})", values).fetchone()[0]) < overlap
+
+
+def is_free(db: sqlite3.Connection, desk: Desk, item: int) -> bool:
+    """Whether the task is open and in nobody else's hands."""
+    task = db.execute("SELECT state FROM task WHERE item = ?", (item,)).fetchone()
+    held = db.execute(
+        f"SELECT count(*) FROM lease WHERE item = :item AND NOT (annotator = :annotator AND tab = :tab) AND {IN_FORCE}",
+        {"item": item, "annotator": desk.annotator, "tab": desk.tab, **clock()},
+    ).fetchone()[0]
+    return task is not None and task["state"] == "open" and held == 0
+
+
+def mark_shown(db: sqlite3.Connection, desk: Desk, item: int, how: str) -> None:
+    """The model's suggestion was seen with this item."""
+    db.execute(
+        "UPDATE lease SET shown = ? WHERE item = ? AND annotator = ? AND tab = ? AND shown = 'none'",
+        (how, item, desk.annotator, desk.tab),
+    )

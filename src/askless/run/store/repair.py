@@ -1,0 +1,293 @@
+"""Whether a run's database is whole, and a new one from what can be read of a damaged one.
+
+The log of events is the source of truth: answers, classes and what can be undone are replayed from it. Where events are
+lost, the tables stand in for them, and a last event writes down what they say.
+"""
+
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+import tempfile
+from collections.abc import Collection
+from contextlib import closing, suppress
+from datetime import datetime
+from functools import partial
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+from askless.base.errors import AsklessError
+from askless.base.files import sync
+from askless.base.locks import held
+from askless.run.nouns import noun
+from askless.run.settings import Settings, read_settings
+from askless.run.steps.draw import draw_check
+from askless.run.steps.making import fill, read_source
+from askless.run.steps.rounds import damage_of_fit, is_whole, round_folder
+from askless.run.store.answering import count_answers
+from askless.run.store.classes import MOST
+from askless.run.store.replay import GARBLED, Event, Replay, contradictions, log, stored_tables
+from askless.run.store.schema import RunError, check_tables, migrate
+from askless.run.store.store import Store, can_write, check_file, get_meta, open_to_read, record, set_meta, unfinished
+
+NAME = "state.sqlite"
+LOCKS = ("server.lock", ".worker.lock")  # of the page, and of whoever trains
+TYPES = {"INTEGER": int, "TEXT": str, "REAL": int | float}
+JSON = {"columns": dict, "payload": dict, "metrics": dict, "value": object}  # what these columns hold, as text
+LOST = (
+    "Lost: part of the log of events. Answers of which the table was readable were kept; others may be missing, or be back "
+    "that were undone; compare with a backup or with an export if there is one"
+)
+
+
+def examine(folder: Path) -> list[str]:
+    """What is wrong with a run's database, in sentences; [] where the file is whole and its tables say what its log of
+    events says. Nothing is changed."""
+    path = folder / NAME
+    try:
+        check_file(path)
+        with closing(open_to_read(path)) as db:
+            check_tables(db, path)
+            found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
+            if found != ["ok"]:
+                return [f"the database is damaged: {' '.join(str(text).split())}" for text in found[:3]]
+            return list(contradictions(db))
+    except AsklessError as error:
+        return [str(error)]
+    except (sqlite3.Error, OSError, *GARBLED, MemoryError) as error:
+        return [f"the database is damaged: {' '.join(str(error).split())}"]
+
+
+def repair(folder: Path) -> list[str]:
+    """Makes a run whole again as far as it can be read, and says what was done and what is lost. The damaged database stays
+    beside the new one; what is made from labels, and is damaged, is removed, and made again when the run goes on.
+
+    BusyError while the run is served; RunError where nothing can be made of it, which then stays as it was.
+    """
+    if not folder.is_dir():
+        raise RunError(f"{folder}: expected the folder of a run, found none")
+    settings = read_settings(folder / "project.toml")
+    if not can_write(folder / NAME if (folder / NAME).exists() else folder):
+        raise RunError(f"{folder} is read-only; copy it to a place where you can write, and repair the copy")
+    busy = f"{folder} is in use; stop `askless start {folder}` with Ctrl+C, and repair it then"
+    with held(folder / LOCKS[0], busy), held(folder / LOCKS[1], busy):
+        problems = examine(folder)
+        if "upgrade askless" in " ".join(problems):
+            raise RunError(problems[0])
+        said = [f"Found: {text}" for text in problems]
+        said += replace(folder / NAME, settings) if problems else ["The database is whole; it stays as it is"]
+        return said + drop_damaged(folder)
+
+
+def replace(path: Path, settings: Settings) -> list[str]:
+    """Puts a new database in the place of a damaged one, which stays under another name with what belongs to it."""
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".repaired-") as beside:
+        new = Path(beside) / NAME
+        try:
+            with closing(Store(new, create=True)) as store, store.change() as db:
+                said = rebuild(path, db, settings)
+        except (AsklessError, sqlite3.IntegrityError, OverflowError, *GARBLED) as error:
+            text = "nothing could be read from its database, and it was left as it is;"
+            if isinstance(error, AsklessError):
+                text = f"items are lost, and its source is not what it was ({error}); put it back and repair again, or"
+            raise RunError(
+                f"{path.parent}: {text} restore a backup, or make a new run by `askless start {settings.source} --out NEW` "
+                f"and take the labels as they were last by `askless import NEW {path.with_name('labels.csv')}`"
+            ) from None
+        kept = path.with_name(f"{NAME}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}")
+        for file in (path, *unfinished(path)):
+            copy = kept.with_name(file.name.replace(NAME, kept.name, 1))
+            shutil.copyfile(file, copy)  # so that there is a database at every moment
+            copy.chmod(0o600)
+            sync(copy)
+        for suffix in ("-wal", "-journal", "-shm"):  # else SQLite would put the old log into the new database
+            path.with_name(NAME + suffix).unlink(missing_ok=True)
+        os.replace(new, path)
+        sync(path.parent)
+    return [*said, f"The damaged database stays as {kept.name}"]
+
+
+def drop_damaged(folder: Path) -> list[str]:
+    """Removes what cannot be read of trainings and of the cache; they are made again when the run goes on."""
+    said = []
+    with closing(Store(folder / NAME)) as store:
+        for number in damaged_fits(store, folder):
+            with store.change() as db:
+                db.execute("DELETE FROM fit WHERE round = ?", (number,))
+            shutil.rmtree(round_folder(folder, number), ignore_errors=True)
+            said.append(f"Round {number}: what its training left is damaged, and was removed")
+        with store.look() as db:
+            prepared = get_meta(db, "prepared")
+    cache = folder / "cache"
+    if prepared and cache.exists() and any(cache.iterdir()) and not is_whole(cache):
+        shutil.rmtree(cache)
+        cache.mkdir(mode=0o700)
+        said.append("The cache is damaged, and was emptied; it is made again when the run goes on")
+    return said
+
+
+def damaged_fits(store: Store, folder: Path) -> list[int]:
+    """The rounds whose training left behind what cannot be read."""
+    with store.look() as db:
+        fits = [row[0] for row in db.execute("SELECT round FROM fit ORDER BY round")]
+    return [number for number in fits if damage_of_fit(folder, number, last=number == fits[-1]) is not None]
+
+
+# --- a new database -------------------------------------------------------------------------------------------------------
+
+
+def rebuild(path: Path, db: sqlite3.Connection, settings: Settings) -> list[str]:
+    """Fills a new database from a damaged one; sentences about it."""
+    db.execute("PRAGMA defer_foreign_keys = ON")
+    whole = copy_rows(path, db) if path.is_file() else set()
+    events, there = log(db), stored_tables(db)
+    if not events and not there.answers:
+        raise ValueError("nothing to begin with")
+    begin_again(db, settings, events, always=not {"meta", "item"} <= whole)
+    told = Replay(events, tolerant=True)
+    seqs = [event.seq for event in events if event.seq >= told.first]
+    last = max([*seqs, *there.actions, *(row["seq"] for row in there.answers.values())])
+    complete = "event" in whole and not told.rejected and len(seqs) == last - told.first + 1
+    answers, classes = told.tables.answers, told.tables.classes
+    if complete:  # answers from elsewhere bring their own time, which the log does not have
+        for key in answers.keys() & there.answers.keys():
+            if there.answers[key]["seq"] == answers[key]["seq"]:
+                answers[key]["at"] = there.answers[key]["at"]
+    else:
+        old = {} if "answer" in whole else answers
+        newer = {k: row for k, row in there.answers.items() if k not in old or row["seq"] >= old[k]["seq"]}
+        answers, classes = {**old, **newer}, {**({} if "class" in whole else classes), **there.classes}
+    for table in ("action", "answer", "class"):
+        db.execute(f"DELETE FROM {table}")
+    insert(db, "class", [{"id": i, "name": c[0], "merged_into": c[1], "hidden": int(c[2])} for i, c in classes.items()])
+    insert(db, "answer", [{"item": item, "annotator": who, **row} for (item, who), row in answers.items()])
+    insert(db, "action", [{"seq": n, "annotator": a[0], "state": a[1]} for n, a in told.tables.actions.items()])
+    make_sense(db)
+    ask_again(db, events, settings)
+    if any(contradictions(db)):
+        complete = False
+        recover(db)
+    if any(contradictions(db)):
+        raise ValueError("what was read contradicts itself")
+    n, people = db.execute("SELECT count(*), count(DISTINCT annotator) FROM answer").fetchone()
+    n_classes = db.execute("SELECT count(*) FROM class").fetchone()[0]
+    said = [f"Read {'all ' if complete else ''}{len(events)} events"]
+    said += [f"Rebuilt {n} answers of {people} annotators, and {n_classes} classes"]
+    return said if complete else [*said, LOST]
+
+
+def copy_rows(path: Path, new: sqlite3.Connection) -> set[str]:
+    """Copies what SQLite can read of each table, from its first row on and from its last row back; the tables of which
+    that is everything."""
+    whole = set()
+    with closing(open_to_read(path)) as db:
+        db.text_factory = lambda content: content.decode("utf-8", "replace")
+        for table in ("meta", "item", "class", "event", "action", "round", "fit", "task", "answer"):
+            found: dict[Any, dict[str, Any]] = {}
+            key = "name" if table == "meta" else "rowid"
+            for way in ("ASC", "DESC"):
+                # Pages that lead in a circle would be read for ever: so many steps are enough for a whole file.
+                db.set_progress_handler(partial(next, repeat(0, 100 + path.stat().st_size // 1000), 1), 10_000)
+                with suppress(sqlite3.Error, MemoryError, UnicodeDecodeError):  # the last: SQLite quotes what it read
+                    for row in db.execute(f"SELECT *, {key} AS key_ FROM {table} NOT INDEXED ORDER BY {key} {way}"):
+                        found.setdefault(row["key_"], {name: row[name] for name in row.keys()[:-1]})
+                    whole.add(table)
+                    break
+            whole -= set() if insert(new, table, found.values()) else {table}
+    return whole
+
+
+def insert(db: sqlite3.Connection, table: str, rows: Collection[dict[str, Any]]) -> bool:
+    """Adds the rows whose columns have their types and that the table takes; whether these are all."""
+    about = db.execute(f"SELECT name, type, \"notnull\" OR pk FROM pragma_table_info('{table}')")
+    types: dict[str, Any] = {name: TYPES[kind] if needed else TYPES[kind] | None for name, kind, needed in about}
+    n = 0
+    for row in rows:
+        with suppress(OverflowError, *GARBLED):
+            if all(isinstance(row[k], types[k]) for k in row) and all(
+                isinstance(json.loads(row[k]), kind) for k, kind in JSON.items() if k in row
+            ):
+                marks = ", ".join(f":{name}" for name in row)
+                n += db.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({marks})", row).rowcount
+    return n == len(rows)
+
+
+def begin_again(db: sqlite3.Connection, settings: Settings, events: list[Event], always: bool) -> None:
+    """Takes items that are lost, and what was noted of the run, from its source as at the start."""
+    known = [row[0] for row in db.execute("SELECT id FROM item ORDER BY id")]
+    n_items = next((event.payload.get("items") for event in events if event.kind == "start"), len(known))
+    if not always and len(known) == n_items and known == [*range(len(known))]:
+        return
+    index = read_source(settings.source, settings)
+    budget = min(settings.budget, len(index.items))
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as first:
+        first.row_factory = sqlite3.Row
+        migrate(first)
+        fill(first, settings, index, draw_check(len(index.items), budget, settings.check, settings.seed), budget, [])
+        for table in ("meta", "item"):
+            insert(db, table, [dict(row) for row in first.execute(f"SELECT * FROM {table}")])
+    paths = [row[0] for row in db.execute("SELECT path FROM item ORDER BY id")]
+    if paths != [item.path for item in index.items] or len(paths) != (n_items or len(paths)):
+        raise RunError(f"{settings.source}: expected the items of the run, got others")
+    for event in events:  # what has changed since
+        if event.kind == "near_check":
+            db.executemany("UPDATE item SET split = 'out' WHERE id = ?", [(i,) for i in event.payload["items"]])
+            set_meta(db, "compared", True)
+        elif event.kind == "unreadable":
+            db.execute("UPDATE item SET problem = ? WHERE id = ?", (event.payload["reason"], event.item))
+        elif event.kind == "budget":
+            set_meta(db, "budget", event.payload["after"])
+    db.execute("UPDATE item SET split = 'check' WHERE id IN (SELECT item FROM task WHERE kind = 'check')")
+    checks = "SELECT count(*) FROM item WHERE split = 'check' AND problem IS NULL"
+    set_meta(db, "check", db.execute(checks).fetchone()[0])
+
+
+def make_sense(db: sqlite3.Connection) -> None:
+    """Removes what is about nothing, merges that lead nowhere and times that are none, and names classes of which only the
+    number is known."""
+    db.execute(f"DELETE FROM answer WHERE class NOT BETWEEN 0 AND {MOST - 1} OR item NOT IN (SELECT id FROM item)")
+    db.execute(
+        "UPDATE answer SET at = coalesce((SELECT at FROM event e WHERE e.seq = answer.seq AND julianday(at)), "
+        "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) WHERE julianday(at) IS NULL"
+    )
+    db.execute("DELETE FROM task WHERE item NOT IN (SELECT id FROM item)")
+    db.execute(f"DELETE FROM class WHERE id NOT BETWEEN 0 AND {MOST - 1}")
+    last = db.execute("SELECT max(id) FROM (SELECT id FROM class UNION SELECT class FROM answer)").fetchone()[0]
+    insert(db, "class", [{"id": i, "name": f"lost class {i}"} for i in range(-1 if last is None else last + 1)])
+    db.execute(
+        "WITH RECURSIVE sound (id) AS (SELECT id FROM class WHERE merged_into IS NULL UNION "
+        "SELECT class.id FROM class JOIN sound ON merged_into = sound.id) "
+        "UPDATE class SET merged_into = NULL WHERE id NOT IN sound"
+    )
+    db.execute("UPDATE class SET labels = (SELECT count(*) FROM answer WHERE class = class.id)")
+
+
+def ask_again(db: sqlite3.Connection, events: list[Event], settings: Settings) -> None:
+    """Makes the rounds and tasks that are lost. Of chosen items only those with answers: others can be chosen again."""
+    answered = {row[0] for row in db.execute("SELECT item FROM answer")}
+    plain = {"rank": 0, "picked_by": settings.strategy, "reason": "recovered by askless doctor", "state": "open"}
+    for number, event in [(e.payload.get("round"), e) for e in reversed(events) if e.kind == "round"]:
+        made = {"strategy": settings.strategy, "made_at": event.at, "seconds": 0.0, "state": "asking"}
+        insert(db, "round", [{"id": number, **made}])
+        chosen = [item for item in event.payload.get("items", ()) if item in answered]
+        insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])
+    db.execute(
+        "INSERT OR IGNORE INTO task (item, kind, rank, picked_by, reason, state) SELECT id, 'check', place, 'random', ?, "
+        "'open' FROM item WHERE split = 'check' AND (problem IS NULL OR id IN (SELECT item FROM answer))",
+        (f"random check {noun(get_meta(db, 'kind'))}",),
+    )
+    insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
+    for row in db.execute("SELECT item FROM task").fetchall():
+        count_answers(db, row[0], settings.annotators)
+
+
+def recover(db: sqlite3.Connection) -> None:
+    """Writes down what the tables say, in the place of events that are lost. What was done before cannot be undone."""
+    db.execute("DELETE FROM action")
+    seq = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM event").fetchone()[0]
+    db.execute("UPDATE answer SET seq = ? WHERE seq NOT IN (SELECT seq FROM event)", (seq,))
+    columns = {"answer": "*", "class": "id, name, merged_into, hidden"}
+    payload = {name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()}
+    record(db, f"doctor-{secrets.token_hex(8)}", "recover", "doctor", payload)

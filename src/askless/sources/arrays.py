@@ -1,0 +1,256 @@
+"""numpy's files as people have them -> images or features, with their ids and labels."""
+
+import math
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+from tokenize import TokenError
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.lib.npyio import NpzFile
+
+from askless.base.errors import InputError, some
+from askless.sources.find import is_text
+from askless.sources.layout import as_images
+from askless.sources.limits import check_bytes
+from askless.sources.table import in_order
+
+# The names of pool, labels, test items and test labels, in the order they are looked for.
+NAMES = (
+    ("X", "y", "X_test", "y_test"),
+    ("x", "y", "x_test", "y_test"),
+    ("x_train", "y_train", "x_test", "y_test"),
+    ("f_train", "y_train", "f_test", "y_test"),
+    ("train_images", "train_labels", "test_images", "test_labels"),
+)
+DAMAGE = (
+    *(ValueError, TypeError, EOFError, OSError, OverflowError, RuntimeError, MemoryError, zipfile.BadZipFile),
+    *(zlib.error, SyntaxError, TokenError),  # a header is a Python literal, which numpy takes apart
+)
+LOCAL_HEADER = 30  # bytes that stand before each file of a zip archive, without its name
+
+
+class ArrayFile(NamedTuple):
+    """What an array file holds; the rows stay on disk where they can.
+
+    x: images (N, C, H, W), uint8 or float, or features (N, d), float. labels: "" where unknown. unused: names of arrays
+    that were not looked at, such as the test set's.
+    """
+
+    kind: Literal["images", "features"]
+    x: np.ndarray
+    ids: tuple[str, ...]
+    labels: tuple[str, ...]
+    classes: tuple[str, ...]
+    unused: tuple[str, ...]
+
+
+def read_arrays(file: Path) -> ArrayFile:
+    """X and what else is there of y (-1 = unlabelled), ids and classes; X alone from .npy, its ids from ids.txt beside it.
+
+    Other names for X and y are those of `NAMES`. Numbers in y are places in the file's `classes`, else names
+    themselves. Pickled objects are refused.
+    """
+    try:
+        found = {"X": load_npy(file)} if is_npy(file) else load_npz(file)
+    except InputError:
+        raise
+    except DAMAGE as error:
+        kind = ".npy file with a plain array" if is_npy(file) else ".npz file of plain arrays"
+        raise InputError(f"{file}: expected an {kind}, got another ({str(error)[:300]})") from None
+    names = next((names for names in NAMES if names[0] in found), None)
+    if names is None:
+        wanted = ", ".join(dict.fromkeys(names[0] for names in NAMES))
+        raise InputError(f"{file}: expected an array named {wanted}, got {some(found) or 'none'}; rename one of them")
+    used = (names[0], names[1], "ids", "classes")
+    x, y, ids, own_classes = (found.get(name) for name in used)
+    assert x is not None
+    kind, x = images_or_features(file, x)
+    known = None if own_classes is None else texts_of(file, "classes", own_classes)
+    labels = labels_of(file, y, len(x), known)
+    return ArrayFile(
+        kind,
+        x,
+        ids_of(file, ids, len(x)),
+        labels,
+        in_order(labels) if known is None else known,
+        tuple(name for name in found if name not in used),
+    )
+
+
+def is_npy(file: Path) -> bool:
+    return file.suffix.lower() == ".npy"
+
+
+def load_npy(file: Path) -> np.ndarray:
+    x = np.load(file, mmap_mode="r", allow_pickle=False)
+    if not isinstance(x, np.ndarray):
+        x.close()
+        raise TypeError("an archive; call it .npz")
+    check_characters(x)
+    return x
+
+
+def load_npz(file: Path) -> dict[str, Any]:
+    """The arrays by name, None for those that are not used; what is stored plainly stays on disk."""
+    used = {name for names in NAMES for name in names[:2]} | {"ids", "classes"}
+    with file.open("rb") as raw:
+        content = np.load(raw, allow_pickle=False)
+        if not isinstance(content, NpzFile):
+            raise TypeError("one array; call it .npy")
+        check_bytes(file, sum(unpacked_size(content, name) for name in content.files if name in used))
+        places = {name: place_of(content, name) for name in content.files}
+        arrays = {
+            name: None if name not in used else content[name] if place is None else mapped(file, place)
+            for name, place in places.items()
+        }
+    for array in arrays.values():
+        check_characters(array)
+    return arrays
+
+
+def plain_arrays(file: Path, names: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
+    """The arrays of an .npz file by name, all of them or those of `names` that are there, in memory."""
+    try:
+        with file.open("rb") as raw:
+            content = np.load(raw, allow_pickle=False)
+            if not isinstance(content, NpzFile):
+                raise TypeError("one array; call it .npy")
+            wanted = [name for name in content.files if names is None or name in names]
+            check_bytes(file, sum(unpacked_size(content, name) for name in wanted))
+            arrays = {name: content[name] for name in wanted}
+        for array in arrays.values():
+            check_characters(array)
+        return arrays
+    except InputError:
+        raise
+    except DAMAGE as error:
+        raise InputError(f"{file}: expected an .npz file of plain arrays, got another ({str(error)[:300]})") from None
+
+
+def check_characters(array: np.ndarray | None) -> None:
+    """An error for texts with characters beyond Unicode's last, on which numpy itself fails later."""
+    if array is not None and array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+        codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
+        if codes.max() > sys.maxunicode:
+            raise ValueError("texts of characters that do not exist")
+
+
+class Place(NamedTuple):
+    """Where in an .npz file an array lies that is not compressed: `start` counts from the header of its zip entry."""
+
+    shape: tuple[int, ...]
+    order: Literal["C", "F"]
+    dtype: np.dtype
+    entry: int
+    start: int
+
+
+def unpacked_size(content: NpzFile, name: str) -> int:
+    """The bytes that an array takes in memory, as its header says; 0 where it is not compressed."""
+    info, place = header_of(content, name)
+    return 0 if info.compress_type == zipfile.ZIP_STORED else math.prod(place.shape) * max(1, place.dtype.itemsize)
+
+
+def place_of(content: NpzFile, name: str) -> Place | None:
+    """None if the array is compressed or empty."""
+    info, place = header_of(content, name)
+    is_mapped = info.compress_type == zipfile.ZIP_STORED and place.shape != () and 0 not in place.shape
+    return place if is_mapped and place.dtype.itemsize else None
+
+
+def header_of(content: NpzFile, name: str) -> tuple[zipfile.ZipInfo, Place]:
+    """What the headers say of an array; an error if it holds Python objects."""
+    archive = content.zip
+    assert archive is not None
+    try:
+        info = archive.getinfo(name)
+    except KeyError:
+        info = archive.getinfo(f"{name}.npy")
+    with archive.open(info) as stream:
+        version = npy.read_magic(stream)
+        read_header = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+        shape, is_fortran, dtype = read_header(stream)
+        start = stream.tell()
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects, which are never loaded; save it as numbers or text")
+    return info, Place(shape, "F" if is_fortran else "C", dtype, info.header_offset, start)
+
+
+def mapped(file: Path, place: Place) -> np.ndarray:
+    with file.open("rb") as raw:
+        raw.seek(place.entry)
+        header = raw.read(LOCAL_HEADER)
+    lengths = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")  # of name, extra fields
+    return np.memmap(
+        file, place.dtype, "r", place.entry + LOCAL_HEADER + sum(lengths) + place.start, place.shape, place.order
+    )
+
+
+def images_or_features(file: Path, x: np.ndarray) -> tuple[Literal["images", "features"], np.ndarray]:
+    if x.ndim == 0 or len(x) == 0:
+        raise InputError(f"{file}: expected rows (N, ...), got shape {x.shape}")
+    is_float = x.dtype.kind == "f"
+    if (x.dtype == np.uint8 and x.ndim in (3, 4)) or (is_float and x.ndim == 4):
+        try:
+            return "images", np.asarray(as_images(x))
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+    if is_float and x.ndim == 2:
+        return "features", x
+    raise InputError(
+        f"{file}: expected images (N, H, W), (N, H, W, 3) or (N, 3, H, W) of uint8, float images (N, 3, H, W) in [0, 1], or "
+        f"float features (N, d), got {x.dtype} of shape {x.shape}; convert it"
+    )
+
+
+def texts_of(file: Path, what: str, array: np.ndarray) -> tuple[str, ...]:
+    """Distinct texts from an array of texts or whole numbers."""
+    if array.ndim != 1 or array.dtype.kind not in "Uiu":
+        raise InputError(f"{file}: {what}: expected texts (n,), got {array.dtype} of shape {array.shape}")
+    texts = tuple(map(str, array))
+    seen: set[str] = set()
+    for text in texts:
+        if text in seen or not is_text(text):
+            raise InputError(f"{file}: {what}: expected distinct texts, got {text!r}{' twice' if text in seen else ''}")
+        seen.add(text)
+    return texts
+
+
+def ids_of(file: Path, ids: np.ndarray | None, N: int) -> tuple[str, ...]:
+    """One text per row: `ids`, the lines of ids.txt beside an .npy file, or the rows' numbers."""
+    listed = file.with_name("ids.txt")
+    if ids is None and is_npy(file) and listed.exists():
+        try:
+            ids = np.array(listed.read_text(encoding="utf-8").splitlines(), dtype=str)
+        except UnicodeDecodeError:
+            raise InputError(f"{listed}: expected UTF-8 text, got something else; save it as UTF-8") from None
+    if ids is None:
+        return tuple(map(str, range(N)))
+    texts = texts_of(file, "ids", ids)
+    if len(texts) != N:
+        raise InputError(f"{file}: ids: expected one per item, {N}, got {len(texts)}")
+    return texts
+
+
+def labels_of(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...] | None) -> tuple[str, ...]:
+    """One class name per row, "" where unknown."""
+    if y is None:
+        return ("",) * N
+    flat = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+    if flat.shape != (N,):
+        raise InputError(f"{file}: labels: expected one per item, shape ({N},), got {y.shape}")
+    if flat.dtype.kind == "U":
+        if not all(map(is_text, map(str, flat))):
+            raise InputError(f"{file}: labels: expected texts in Unicode, got halves of characters; save them again")
+        return tuple(map(str, flat))
+    if flat.dtype.kind not in "iu":
+        raise InputError(f"{file}: labels: expected whole numbers, -1 = unknown, got {y.dtype}; use y.astype('int64')")
+    if flat.min() < -1 or (classes is not None and flat.max() >= len(classes)):
+        limit = "" if classes is None else f" and below {len(classes)}, the number of classes"
+        wrong = flat.min() if flat.min() < -1 else flat.max()
+        raise InputError(f"{file}: labels: expected whole numbers >= -1{limit}, got {wrong}")
+    return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in flat.tolist())

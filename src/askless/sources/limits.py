@@ -1,0 +1,65 @@
+"""How far a file may expand when it is read: a few kilobytes can stand for more than any memory holds.
+
+The one home of these limits. Each can be raised by an environment variable, which the message of a refusal names.
+"""
+
+import gzip
+import os
+from pathlib import Path
+
+from PIL import Image
+
+from askless.base.errors import InputError, OptionError
+
+MAX_BYTES = 4 * 2**30  # that a compressed file, an array or a member of an archive unpacks to: ASKLESS_MAX_BYTES
+# Of one image, ASKLESS_MAX_PIXELS: Pillow's own limit, about 89 million pixels, unless that is set.
+CHUNK = 2**20
+
+
+def most_bytes() -> int:
+    return whole_number("ASKLESS_MAX_BYTES") or MAX_BYTES
+
+
+def most_pixels() -> int | None:
+    """The limit of an image; also given to Pillow, which has none but a global one and refuses above twice of it."""
+    given = whole_number("ASKLESS_MAX_PIXELS")
+    if given:
+        Image.MAX_IMAGE_PIXELS = given
+    return Image.MAX_IMAGE_PIXELS
+
+
+def whole_number(name: str) -> int:
+    """What an environment variable says, 0 where it is not set."""
+    text = os.environ.get(name, "").replace("_", "").replace(",", "").strip()
+    if text and not (text.isdecimal() and int(text) > 0):
+        raise OptionError(f"{name}: expected a whole number > 0, got {os.environ[name]!r}; correct or unset it")
+    return int(text or 0)
+
+
+def check_bytes(what: object, count: int) -> None:
+    """An error where `what` would take more than the limit."""
+    if count > most_bytes():
+        raise InputError(
+            f"{what}: expected at most {most_bytes():,} bytes once it is unpacked, got more; if that is meant, set the "
+            "environment variable ASKLESS_MAX_BYTES to a larger number"
+        )
+
+
+def gunzip(path: Path) -> bytes:
+    """What is packed in a .gz file."""
+    parts, total = [], 0
+    with gzip.open(path) as file:
+        while part := file.read(CHUNK):
+            parts.append(part)
+            total += len(part)
+            check_bytes(path, total)
+    return b"".join(parts)
+
+
+class Gunzipped(gzip.GzipFile):
+    """A packed stream that refuses to go on beyond the limit."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        part = super().read(size)
+        check_bytes(getattr(self.fileobj, "name", "the archive"), self.tell())
+        return part

@@ -1,0 +1,192 @@
+"""`theory.html`, one self-contained page with the table and the pictures, and `theory.json`, all the numbers."""
+
+import base64
+import html
+import io
+import json
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from askless.base.files import write_whole
+from askless.theory.findings import Findings
+from askless.theory.words import as_data, lines, number
+
+# Okabe and Ito's colours, which the colour-blind tell apart
+BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
+
+_STYLE = """
+:root{color-scheme:light dark;--text:#1a1a1a;--back:#fff;--faint:#5c5c5c;--line:#d0d0d0}
+@media (prefers-color-scheme:dark){:root{--text:#e8e8e8;--back:#16181b;--faint:#a5a5a5;--line:#44484d}}
+body{font:16px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:var(--text);
+background:var(--back)}
+.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+td,th{padding:.15rem .8rem;text-align:left;border-bottom:1px solid var(--line);font-weight:400}
+tr.part th{font-weight:600;padding-top:.9rem}td:nth-child(2){text-align:right;white-space:nowrap}
+td:first-child{white-space:pre}td:nth-child(3){color:var(--faint)}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.2rem}
+figure{margin:0}img{width:100%;height:auto;background:#fff;border-radius:4px}figcaption{color:var(--faint);font-size:.9rem}
+"""
+
+
+def write(found: Findings, folder: Path, title: str) -> Path:
+    """Writes `theory.json` and `theory.html` into `folder`, each whole or not at all, and returns the page."""
+    data = json.dumps({"run": title, **as_data(found)}, indent=1, allow_nan=False).encode()
+    text = page(found, title).encode()
+    write_whole(folder / "theory.json", lambda file: file.write(data))
+    write_whole(folder / "theory.html", lambda file: file.write(text))
+    return folder / "theory.html"
+
+
+def page(found: Findings, title: str) -> str:
+    rows = []
+    for part, group in groupby(lines(found), key=lambda line: line.part):
+        rows.append(f'<tr class="part"><th colspan="3">{html.escape(part)}</th></tr>')
+        rows += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line[1:]) + "</tr>" for line in group]
+    drawn = [(figure, caption) for draw in FIGURES if (figure := draw(found)) is not None for caption in [draw.__doc__]]
+    pictures = "".join(
+        f"<figure>{_image(figure)}<figcaption>{html.escape(' '.join((caption or '').split()))}</figcaption></figure>"
+        for figure, caption in drawn
+    )
+    notes = "".join(f"<li>{html.escape(note)}</li>" for note in found.notes)
+    return f"""<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>Theory of {html.escape(title)}</title><style>{_STYLE}</style></head><body>
+<h1>What the theory says about {html.escape(title)}</h1>
+<p>The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen by the
+trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} classes, in float64.
+The theorems are about the squared error, gradient descent and very wide networks: on a network like this one they describe,
+they do not promise.</p>
+{f"<ul>{notes}</ul>" if notes else ""}
+<div class="scroll"><table>{"".join(rows)}</table></div>
+<h2>Pictures</h2>
+<div class="figures">{pictures}</div>
+</body></html>
+"""
+
+
+def eigenvalues(found: Findings) -> Any:
+    """The kernel's eigenvalues, largest first; those that are rounding are left out. All layers lie above the last one, and
+    the ratio of first to last is the condition number."""
+    figure, axes = _axes("number", "eigenvalue", "Eigenvalues")
+    for values, name, style in (
+        (found.spectra.values_all, "all layers", {"color": BLUE, "marker": "o", "ms": 4.5, "mfc": "none"}),
+        (found.spectra.values_last, "last layer", {"color": RED, "marker": "s", "ms": 2.5}),
+    ):
+        kept = values[values > 0][::-1]
+        axes.plot(np.arange(1, len(kept) + 1), kept, lw=1, label=name, **style)
+    axes.set_yscale("log")
+    axes.legend()
+    return figure
+
+
+def convergence(found: Findings) -> Any:
+    """dynamicAL's theorem 1: the squared residual after t steps from f = 0, between the bounds that the alignment gives, and
+    between the sharp ones. The paper's lower bound ends where it falls below zero."""
+    t = found.theorems
+    figure, axes = _axes("steps t", "squared residual", "Theorem 1")
+    top = len(found.positions)  # the residual of f = 0, for one-hot labels
+    axes.set(xscale="log", yscale="log", ylim=(max(1e-9 * top, 0.5 * t.convergence_sharp[-1].lower), 3 * top))
+    for bounds, name, colour, dash in (
+        (t.convergence, "theorem", GREY, ":"),
+        (t.convergence_sharp, "sharp", GREEN, "--"),
+    ):
+        lower = np.array([b.lower for b in bounds])
+        axes.plot(t.times, np.where(lower > 0, lower, np.nan), color=colour, ls=dash, marker="^", ms=4)
+        axes.plot(t.times, [b.upper for b in bounds], color=colour, ls=dash, marker="v", ms=4, label=f"{name} bounds")
+    axes.plot(t.times, [b.value for b in t.convergence], color=BLUE, marker="o", ms=4, label="residual")
+    axes.legend()
+    return figure
+
+
+def ratios(found: Findings) -> Any:
+    """Approximation ratios of random queries: what the items add one by one, over what they add together. Dashed:
+    the median. At 1 the cross terms cancel, and dynamicAL's greedy choice is exact."""
+    values, edges = binned(found.dynamics.ratios)
+    if len(values) == 0:
+        return None
+    figure, axes = _axes("approximation ratio", "queries", "Approximation ratio")
+    axes.hist(values, edges, color=BLUE, alpha=0.7)
+    axes.axvline(float(np.median(values)), color=BLUE, ls="--", label=f"median {number(float(np.median(values)))}")
+    axes.axvline(1.0, color=GREY, ls=":", label="1")
+    axes.yaxis.get_major_locator().set_params(integer=True)
+    axes.legend()
+    return figure
+
+
+def agreement(found: Findings) -> Any:
+    """Each point is a random query: the training dynamics of the squared error against the alignment. dynamicAL takes one
+    for the other; they are the same number at f = 0, and Kendall's tau says how far they rank queries alike here."""
+    tau = found.dynamics.tau
+    if tau is None:
+        return None
+    figure, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {number(tau.tau)}")
+    axes.scatter(tau.alignment, tau.dynamics, s=10, color=BLUE, alpha=0.6)
+    return figure
+
+
+def linearised(found: Findings) -> Any:
+    """The linearised network, trained on from where it is by gradient descent on the squared error: loss per item. The dot
+    is the smallest test loss."""
+    c, m = found.linearised.curves, found.linearised.minimum
+    figure, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
+    shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may go on to 1e-300
+    low, top = shown.min() / 1e4, max(shown.max(), 1e-12)
+    axes.set_xscale("symlog", linthresh=1)
+    axes.set(xlim=(0, c.times[-1]), yscale="log", ylim=(max(c.train.min() / 2, low, 1e-12 * top), 3 * top))
+    axes.plot(c.times, c.train, color=BLUE, label="training items")
+    if m is not None:
+        axes.plot(c.times, c.test, color=RED, ls="--", label="test items")
+        axes.plot(m.step, m.loss, color=RED, marker="o")
+    axes.legend()
+    return figure
+
+
+def wide(found: Findings) -> Any:
+    """NPC's theorem 1 on a wide two-layer ReLU network that learns the largest class from the run's features: the loss after
+    each step, and the bound on it from the step before, (1 - η λ min) L."""
+    if found.wide is None:
+        return None
+    d = found.wide.descent
+    figure, axes = _axes("steps", "loss", "A wide network's loss")
+    axes.plot(np.arange(1, len(d.bound) + 1), d.bound, color=GREY, ls=":", label="bound")
+    axes.plot(np.arange(len(d.loss)), d.loss, color=BLUE, label="loss")
+    axes.set_yscale("log")
+    axes.legend()
+    return figure
+
+
+FIGURES: tuple[Callable[[Findings], Any], ...] = (eigenvalues, convergence, ratios, agreement, linearised, wide)
+
+
+def binned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The finite values, none beyond 1e100, and the edges of 5 to 20 bins around them, which are never too narrow to be
+    drawn: values that differ by their last digits share one."""
+    shown = np.clip(values[np.isfinite(values)], -1e100, 1e100)
+    if len(shown) == 0:
+        return shown, np.array([0.0, 1.0])
+    low, high = float(shown.min()), float(shown.max())
+    if not high - low > 1e-6 * max(-low, high) + 1e-200:
+        half = 1e-6 * max(-low, high) if max(-low, high) > 1e-200 else 0.5
+        low, high = low - half, high + half
+    return shown, np.linspace(low, high, min(20, max(5, len(shown) // 2)) + 1)
+
+
+def _axes(x: str, y: str, title: str) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.4, 3.7), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel=x, ylabel=y, title=title)
+    axes.grid(alpha=0.25)
+    return figure, axes
+
+
+def _image(figure: Any) -> str:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=130)
+    alt = html.escape(figure.axes[0].get_title())
+    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'

@@ -1,0 +1,148 @@
+import csv
+
+import numpy as np
+import pytest
+
+from askless.run import Run
+from askless.run.out.standing import rate, since_new_class, standing
+from askless.run.steps.measure import wilson
+from askless.run.store import facts
+from askless.run.store.answering import Given, answer
+from askless.run.store.asking import Desk
+from askless.run.store.classes import add_class, merge_class
+
+
+def test_a_run_that_has_just_begun_stands_at_nothing(shapes, tmp_path):
+    run = shapes.start(tmp_path / "run")
+    now = standing(run)
+    assert now["progress"]["spent"] == 0
+    assert (now["curve"], now["measure"], now["rate"], now["mix"], now["annotators"]) == ([], None, None, [], [])
+    assert now["advice"]["verdict"] == "too early"
+    run.close()
+
+
+def test_the_curve_has_one_honest_point_per_round(finished):
+    now = standing(finished)
+    assert [point["round"] for point in now["curve"]] == [1, 2, 3, 4]
+    assert [point["labels"] for point in now["curve"]] == [5, 10, 15, 16]
+    for point in now["curve"]:
+        assert point["n"] == 4
+        assert (point["low"], point["high"]) == wilson(point["correct"], 4)
+        assert point["accuracy"] == point["correct"] / 4
+    assert now["curve"][0]["change"] is None
+    assert all(0 <= point["change"] <= 1 for point in now["curve"][1:])
+    assert sum(row["share"] for row in now["mix"]) == pytest.approx(1)
+    assert now["advice"]["verdict"] == "budget used"
+    assert now["annotators"] == [{"annotator": "tell", "answers": 20}]
+
+
+def test_chosen_labels_have_no_part_in_the_accuracy(tmp_path):
+    """A collection in which what the strategy likes is labelled wrongly: the measure must not see it."""
+    rng = np.random.default_rng(0)
+    y = np.arange(200) % 2
+    rows = rng.normal(size=(200, 3)).astype(np.float32)
+    rows[:, 0] += 8 * y
+    np.savez(tmp_path / "rows.npz", X=rows)
+    run = Run.create(
+        tmp_path / "rows.npz",
+        tmp_path / "run",
+        classes=("a", "b"),
+        budget=80,
+        check=0.5,
+        batch=20,
+        learner="supervised",
+    )
+    while run.advance() is not None or run.waiting():
+        with run.store.look() as db:
+            chosen = {r["path"] for r in db.execute("SELECT path FROM item WHERE split = 'pool'")}
+        # Of the chosen ones a third is labelled at random.
+        wrong = {path for path in run.waiting() if path in chosen and int(path) % 3 == 0}
+        run.tell({path: "ab"[1 - y[int(path)] if path in wrong else y[int(path)]] for path in run.waiting()})
+    measure = standing(run)["measure"]
+    with run.store.look() as db:
+        truth, train = facts.check_labels(db), facts.train_labels(db)
+        checks = {r["id"] for r in db.execute("SELECT id FROM item WHERE split = 'check'")}
+        pool = {r["id"] for r in db.execute("SELECT id FROM item WHERE split = 'pool'")}
+    best = run.predictions().best_of_all()
+    assert set(truth) == checks
+    assert set(train) <= pool
+    assert measure["n"] == 40
+    assert measure["correct"] == sum(best[i] == label for i, label in truth.items())
+    on_train = np.mean([best[i] == label for i, label in train.items()])
+    assert measure["accuracy"] != on_train  # the two are not the same number here
+    run.close()
+
+
+def test_merging_classes_changes_past_measures(shapes, tmp_path):
+    run = shapes.start(tmp_path / "run", budget=24, check=0.5, batch=12, learner="supervised", steps=20)
+    shapes.finish(run)
+    before = standing(run)["measure"]
+    with run.store.change() as db:
+        for number in (1, 2, 3):
+            merge_class(db, f"request-{number}", "ann", number, 0)
+    after = standing(run)["measure"]
+    assert (after["n"], after["correct"]) == (before["n"], before["n"])  # all are one class now
+    run.close()
+
+
+def test_check_images_that_nobody_is_sure_of_are_counted_apart(make_room):
+    room = make_room(30, budget=20, check=0.2)
+    for unsure in (True, False):
+        item = room.take("ann")
+        with room.run.store.change() as db:
+            given = Given(unsure="quality") if unsure else Given(label=0)
+            answer(db, Desk("ann", "ann-tab"), room.request(), [item], given, overlap=1)
+    now = standing(room.run)
+    assert now["unsure_check"] == 1
+    assert now["progress"]["check"]["done"] == 2
+    with room.run.store.look() as db:
+        assert len(facts.check_labels(db)) == 1
+
+
+def label(room, number, at=None, seconds=1.0):
+    item = room.take("ann")
+    with room.run.store.change() as db:
+        answer(db, Desk("ann", "ann-tab"), room.request(), [item], Given(label=number, seconds=seconds), overlap=1)
+        if at is not None:
+            db.execute("UPDATE answer SET at = ? WHERE item = ?", (at, item))
+    return item
+
+
+def test_the_pace_leaves_breaks_out(make_room):
+    room = make_room()
+    room.ask(list(range(10)))
+    for at in ("10:00:00", "10:00:05", "10:00:10", "12:00:00", "12:00:05"):
+        label(room, 0, f"2026-01-01T{at}.000Z")
+    with room.run.store.look() as db:
+        found = rate(db, facts.progress(db))
+    assert found["per_minute"] == pytest.approx(12)
+    assert found["minutes_left_in_batch"] == pytest.approx(5 / 12)
+
+
+def test_labels_since_the_last_new_class_are_counted(make_room):
+    room = make_room(classes=("cat", "dog", "owl"))
+    room.ask(list(range(10)))
+    with room.run.store.look() as db:
+        assert since_new_class(db) is None
+    for number, expected in ((0, 0), (0, 1), (1, 0), (0, 1), (1, 2)):
+        label(room, number)
+        with room.run.store.look() as db:
+            assert since_new_class(db) == expected
+    with room.run.store.change() as db:
+        merge_class(db, room.request(), "ann", 1, 0)
+        assert since_new_class(db) == 4
+        add_class(db, room.request(), "ann", "fox")
+        assert since_new_class(db) == 4
+
+
+def test_what_was_left_out_is_counted(own_shapes, tmp_path):
+    files = sorted(own_shapes.folder.rglob("*.png"))
+    (files[0].parent / "copy.png").write_bytes(files[0].read_bytes())
+    (files[0].parent / "broken.png").write_bytes(b"no picture")
+    (files[0].parent / "out.png").symlink_to("/etc/hostname")
+    run = own_shapes.start(tmp_path / "run")
+    left_out = standing(run)["skipped"]
+    assert (left_out["unreadable"], left_out["duplicates"], left_out["outside"]) == (1, 1, 1)
+    with (run.folder / "skipped.csv").open(newline="") as file:
+        assert {row["problem"] for row in csv.DictReader(file)} == {"unreadable", "duplicate", "outside"}
+    run.close()

@@ -1,0 +1,105 @@
+import json
+
+import numpy as np
+import pytest
+
+from askless.run import Settings
+from askless.run.steps import training
+from askless.run.steps.training import choose, finite, ground, make_learner
+
+
+class Rows:
+    """Material in memory."""
+
+    def __init__(self, x):
+        self.x, self.about = x, {"side": 0}
+
+
+@pytest.fixture(scope="module")
+def base():
+    y = np.arange(60) % 3
+    x = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
+    x[np.arange(60), y] += 6
+    return ground(Rows(x), SETTINGS, [i for i in range(60) if i >= 10])
+
+
+SETTINGS = Settings("x", net="linear", learner="supervised", steps=20, strategy="margin")
+NAMES = ("a", "b", "c")
+
+
+def test_the_ground_knows_items_by_their_numbers(base):
+    assert base.items.tolist() == list(range(10, 60))
+    assert base.positions()[10] == 0
+    rows = np.asarray(base.ready(base.items))
+    assert rows.mean(axis=0) == pytest.approx(0, abs=1e-5)
+    assert np.asarray(base.ready(np.array([3]))).shape == (1, 5)  # a check image, by the same mean and scale
+
+
+@pytest.mark.parametrize(
+    ("labels", "strategy"), [({}, "askless"), ({10: 0, 11: 0}, "askless"), ({10: 0, 11: 1}, "margin")]
+)
+def test_before_two_classes_are_known_the_collection_is_covered(base, labels, strategy):
+    assert make_learner(base, SETTINGS, NAMES, labels, None).strategy.name == strategy
+
+
+def test_random_stays_random(base):
+    settings = Settings("x", net="linear", strategy="random")
+    assert make_learner(base, settings, NAMES, {}, None).strategy.name == "random"
+
+
+def test_labels_of_items_outside_the_pool_are_not_trained_on(base):
+    learner = make_learner(base, SETTINGS, NAMES, {3: 0, 10: 1, 20: 2}, None)
+    assert learner.labels == {0: 1, 10: 2}
+
+
+def test_the_order_in_which_labels_came_does_not_matter(base):
+    one = make_learner(base, SETTINGS, NAMES, {10: 1, 20: 2, 30: 0}, None)
+    other = make_learner(base, SETTINGS, NAMES, {30: 0, 10: 1, 20: 2}, None)
+    assert list(one.labels.items()) == list(other.labels.items())
+
+
+def test_a_round_leaves_its_files_and_the_same_again(base, tmp_path):
+    labels = {i: i % 3 for i in range(10, 22)}
+    results, seen = [], []
+
+    def watch(*where):
+        seen.append(where)
+
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        learner = make_learner(base, SETTINGS, NAMES, labels, None)
+        metrics = training.fit_round(
+            learner, base, 60, np.arange(60), np.arange(10), [0, 1, 2], None, tmp_path / name, watch
+        )
+        assert seen[-1][:2] == (20, 20)
+        with np.load(tmp_path / name / "predictions.npz", allow_pickle=False) as file:
+            results.append({key: file[key] for key in file.files})
+        assert json.loads((tmp_path / name / "metrics.json").read_text())["labels"] == metrics["labels"] == 12
+    one, two = results
+    assert all((one[key] == two[key]).all() for key in one)
+    assert one["probs"].shape == (60, 3)
+    assert (one["held"] == np.arange(10)).all()
+    assert (one["held_best"] == np.arange(10) % 3).mean() > 0.7
+    assert sum(metrics["mix"].values()) == pytest.approx(1)
+
+
+def test_choosing_leaves_out_what_was_asked_without_a_label(base):
+    learner = make_learner(base, SETTINGS, NAMES, {}, None)
+    out = list(range(10, 50))
+    choice = choose(learner, base, 5, NAMES, trained=False, out=[3, *out])
+    assert len(set(choice.items)) == 5
+    assert not set(choice.items) & set(out)
+    assert all(50 <= item < 60 for item in choice.items)
+    assert len(choice.reasons) == len(choice.scores) == 5
+    assert choice.picked_by == "askless"
+
+
+def test_scores_that_are_not_finite_are_left_out():
+    assert [finite(x) for x in (1.5, float("nan"), float("inf"))] == [1.5, None, None]
+
+
+def test_material_of_pixels_becomes_a_pool_of_images(tmp_path):
+    x = np.random.default_rng(0).integers(0, 255, (20, 3, 8, 8)).astype(np.uint8)
+    base = ground(Rows(x), Settings("x", net="small-cnn", size=8), range(5, 20))
+    assert base.pool.kind == "image"
+    assert (np.asarray(base.ready(np.array([0, 7]))) == x[[0, 7]]).all()

@@ -1,0 +1,58 @@
+"""Runs of every version that was ever released: opened, shown, exported and continued."""
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from askless.run import Run, load
+from askless.run.out.standing import standing
+from askless.run.out.taking import export_run
+from askless.run.steps.rounds import damage_of_fit, is_whole
+from askless.run.steps.worker import catch_up
+from askless.run.store.replay import replay, stored
+from askless.run.store.schema import MIGRATIONS
+
+GOLDEN = Path(__file__).parents[1] / "golden"
+VERSIONS = range(1, len(MIGRATIONS) + 1)
+
+
+def label(path: str) -> str:
+    return ("cat", "dog")[int(path) % 2]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_run_of_every_version_is_opened_shown_exported_and_continued(version, tmp_path):
+    """Where this finds no folder, the tables are new: make one by tests/run/golden/make.py before they are released."""
+    shutil.copytree(GOLDEN / f"version-{version}" / "run", tmp_path / "run")
+    database = sqlite3.connect(tmp_path / "run" / "state.sqlite")
+    assert database.execute("PRAGMA user_version").fetchone()[0] == version
+    database.close()
+    with Run.open(tmp_path / "run") as run:
+        found = standing(run)
+        assert (found["progress"]["spent"], found["progress"]["budget"]) == (8, 12)
+        assert [(point["round"], point["labels"], point["n"]) for point in found["curve"]] == [(1, 4, 3)]
+        assert "damaged" not in found["advice"]["text"]
+        assert damage_of_fit(run.folder, 1) is None
+        assert is_whole(run.folder / "cache")
+        assert len(run.waiting()) == 3
+        with run.store.look() as db:
+            answers = stored(db)
+            assert replay(db) == answers
+        assert sorted(name for _, name in answers) == ["ann"] * 7 + ["bo", "table"]
+        for to in ("csv", "jsonl", "npz"):
+            assert export_run(run, to, tmp_path / f"labels.{to}").labels == 9
+        assert "0,cat,labelled,train,table" in (tmp_path / "labels.csv").read_text(encoding="utf-8")
+        assert run.write_report().is_file()
+        catch_up(run)
+        assert len(run.waiting()) == 3, "nothing was to be made again"
+        while run.waiting():
+            run.tell({path: label(path) for path in run.waiting()}, "cy")
+            catch_up(run)
+        assert run.is_finished()
+        with run.store.look() as db:
+            assert stored(db).items() >= answers.items()
+        assert standing(run)["progress"]["spent"] == 12
+        assert len(standing(run)["curve"]) == 3
+    assert load(tmp_path / "run").classes_.tolist() == ["cat", "dog"]

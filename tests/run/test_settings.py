@@ -1,0 +1,162 @@
+import json
+import os
+
+import pytest
+
+from askless import acquire, nets
+from askless.base.errors import AsklessError, InputError, OptionError
+from askless.features import frozen
+from askless.run import RunError, Settings, settings
+from askless.run.settings import (
+    BACKBONE,
+    FALLBACK,
+    LEARNERS,
+    STRATEGIES,
+    read_classes,
+    read_keys,
+    read_settings,
+    with_backbone_here,
+    write_settings,
+)
+
+
+def test_the_names_of_strategies_are_those_that_there_are():
+    assert set(STRATEGIES) == set(acquire.STRATEGIES) - {"bald", "batchbald"}  # a run has no network with dropout
+
+
+def test_every_learner_can_be_made():
+    from askless.run.steps.training import training
+
+    for name in LEARNERS:
+        assert training(Settings("x", learner=name, steps=7)).steps == 7
+
+
+def test_settings_come_back_as_they_were_written(tmp_path):
+    settings = Settings(
+        source='/a "quoted" päth\\with\nall',
+        budget=30,
+        check=0.1,
+        classes=("cat", "=dog", "<b>", "Łódź", "😀", "\x7f", "\\ud83d\\ude00"),
+        keys={"c": "cat", '"': "=dog", "😀": "cat"},
+        target=0.95,
+        follow_links=True,
+        versions={"askless": "1", "torch": "2.6"},
+    )
+    write_settings(settings, tmp_path / "project.toml")
+    assert read_settings(tmp_path / "project.toml") == settings
+    assert (tmp_path / "project.toml").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_project_file_with_halves_of_characters_is_read(tmp_path):
+    """As earlier versions wrote it."""
+    classes = ("cat", "😀", "a\\ud83d", "Łódź")
+    (tmp_path / "project.toml").write_text(
+        f"source = {json.dumps(os.fsdecode(b'/caf' + bytes([0xE9])))}\nclasses = {json.dumps(classes)}\n",
+        encoding="ascii",
+    )
+    read = read_settings(tmp_path / "project.toml")
+    assert read.classes == classes
+    assert os.fsencode(read.source) == b"/caf\xe9"
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("budget", 0, "budget: expected a whole number of at least 1, got 0"),
+        ("budget", 2.5, "budget"),
+        ("budget", True, "budget"),
+        ("batch", 0, "batch"),
+        ("steps", 0, "steps"),
+        ("annotators", 0, "annotators"),
+        ("seed", -1, "seed"),
+        ("check", 1.0, "check: expected a share of the budget from 0 to 0.9"),
+        ("check", -0.1, "check"),
+        ("check", float("nan"), "check"),
+        ("target", 1.0, "target"),
+        ("strategy", "magic", "unknown strategy 'magic'; the known ones are askless, random, "),
+        ("strategy", "bagde", r"unknown strategy 'bagde'; did you mean 'badge'\? the known ones are askless"),
+        (
+            "net",
+            "frozen:efficientnet",
+            r"unknown net .*; did you mean 'frozen:efficientnet-lite0'\? the known ones are",
+        ),
+        ("learner", "magic", "unknown learner"),
+        ("suggestions", "always", "unknown suggestions"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(option, value, text):
+    with pytest.raises(OptionError, match=text):
+        Settings("x", **{option: value})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "budget = ",
+        "\x00",
+        'source = "x"\nfuture = 1',
+        'source = "x"\nbudget = "many"',
+        'source = "x"\ncheck = "a"',
+        "budget = 5",
+    ],
+)
+def test_a_damaged_project_file_is_refused_cleanly(tmp_path, text):
+    path = tmp_path / "project.toml"
+    path.write_text(text)
+    with pytest.raises(AsklessError):
+        read_settings(path)
+
+
+def test_a_folder_without_a_project_is_no_run(tmp_path):
+    with pytest.raises(RunError, match="expected a run"):
+        read_settings(tmp_path / "project.toml")
+
+
+def test_without_the_pretrained_network_pixels_are_used_and_it_is_said(monkeypatch):
+    monkeypatch.setattr("askless.run.settings.find_spec", lambda name: None)
+    settings, text = with_backbone_here(Settings("x"))
+    assert (settings.net, "pip install" in text) == (FALLBACK, True)
+    for net in ("frozen:raw", "small-cnn"):
+        assert with_backbone_here(Settings("x", net=net)) == (Settings("x", net=net), "")
+    monkeypatch.setattr("askless.run.settings.find_spec", lambda name: object())
+    assert with_backbone_here(Settings("x"))[0].net == BACKBONE
+
+
+def test_keys_are_read():
+    assert read_keys("cat=c, dog = d", ("cat", "dog")) == {"c": "cat", "d": "dog"}
+    assert read_keys("a=b=1", ("a=b",)) == {"1": "a=b"}
+    assert read_keys("", ("cat",)) == {}
+    for given, text in (
+        ("cat", "class=key"),
+        ("cat=cc", "one character"),
+        ("owl=o", "unknown class"),
+        ("cat=c,dog=c", "its own"),
+    ):
+        with pytest.raises(OptionError, match=text):
+            read_keys(given, ("cat", "dog"))
+
+
+def test_classes_are_read_from_the_command_line_or_a_file(tmp_path):
+    assert read_classes("cat, dog ,,") == ("cat", "dog")
+    assert read_classes(None) == ()
+    (tmp_path / "classes.txt").write_text("cat\n\n dog \n", encoding="utf-8-sig")
+    assert read_classes(str(tmp_path / "classes.txt")) == ("cat", "dog")
+    with pytest.raises(InputError, match="one class per line"):
+        read_classes(str(tmp_path / "none.txt"))
+
+
+def test_the_names_of_networks_are_those_that_there_are():
+    patterns = {"wrn-28-K", "torchvision/NAME", "timm/NAME"}
+    assert {*settings.NETS, *patterns} == set(nets.NETS)
+    assert frozen.BACKBONES[:2] == settings.BACKBONES
+
+
+@pytest.mark.parametrize("net", ["small-cnn", "wrn-28-2", "frozen:raw", "frozen:timm/resnet18", "timm/resnet18"])
+def test_known_networks_are_taken(net):
+    assert settings.Settings(source="x", net=net).net == net
+
+
+@pytest.mark.parametrize("net", ["wrn", "frozen:resnet", "small-cnn2", "wrn-28-0", ""])
+def test_unknown_networks_are_refused_at_once(net):
+    with pytest.raises(OptionError, match="unknown net"):
+        settings.Settings(source="x", net=net)
