@@ -298,23 +298,26 @@ def test_one_press_is_one_label(serve, look, first_batch):
     second = screen.ready(but=first)
     assert served.labels() == {first: 0}
 
-    took = screen.page.evaluate(  # a bouncing key: ten presses, each by itself, none of them marked as a repeat
+    screen.page.evaluate(  # a bouncing key: ten presses in as many ms, each by itself, none of them marked as a repeat
         """() => new Promise((done) => {
             const begun = performance.now();
             const turn = new MessageChannel(); // the next turn of the page's loop, without a timer's wait
             let left = 10;
+            const send = (kind) => {
+                const event = new KeyboardEvent(kind, { key: "2", code: "Digit2", bubbles: true, cancelable: true });
+                Object.defineProperty(event, "timeStamp", { value: begun + 10 - left }); // however busy this machine is
+                document.body.dispatchEvent(event);
+            };
             turn.port1.onmessage = () => {
-                const options = { key: "2", code: "Digit2", bubbles: true, cancelable: true };
-                document.body.dispatchEvent(new KeyboardEvent("keydown", options));
-                document.body.dispatchEvent(new KeyboardEvent("keyup", options));
+                send("keydown");
+                send("keyup");
                 left -= 1;
                 if (left) turn.port2.postMessage(0);
-                else done(performance.now() - begun);
+                else done();
             };
             turn.port2.postMessage(0);
         })"""
     )
-    assert took < 110  # meant: some ms; less than what the page takes for one press in any case
     third = screen.ready(but=second)
     assert served.labels() == {first: 0, second: 1}
 
@@ -652,6 +655,8 @@ def test_an_answer_is_kept_while_the_server_is_away_and_stored_once(serve, look,
             route.continue_()
 
     screen.page.route("**/api/answers", lose_the_reply)
+    screen.page.reload()  # a page that is open may send one more request past a new route
+    assert screen.ready() == second
     screen.page.keyboard.press("2")
     screen.see('#saved[data-state="failed"]:has-text("not saved — retrying")')
     assert screen.item() == second
