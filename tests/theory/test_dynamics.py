@@ -154,4 +154,6 @@ def test_the_ratio_comes_near_one_as_training_on_digits_converges():
             F.cross_entropy(net(x[S]), y[S]).backward()
             optimiser.step()
     gaps = {epoch: max(abs(r - 1) for r in found) for epoch, found in medians.items()}
-    assert gaps[0] > 1 > gaps[10] > 0.4 > gaps[300]
+    # Over forty seeds: .84 to 10 at first, .21 to 1.07 after ten epochs, at most .33 in the end.
+    assert gaps[0] > 0.7 > 0.4 > gaps[300]
+    assert gaps[10] > gaps[300]
