@@ -8,29 +8,28 @@ import platform
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, is_dataclass
+from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from askless.base import digest
-from askless.base.engine import check_engine
+from askless.base.engine import NotSent, check_engine, work
 from askless.base.errors import AsklessError, InputError
 from askless.base.locks import held
 from askless.base.machine import cores, versions
 from askless.base.options import check_count
-from askless.bench import on_ray
-from askless.bench.cell import Cell, cell_settings, check_same, finished, settings_there, write_json
-from askless.bench.crew import Account, Progress, embed, hand_out, here
+from askless.bench.account import Account, Progress
+from askless.bench.cell import Cell, cell_settings, check_same, finished, prepare, settings_there, write_json
+from askless.bench.compute import CellWorker, Task, Trouble, digest_of
 from askless.bench.plan import Benchmark, text_of
-from askless.bench.processes import Processes
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
 from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
-from askless.bench.worker import Source, Trouble
 from askless.data import Pool
+from askless.features.frozen import Frozen
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
-TRIES = 3  # of a cell whose worker is lost, on Ray
 log = logging.getLogger(__name__)
 
 
@@ -55,7 +54,7 @@ def run(
     warning says where later ones ask for others, or where all workers together have more threads than there are cores.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
     preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of
-    every round that is computed, and of training steps (not on Ray); each cell is a run of theirs.
+    every round that is computed, and of training steps; each cell is a run of theirs.
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
     graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
@@ -91,8 +90,33 @@ def run(
         trials = [Cell(row, seed) for row in trial_rows(benchmark) for seed in range(row.trials[0])]  # type: ignore[index]
         cells = [Cell(row, seed) for seed in benchmark.seeds for row in benchmark.rows]
         account = Account(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
-        crew = Crew(benchmark if source is None else source, out, workers, about["threads"], engine, gpus)
-        work(trials, crew, account)
+        make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
+        here = CellWorker(benchmark, out, trail.rates)
+
+        def compute(cells: list[Cell]) -> None:
+            todo = account.unfinished(cells)
+            embed_once(todo, account)
+            shared = digest_of(out / ABOUT) if engine == "ray" else ""
+            try:
+                work(
+                    partial(make, shared=shared),
+                    [Task(c.row.group, c.row.method, c.seed, c.start_seed) for c in todo],
+                    lambda k, kind, content: account.hear(todo[k], kind, content),
+                    say=account.tell,
+                    here=here,
+                    engine=engine,
+                    workers=workers,
+                    threads=about["threads"],
+                    cores=about["threads"],
+                    gpus=gpus,
+                )
+            except NotSent as error:
+                raise InputError(
+                    f"expected a benchmark that can be sent to a worker, got {error}; give run() a `source`, a function "
+                    "that makes the benchmark again, or put it in a file for `askless bench run FILE.py`"
+                ) from error
+
+        compute(trials)
         starts, lost = {}, {}
         for key in dict.fromkeys(trial_key(c.row) for c in trials):
             try:
@@ -106,40 +130,23 @@ def run(
         startless = [c.row.trials is not None and trial_key(c.row) in lost for c in cells]
         for cell in itertools.compress(cells, startless):
             account.ended(cell, Trouble(lost[trial_key(cell.row)]))
-        work([c for c, no_start in zip(cells, startless, strict=True) if not no_start], crew, account)
+        compute([c for c, no_start in zip(cells, startless, strict=True) if not no_start])
     return read(out)
 
 
-class Crew(NamedTuple):
-    """Who computes the cells of a run, and with what."""
-
-    source: Source
-    out: Path
-    workers: int
-    threads: int
-    engine: str
-    gpus: float
-
-
-def work(cells: list[Cell], crew: Crew, account: Account) -> None:
-    """Computes those of the cells that are not finished."""
-    todo = []
+def embed_once(cells: list[Cell], account: Account) -> None:
+    """What a frozen backbone must see once is embedded before the workers would each begin with it."""
+    seen = set()
     for cell in cells:
-        if finished(crew.out / CELLS / cell.name, *cell):
-            account.found(cell)
-        else:
-            todo.append(cell)
-    account.tell("")
-    embed(todo, account)
-    source, out, workers, threads, engine, gpus = crew
-    if engine == "ray" and todo:
-        with on_ray.actors(source, out, workers, threads, gpus, account.tell) as hands:
-            hand_out(todo, hands, account, workers=workers, tries=TRIES)
-    elif workers == 1 or len(todo) <= 1:
-        here(todo, out, threads, account)
-    else:
-        with closing(Processes(source, out, threads, account.trail.rates)) as hands:
-            hand_out(todo, hands, account, workers=workers, tries=1)
+        net = cell.row.net
+        key = text_of((cell.row.data, net, cell.row.validation))
+        if key not in seen and (isinstance(net, Frozen) or str(net).startswith("frozen:")):
+            seen.add(key)
+            try:
+                _, views, _ = prepare(cell.row, lambda done, total: account.tell(f"embedding: {done} of {total} views"))
+                views.test()
+            except Exception:
+                continue  # the cells that need it will say what is wrong
 
 
 def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engine: str) -> list[str]:
@@ -208,7 +215,7 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
     paper = {
         "source": benchmark.paper_source,
         "unit": "",
-        "rows": [asdict_row(r) for r in benchmark.paper],
+        "rows": [r._asdict() for r in benchmark.paper],
         "says": benchmark.claims,
     }
     return {
@@ -231,10 +238,6 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
         "threads": threads,
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": cores()},
     }
-
-
-def asdict_row(row: Any) -> dict[str, Any]:
-    return row._asdict() if hasattr(row, "_asdict") else asdict(row)
 
 
 def file_digest(what: str) -> str:

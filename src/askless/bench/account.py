@@ -1,19 +1,16 @@
-"""Works through the cells of a benchmark, here or by workers elsewhere, and keeps account of how far that is."""
+"""How far a benchmark is: for whoever looks on, for trackers, and for those that failed, in the folders of their cells."""
 
 import contextlib
 import json
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any
 
-from askless.bench.cell import Cell, Stage, cell_settings, prepare, round_numbers, write_json
-from askless.bench.plan import text_of
+from askless.bench.cell import Cell, cell_settings, finished, round_numbers, write_json
+from askless.bench.compute import Trouble, await_result
 from askless.bench.results import CELLS
-from askless.bench.worker import Trouble, attempt
-from askless.features.frozen import Frozen
 from askless.track import Event, Trail
 
 
@@ -54,10 +51,31 @@ class Account:
             done = (self.rounds, self.all_rounds, self.cells, self.all_cells, self.failed)
             self.progress(Progress(*done, latest, cell_done))
 
-    def found(self, cell: Cell) -> None:
-        """The cell was finished before."""
-        self.rounds += len(cell.row.counts)
-        self.cells += 1
+    def unfinished(self, cells: list[Cell]) -> list[Cell]:
+        """Those that were not finished before."""
+        todo = []
+        for cell in cells:
+            if finished(self.out / CELLS / cell.name, *cell):
+                self.rounds += len(cell.row.counts)
+                self.cells += 1
+            else:
+                todo.append(cell)
+        self.tell("")
+        return todo
+
+    def hear(self, cell: Cell, kind: str, content: Any) -> None:
+        """What the engine has to say of a cell."""
+        if kind == "told":
+            name, *news = content
+            (self.round if name == "round" else self.step)(cell, *news)
+        elif kind == "again":
+            self.tell(f"{cell.title}: {content}; it will be tried again")
+        elif kind == "lost":
+            self.ended(cell, Trouble(content))
+        else:
+            if content is None:
+                await_result(self.out / CELLS / cell.name / "result.json")
+            self.ended(cell, content)
 
     def round(self, cell: Cell, numbers: dict[str, Any]) -> None:
         """A round is done; one that is told twice, as by a cell that was tried again, counts once."""
@@ -84,7 +102,7 @@ class Account:
             self.trail.tell(Event("start", self._run(cell), about={**about, "method": cell.row.method}))
 
     def _rest_of(self, cell: Cell) -> None:
-        """The rounds that nobody told of while the cell was computed, as the last one on Ray."""
+        """The rounds that nobody told of in this run, as those before an earlier one was killed."""
         place = self.out / CELLS / cell.name
         with contextlib.suppress(OSError, ValueError, KeyError):
             state = json.loads((place / "result.json").read_text(encoding="utf-8"))
@@ -106,78 +124,3 @@ class Account:
             with contextlib.suppress(OSError):  # where nothing can be written any more, the reason is still told
                 write_json(self.out / CELLS / cell.name / "failure.json", trouble._asdict())
             self.tell(f"{cell.title}: FAILED: {trouble.reason.splitlines()[0]}", cell_done=True)
-
-
-class News(NamedTuple):
-    """What became of a cell: a round is done (its numbers), a training step (what `Account.step` takes), it ended (the
-    trouble, or None), or whoever computed it is lost (why)."""
-
-    cell: Cell
-    kind: Literal["round", "step", "end", "lost"]
-    content: Any
-
-
-class Hands(Protocol):
-    """Workers elsewhere, each of whom computes one cell at a time."""
-
-    def give(self, cell: Cell) -> None:
-        """Gives the cell to one who has none, or to a new one."""
-
-    def news(self) -> Iterable[News]:
-        """What there is to tell, after waiting about a second for something."""
-
-    def let_go(self) -> None:
-        """No cell waits: those who have none may go."""
-
-
-def hand_out(cells: list[Cell], hands: Hands, account: Account, *, workers: int, tries: int) -> None:
-    """So many workers compute the cells; a cell whose worker is lost waits again behind the others, until it had its
-    `tries`. It goes on where it was, as after a run that was killed."""
-    waiting, busy = deque(cells), 0
-    lost: Counter[str] = Counter()
-    while waiting or busy:
-        while waiting and busy < workers:
-            hands.give(waiting.popleft())
-            busy += 1
-        if not waiting:
-            hands.let_go()
-        for cell, kind, content in hands.news():
-            if kind == "round":
-                account.round(cell, content)
-                continue
-            if kind == "step":
-                account.step(cell, *content)
-                continue
-            busy -= 1
-            if kind == "end":
-                account.ended(cell, content)
-                continue
-            lost[cell.name] += 1
-            if lost[cell.name] < tries:
-                waiting.append(cell)
-                account.tell(f"{cell.title}: {content}; it will be tried again")
-            else:
-                account.ended(cell, Trouble(content if tries == 1 else f"{content}; it was tried {tries} times"))
-
-
-def here(cells: list[Cell], out: Path, threads: int, account: Account) -> None:
-    """This process computes the cells, one after the other."""
-    stage = Stage()
-    for cell in cells:
-        steps = partial(account.step, cell) if account.trail.rates else None
-        account.ended(cell, attempt(cell, out, stage, threads, partial(account.round, cell), steps))
-
-
-def embed(cells: list[Cell], account: Account) -> None:
-    """What a frozen backbone must see once is embedded before the workers would each begin with it."""
-    seen = set()
-    for cell in cells:
-        net = cell.row.net
-        key = text_of((cell.row.data, net, cell.row.validation))
-        if key not in seen and (isinstance(net, Frozen) or str(net).startswith("frozen:")):
-            seen.add(key)
-            try:
-                _, views, _ = prepare(cell.row, lambda done, total: account.tell(f"embedding: {done} of {total} views"))
-                views.test()
-            except Exception:
-                continue  # the cells that need it will say what is wrong
