@@ -29,5 +29,8 @@ def test_a_grid_has_every_panel_with_every_method_in_that_order():
         {"method": "random", "group": "a", "start": 1, "strategy": Random()},
         {"method": "own", "group": "a", "start": 5, "strategy": Margin()},
     )
+    assert grid({"group": "a"}, {"random": Random()}).full == (
+        {"method": "random", "group": "a", "strategy": Random()},
+    )
     squares = grid((2, 3), {"x": 10}, lambda panel, given: {"start": panel * given})
     assert [r["start"] for r in squares.full] == [20, 30]

@@ -13,17 +13,18 @@ from askless.learn import DARP, FixMatch, Supervised
 AS_FULL = object()
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class At:
-    """A value that depends on the scale. The small scale has that of the full one, unless it is given its own."""
+    """A value by scale: full, small, smoke. A scale that is not given one has that of the full scale."""
 
     full: Any
     small: Any = AS_FULL
-    smoke: Any
+    smoke: Any = AS_FULL
 
     def __post_init__(self) -> None:
-        if self.small is AS_FULL:
-            object.__setattr__(self, "small", self.full)
+        for scale in ("small", "smoke"):
+            if getattr(self, scale) is AS_FULL:
+                object.__setattr__(self, scale, self.full)
 
 
 def at(scale: str, value: Any) -> Any:
@@ -52,14 +53,16 @@ def with_strategy(panel: Fields, given: Any) -> Fields:
 
 
 def grid(
-    panels: At | Sequence[Any], methods: At | Mapping[str, Any], fields: Callable[[Any, Any], Fields] = with_strategy
+    panels: At | Fields | Sequence[Any],
+    methods: At | Mapping[str, Any],
+    fields: Callable[[Any, Any], Fields] = with_strategy,
 ) -> At:
-    """Rows: every panel with every method. A panel is the fields that its rows share, and a method a strategy or fields of
-    its own; or both are whatever `fields` makes fields of."""
+    """Rows: every panel, or the one, with every method. A panel is the fields that its rows share, and a method a strategy
+    or fields of its own; or both are whatever `fields` makes fields of."""
     return by_scale(
         lambda scale: tuple(
             {"method": name, **at(scale, fields(panel, given))}
-            for panel in at(scale, panels)
+            for panel in at(scale, (panels,) if isinstance(panels, dict) else panels)
             for name, given in at(scale, methods).items()
         )
     )
@@ -120,8 +123,8 @@ TINY = Data(name="digits", items=300, test=100)
 
 # Below full scale every image is embedded once by EfficientNet-Lite0 in four views, and only a head is trained.
 ON_CIFAR10: Fields = {
-    "data": At(full=Data(name="cifar10"), small=CIFAR10, smoke=TINY),
-    "net": At(full="wrn-28-2", small=Frozen(weak=1, strong=2), smoke=Frozen(backbone="raw", weak=1, strong=1)),
+    "data": At(Data(name="cifar10"), CIFAR10, TINY),
+    "net": At("wrn-28-2", Frozen(weak=1, strong=2), Frozen(backbone="raw", weak=1, strong=1)),
     "fresh": "new",
 }
 
@@ -148,12 +151,7 @@ def smoke(what: str) -> str:
 
 
 def fixmatch(
-    *,
-    darp: bool = False,
-    every: int = 10,
-    patience: int | None = None,
-    epochs: int = 1024,
-    weight_decay: float = 5e-4,
+    *, darp: bool = False, every: int = 10, patience: int | None = None, epochs: int = 1024, weight_decay: float = 5e-4
 ) -> At:
     """FixMatch as in the papers: 2^20 steps of 64 + 7 x 64 images, or `epochs` of 1,024 steps with early stopping on the
     same cosine; a few hundred steps on frozen features."""
@@ -162,7 +160,7 @@ def fixmatch(
         return DARP(every=every) if darp else None
 
     return At(
-        full=FixMatch(
+        FixMatch(
             steps=epochs * 1024,
             horizon=2**20,
             weight_decay=weight_decay,
@@ -171,8 +169,8 @@ def fixmatch(
             evaluate_every=1024,
             checkpoint_every=1024,
         ),
-        small=FixMatch(steps=300, darp=refine(20)),
-        smoke=FixMatch(steps=10, batch=8, mu=2, darp=refine(5)),
+        FixMatch(steps=300, darp=refine(20)),
+        FixMatch(steps=10, batch=8, mu=2, darp=refine(5)),
     )
 
 
@@ -194,7 +192,5 @@ def adam(small_batch: int = 128, retrained: bool = False) -> At:
         )
 
     return At(
-        full=training(280 * 44, 128, 10),
-        small=training(1200, small_batch, 3 if small_batch == 128 else 10),
-        smoke=training(20, 32, 1),
+        training(280 * 44, 128, 10), training(1200, small_batch, 3 if small_batch == 128 else 10), training(20, 32, 1)
     )

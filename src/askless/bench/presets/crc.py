@@ -83,7 +83,7 @@ STRATEGIES = {
 
 
 def only_full(value: Any, below: Any) -> At:
-    return At(full=value, small=below, smoke=below)
+    return At(value, below, below)
 
 
 BEST = only_full((5, "best"), None)
@@ -98,13 +98,9 @@ CIFAR: dict[str, Any] = {
 # Below full scale, where a network is needed whose features change with its weights.
 CIFAR_OR_DIGITS = {
     **CIFAR,
-    "data": At(full=Data(name="cifar10"), small=DIGITS, smoke=TINY),
+    "data": At(Data(name="cifar10"), DIGITS, TINY),
     "net": only_full("wrn-28-2", "small-cnn"),
-    "learner": At(
-        full=CIFAR["learner"],
-        small=FixMatch(steps=250, batch=16, mu=4),
-        smoke=FixMatch(steps=3, batch=8, mu=2),
-    ),
+    "learner": At(CIFAR["learner"], FixMatch(steps=250, batch=16, mu=4), FixMatch(steps=3, batch=8, mu=2)),
 }
 
 
@@ -127,7 +123,7 @@ def multiples(Q: int, steps: int) -> tuple[int, ...]:
 
 
 def groups_of_five_or_two(by: Literal["features", "kernel"]) -> At:
-    return At(full=CRC(group=5, by=by), small=CRC(group=2, by=by), smoke=CRC(group=5, by=by))
+    return At(CRC(group=5, by=by), CRC(group=2, by=by), CRC(group=5, by=by))
 
 
 table1 = Preset(
@@ -140,14 +136,14 @@ table1 = Preset(
                 **CIFAR_OR_DIGITS,
                 "group": "random-init first query",
                 "other_init": True,  # another draw of the weights is trained than the one that asked first
-                "counts": At(full=multiples(50, 3), small=multiples(10, 3), smoke=multiples(10, 2)),
+                "counts": At(multiples(50, 3), multiples(10, 3), multiples(10, 2)),
                 "trials": None,
             },
             {
                 **CIFAR_OR_DIGITS,
                 "group": "random first query",
                 "start": only_full(50, 10),
-                "counts": At(full=multiples(50, 4), small=multiples(10, 4), smoke=multiples(10, 2)),
+                "counts": At(multiples(50, 4), multiples(10, 4), multiples(10, 2)),
             },
         ],
         {
@@ -217,31 +213,31 @@ table4 = Preset(
     rows=grid(
         [
             {
-                "group": At(full="SVHN", small="MNIST, for SVHN", smoke="digits under Mean Teacher"),
-                "data": At(full=Data(name="svhn"), small=MNIST, smoke=TINY),
+                "group": At("SVHN", "MNIST, for SVHN", "digits under Mean Teacher"),
+                "data": At(Data(name="svhn"), MNIST, TINY),
                 "net": only_full("wrn-28-2", "small-cnn"),
                 "net_options": only_full((("slope", 0.1), ("bn_momentum", 0.1)), ()),
                 "views": PERRYING_VIEWS,
                 "learner": At(  # the ramp ends at 200,000 steps, the rate drops at 400,000
-                    full=MeanTeacher(steps=512 * 1024, batch=50, horizon=500_000),
-                    small=MeanTeacher(steps=300, batch=16),
-                    smoke=MeanTeacher(steps=5, batch=8),
+                    MeanTeacher(steps=512 * 1024, batch=50, horizon=500_000),
+                    MeanTeacher(steps=300, batch=16),
+                    MeanTeacher(steps=5, batch=8),
                 ),
                 "fresh": "new",
-                "start": At(full=120, small=20, smoke=10),
-                "counts": At(full=(120, 140, 160, 180, 200, 220), small=(20, 40, 60, 80), smoke=(10, 20)),
+                "start": At(120, 20, 10),
+                "counts": At((120, 140, 160, 180, 200, 220), (20, 40, 60, 80), (10, 20)),
                 "trials": BEST,
             },
             {
                 **CIFAR,
-                "group": At(full="CIFAR-100", small="CIFAR-10, for CIFAR-100", smoke="digits under FixMatch"),
-                "data": At(full=Data(name="cifar100"), small=CIFAR["data"], smoke=CIFAR["data"]),
-                "net": At(full="wrn-28-8", small=CIFAR["net"], smoke=CIFAR["net"]),
+                "group": At("CIFAR-100", "CIFAR-10, for CIFAR-100", "digits under FixMatch"),
+                "data": At(Data(name="cifar100"), CIFAR["data"], CIFAR["data"]),
+                "net": At("wrn-28-8", CIFAR["net"], CIFAR["net"]),
                 "net_options": only_full(LEEDOYUP["net_options"], ()),
                 "views": only_full(LEEDOYUP["views"], ()),
                 "learner": fixmatch(patience=100, epochs=600, weight_decay=CIFAR100_DECAY),
-                "start": At(full=200, small=20, smoke=10),
-                "counts": At(full=(200, 250, 300, 350, 400), small=(20, 70, 120, 170, 220), smoke=(10, 20)),
+                "start": At(200, 20, 10),
+                "counts": At((200, 250, 300, 350, 400), (20, 70, 120, 170, 220), (10, 20)),
             },
         ],
         {"random": Random(), "crc": CRC()},
@@ -270,22 +266,16 @@ figure1 = Preset(
     what="two moons, decision boundaries",
     title="CRC, figure 1: two moons, from four labelled points",
     rows=grid(
-        [
-            {
-                "data": Data(name="two-moons", options={"pivots": 4}),
-                "net": "mlp",
-                "learner": At(
-                    full=PiModel(steps=3000, lr=3e-3),
-                    small=PiModel(steps=1500, lr=3e-3),
-                    smoke=PiModel(steps=100, lr=3e-3),
-                ),
-                "fresh": "new",
-                "start": 4,
-                "start_by": "first",
-                "counts": At(full=multiples(4, 4), smoke=multiples(4, 2)),
-                "measures": At(full=(Boundary(side=200),), small=(Boundary(side=120),), smoke=(Boundary(side=20),)),
-            }
-        ],
+        {
+            "data": Data(name="two-moons", options={"pivots": 4}),
+            "net": "mlp",
+            "learner": At(PiModel(steps=3000, lr=3e-3), PiModel(steps=1500, lr=3e-3), PiModel(steps=100, lr=3e-3)),
+            "fresh": "new",
+            "start": 4,
+            "start_by": "first",
+            "counts": At(full=multiples(4, 4), smoke=multiples(4, 2)),
+            "measures": At((Boundary(side=200),), (Boundary(side=120),), (Boundary(side=20),)),
+        },
         {"crc": CRC(group=2)},
     ),
     seeds=(3, 3),
@@ -308,14 +298,12 @@ figure2 = Preset(
     what="first query by an untrained network",
     title="CRC, figure 2: the first query by an untrained network, then another one is trained",
     rows=grid(
-        [
-            {
-                **CIFAR_OR_DIGITS,
-                "other_init": True,
-                "counts": At(full=multiples(50, 6), small=multiples(10, 5), smoke=multiples(10, 2)),
-                "trials": None,
-            }
-        ],
+        {
+            **CIFAR_OR_DIGITS,
+            "other_init": True,
+            "counts": At(multiples(50, 6), multiples(10, 5), multiples(10, 2)),
+            "trials": None,
+        },
         STRATEGIES,
     ),
     seeds=(3, 5),
@@ -342,35 +330,33 @@ figure3 = Preset(
     what="smallest eigenvalue against epochs to the minimum",
     title="CRC, figure 3: the smallest eigenvalue, epochs to the minimum of the test loss, and its spread per step",
     rows=grid(
-        [
-            {
-                **CIFAR,
-                "learner": At(
-                    full=CIFAR["learner"],
-                    small=FixMatch(steps=600, evaluate_every=20),
-                    smoke=FixMatch(steps=10, batch=8, mu=2, evaluate_every=5),
+        {
+            **CIFAR,
+            "learner": At(
+                CIFAR["learner"],
+                FixMatch(steps=600, evaluate_every=20),
+                FixMatch(steps=10, batch=8, mu=2, evaluate_every=5),
+            ),
+            "start": At(full=50, smoke=10),
+            "counts": At(full=multiples(50, 6), smoke=multiples(10, 2)),
+            "along": (TestNumbers(),),
+            "measures": (
+                EpochsToMinimum(),
+                ScoredEigenvalues(),
+                At(
+                    GroupEigenvalues(group=5, groups=1000),
+                    GroupEigenvalues(group=5, groups=200),
+                    GroupEigenvalues(group=1, groups=10),
                 ),
-                "start": At(full=50, smoke=10),
-                "counts": At(full=multiples(50, 6), smoke=multiples(10, 2)),
-                "along": (TestNumbers(),),
-                "measures": (
-                    EpochsToMinimum(),
-                    ScoredEigenvalues(),
-                    At(
-                        full=GroupEigenvalues(group=5, groups=1000),
-                        small=GroupEigenvalues(group=5, groups=200),
-                        smoke=GroupEigenvalues(group=1, groups=10),
-                    ),
-                ),
-            }
-        ],
+            ),
+        },
         {"crc": CRC()},
     ),
     seeds=(3, 10),
     protocol=text(
         protocol(steps=600),
         At(full="Q = 50.", smoke="Q = 10."),
-        At(full=MEASURED.format("1,024"), small=MEASURED.format(20), smoke=MEASURED.format(5)),
+        At(MEASURED.format("1,024"), MEASURED.format(20), MEASURED.format(5)),
     ),
     open_points=(
         "(a): the eigenvalues that scored the groups which were then asked for, against the epochs of the training that "

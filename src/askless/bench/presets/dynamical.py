@@ -73,7 +73,7 @@ class Setting(NamedTuple):
 
     def counts(self, *numbers: int) -> At:
         """These numbers of labels of the paper, at each scale."""
-        part = At(full=1, small=self.part, smoke=25)
+        part = At(1, self.part, 25)
         return by_scale(lambda scale: tuple(n // at(scale, part) for n in numbers))
 
     def plan(self, R: int, b: int) -> At:
@@ -82,7 +82,7 @@ class Setting(NamedTuple):
 
     def rounds(self, b: int, last: int = 9) -> At:
         """Up to the round `last`, or fewer, as far as the scale goes."""
-        most = At(full=9, small=5 if b <= 500 else 3, smoke=1)
+        most = At(9, 5 if b <= 500 else 3, 1)
         return by_scale(lambda scale: at(scale, self.plan(min(last, at(scale, most)), b)))
 
     def fields(self, counts: At | tuple[int, ...], retrained: bool = False) -> Fields:
@@ -90,17 +90,17 @@ class Setting(NamedTuple):
         start = self.counts(500)
         augmented = self is CALTECH
         return {
-            "data": At(full=self.data, small=self.small_data, smoke=TINY),
-            "net": At(full=self.net, small=self.small_net, smoke="small-cnn"),
+            "data": At(self.data, self.small_data, TINY),
+            "net": At(self.net, self.small_net, "small-cnn"),
             "learner": adam(self.batch, retrained),
             "start": by_scale(lambda scale: at(scale, start)[0]),
             "start_by": "random",
             "counts": counts,
             "fresh": "new" if retrained else False,
-            "augment": At(full=augmented, small=False, smoke=False),
-            "net_options": At(full=(("dropout", 0.5),) if augmented else (), small=(), smoke=()),
-            "along": At(full=(TestNumbers(),), small=(), smoke=()),
-            "measures": At(full=(MaxInRound(),), small=(), smoke=()),
+            "augment": At(augmented, False, False),
+            "net_options": At((("dropout", 0.5),) if augmented else (), (), ()),
+            "along": At((TestNumbers(),), (), ()),
+            "measures": At((MaxInRound(),), (), ()),
         }
 
 
@@ -233,7 +233,7 @@ table1 = Preset(
     what="a budget of 1,000 in R rounds of b",
     title="dynamicAL, table 1: a budget of 1,000 labels in many rounds or in few",
     rows=grid(
-        At(full=(CIFAR_CNN, CIFAR_RESNET, SVHN_VGG, CALTECH), small=(CIFAR_CNN, CALTECH), smoke=(CIFAR_CNN,)),
+        At((CIFAR_CNN, CIFAR_RESNET, SVHN_VGG, CALTECH), (CIFAR_CNN, CALTECH), (CIFAR_CNN,)),
         At(full=BUDGETS, smoke=dict(list(BUDGETS.items())[2:])),
         planned,
     ),
@@ -271,7 +271,7 @@ def drift(
         name=name,
         what=title.split(": ", 1)[1],
         title=title,
-        rows=grid(At(full=(GAP,), small=(GAP, GAP_DIGITS), smoke=(GAP,)), plans, with_drift),
+        rows=grid(At((GAP,), (GAP, GAP_DIGITS), (GAP,)), plans, with_drift),
         protocol=protocol(
             "The kernel is that of the network after it was trained on the labelled items, those just asked for among them.",
             At(
@@ -313,9 +313,9 @@ class Queries(NamedTuple):
 
 
 QUERIES = At(
-    full=(Queries(GAP, 500, 250, 20_000),),
-    small=(Queries(GAP._replace(part=1), 500, 250, 500), Queries(GAP_DIGITS, 100, 50, 100)),
-    smoke=(Queries(GAP, 20, 10, 40, draws=20),),
+    (Queries(GAP, 500, 250, 20_000),),
+    (Queries(GAP._replace(part=1), 500, 250, 500), Queries(GAP_DIGITS, 100, 50, 100)),
+    (Queries(GAP, 20, 10, 40, draws=20),),
 )
 figure2 = Preset(
     name="dal.fig2",
@@ -340,8 +340,8 @@ figure2 = Preset(
 
 def along_training(where: Setting, b: int) -> Fields:
     """One training on the start, looked at several times with random queries of b."""
-    sizes, draws = where.counts(b), At(full=50, small=5, smoke=3)
-    looks = At(full=(200, 4), small=(240, 60), smoke=(20, 10))  # steps, and how many from one look to the next
+    sizes, draws = where.counts(b), At(50, 5, 3)
+    looks = At((200, 4), (240, 60), (20, 10))  # steps, and how many from one look to the next
 
     def learner(scale: str) -> Supervised:
         steps, every = at(scale, looks)
@@ -363,7 +363,7 @@ figure4 = Preset(
     what="the approximation ratio along the training",
     title="dynamicAL, figure 4: the approximation ratio along the training",
     rows=grid(
-        At(full=(CIFAR_RESNET, SVHN_VGG), small=(CIFAR_CNN, SVHN_VGG), smoke=(CIFAR_CNN,)),
+        At((CIFAR_RESNET, SVHN_VGG), (CIFAR_CNN, SVHN_VGG), (CIFAR_CNN,)),
         At(full={f"b = {b}": b for b in (250, 500, 1000)}, smoke={f"b = {b}": b for b in (250, 500)}),
         along_training,
     ),
@@ -395,11 +395,11 @@ figure5 = Preset(
     what="gamma = 0, 1, 2, infinity",
     title="dynamicAL, figure 5: the weight of the second term",
     rows=grid(
-        At(full=(CIFAR_CNN, SVHN_VGG, CIFAR_RESNET), small=(CIFAR_CNN, SVHN_DIGITS), smoke=(CIFAR_CNN,)),
+        At((CIFAR_CNN, SVHN_VGG, CIFAR_RESNET), (CIFAR_CNN, SVHN_DIGITS), (CIFAR_CNN,)),
         {"gamma = 0": 0.0, "gamma = 1": 1.0, "gamma = 2": 2.0, "gamma = inf": float("inf")},
         weighted,
     ),
-    protocol=protocol(At(full="b = 500, rounds 0 to 5.", small="b = 500, rounds 0 to 3.", smoke="")),
+    protocol=protocol(At("b = 500, rounds 0 to 5.", "b = 500, rounds 0 to 3.", "")),
     open_points=POINTS,
     baseline="gamma = 2",
     claims="gamma = 2, which the derivation gives, is best of 0, 1, 2 and infinity.",

@@ -46,7 +46,7 @@ STRATEGIES = {
     "margin": Margin(on="logit"),  # as the paper has it
     "albl": ALBL(mode="badge"),
     "badge": BADGE(),
-    "npc": At(full=NPC(draws=50_000), small=NPC(draws=1000), smoke=NPC(draws=50)),
+    "npc": At(NPC(draws=50_000), NPC(draws=1000), NPC(draws=50)),
 }
 PROTOCOL = At(
     full="The paper's: WRN-28-2, FixMatch of 2^20 steps with DARP towards uniform, retrained from scratch in "
@@ -56,7 +56,7 @@ PROTOCOL = At(
     "Every seed has its own balanced start, shared by all methods.",
     smoke=smoke("a linear head on the pixels, 10 steps"),
 )
-MEDIAN = At(full=(5, "median"), small=None, smoke=None)
+MEDIAN = At((5, "median"), None, None)
 VALUED = "Valued also by supervised training of the same labels (equations 1 and 2)."
 CIFAR = {**ON_CIFAR10, "learner": fixmatch(darp=True), "start": 10, "trials": MEDIAN}
 
@@ -65,22 +65,16 @@ table1 = Preset(
     what="CIFAR-10, 10 to 70 labels, five strategies under FixMatch + DARP",
     title="NPC, table 1: CIFAR-10 from 10 to 70 labels",
     rows=grid(
-        [
-            {
-                **CIFAR,
-                "counts": At(full=(10, 30, 50, 70), smoke=(10, 30)),
-                "trials": At(full=(5, "median"), small=None, smoke=(2, "median")),
-                "value": At(
-                    full=(),
-                    small=(("supervised", Supervised(steps=300)),),
-                    smoke=(("supervised", Supervised(steps=10)),),
-                ),
-            }
-        ],
+        {
+            **CIFAR,
+            "counts": At(full=(10, 30, 50, 70), smoke=(10, 30)),
+            "trials": At((5, "median"), None, (2, "median")),
+            "value": At((), (("supervised", Supervised(steps=300)),), (("supervised", Supervised(steps=10)),)),
+        },
         STRATEGIES,
     ),
     seeds=(3, 10),
-    protocol=text(PROTOCOL, At(full="", small=VALUED, smoke=VALUED)),
+    protocol=text(PROTOCOL, At("", VALUED, VALUED)),
     open_points=POINTS,
     figures=CURVES_AND_WINS,
     claims="NPC beats the other schemes at nearly all numbers of labels and is at least competitive elsewhere; "
@@ -93,22 +87,18 @@ table2 = Preset(
     what="CIFAR-100, 100 to 900 labels",
     title="NPC, table 2: CIFAR-100 from 300 to 900 labels",
     rows=grid(
-        [
-            {
-                "data": At(full=Data(name="cifar100"), small=CIFAR10, smoke=TINY),
-                # The paper's 128 features are fewer than its 300 to 900 labels; so are these 32 (and 4) than 40 (and 20).
-                "net": At(
-                    full="wrn-28-2",
-                    small=Frozen(weak=1, strong=2, hidden=32),
-                    smoke=Frozen(backbone="raw", weak=1, strong=1, hidden=4),
-                ),
-                "learner": fixmatch(darp=True, every=100, weight_decay=CIFAR100_DECAY),
-                "fresh": "new",
-                "start": At(full=100, small=10, smoke=10),
-                "counts": At(full=(100, 300, 500, 700, 900), small=(10, 40, 60, 80, 100), smoke=(10, 20)),
-                "trials": MEDIAN,
-            }
-        ],
+        {
+            "data": At(Data(name="cifar100"), CIFAR10, TINY),
+            # The paper's 128 features are fewer than its 300 to 900 labels; so are these 32 (and 4) than 40 (and 20).
+            "net": At(
+                "wrn-28-2", Frozen(weak=1, strong=2, hidden=32), Frozen(backbone="raw", weak=1, strong=1, hidden=4)
+            ),
+            "learner": fixmatch(darp=True, every=100, weight_decay=CIFAR100_DECAY),
+            "fresh": "new",
+            "start": At(100, 10, 10),
+            "counts": At((100, 300, 500, 700, 900), (10, 40, 60, 80, 100), (10, 20)),
+            "trials": MEDIAN,
+        },
         STRATEGIES,
     ),
     seeds=(3, 5),
@@ -158,9 +148,9 @@ table3 = Preset(
     title="NPC, table 3: one query only, by an untrained network or by one trained on 10 labels",
     rows=grid(
         At(
-            full=one_query(("", 40, CIFAR), ("", 60, CIFAR)),
-            small=one_query(("", 40, CIFAR), ("", 60, CIFAR), (", digits", 40, ON_DIGITS)),
-            smoke=one_query(("", 20, CIFAR), ("", 30, CIFAR)),
+            one_query(("", 40, CIFAR), ("", 60, CIFAR)),
+            one_query(("", 40, CIFAR), ("", 60, CIFAR), (", digits", 40, ON_DIGITS)),
+            one_query(("", 20, CIFAR), ("", 30, CIFAR)),
         ),
         {name: s for name, s in STRATEGIES.items() if name in ("badge", "npc", "random")},
     ),

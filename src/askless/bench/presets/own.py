@@ -8,18 +8,7 @@ import torch
 
 from askless.acquire import ALBL, BADGE, CRC, NPC, Askless, Coreset, DynamicAL, Margin, Random, TypiClust
 from askless.bench.plan import Data
-from askless.bench.presets.common import (
-    CURVES_AND_WINS,
-    DIGITS,
-    FASHION,
-    MNIST,
-    TINY,
-    At,
-    Fields,
-    Preset,
-    grid,
-    smoke,
-)
+from askless.bench.presets.common import CURVES_AND_WINS, DIGITS, FASHION, MNIST, TINY, At, Fields, Preset, grid, smoke
 from askless.data import Pool, duplicated, long_tailed
 from askless.features.frozen import SQ_LENGTH, Frozen, frozen_views
 from askless.learn import FixMatch, LabelPropagation, Supervised
@@ -90,7 +79,7 @@ STRATEGIES = {
     "badge": BADGE(),
     "coreset": Coreset(),
     "typiclust": TypiClust(),
-    "npc": At(full=NPC(draws=50_000), small=NPC(draws=1000), smoke=NPC(draws=50)),
+    "npc": At(NPC(draws=50_000), NPC(draws=1000), NPC(draws=50)),
     "crc": CRC(),
     "dynamical": DynamicAL(),
     "albl": ALBL(),
@@ -113,10 +102,10 @@ def on_features(group: str, data: object, learner: object = SUPERVISED, counts: 
 def protocol(own: str, full: str = "") -> At:
     """`own` at small scale and, with `full` added, at full scale."""
     little = smoke("their pixels as features, a few steps")
-    return At(full=f"{own} {full}".strip(), small=own, smoke=little)
+    return At(f"{own} {full}".strip(), own, little)
 
 
-ON_CIFAR10 = At(full=Embedded(data=Data(name="cifar10")), small=Embedded(data=CIFAR10), smoke=SMOKE)
+ON_CIFAR10 = At(Embedded(data=Data(name="cifar10")), Embedded(data=CIFAR10), SMOKE)
 zero = Preset(
     name="askless.zero",
     what="the same from no label at all",
@@ -164,10 +153,7 @@ unseen = Preset(
     what="seven pools that askless was not developed on, two of them texts",
     title="askless against nine others on data it was not developed on, from no label at all",
     rows=grid(
-        At(
-            full=[on_features(group, pool) for group, pool in UNSEEN.items()],
-            smoke=[on_features("digits", SMOKE)],
-        ),
+        At(full=[on_features(group, pool) for group, pool in UNSEEN.items()], smoke=[on_features("digits", SMOKE)]),
         STRATEGIES,
     ),
     seeds=(10, 10),
@@ -175,12 +161,9 @@ unseen = Preset(
         "5,000 images each and 2,000 test images, embedded by EfficientNet-Lite0; long-tailed: the first class 50 times "
         "as frequent as the last, the test balanced; three times over: every item with two noisy copies. Reuters: 5,528 "
         "articles, 8 topics of 41 to 2,843 articles; SpamAssassin: 4,535 mails; both as TF-IDF in 256 directions. No "
-        "label at the start, 20 per round; a linear head by supervised training (200 steps of 32).",
+        "label at the start, 20 per round; a linear head by supervised training (200 steps of 32)."
     ),
-    open_points=(
-        *POINTS[:2],
-        "Reuters and SpamAssassin are tested on their own, unbalanced classes.",
-    ),
+    open_points=(*POINTS[:2], "Reuters and SpamAssassin are tested on their own, unbalanced classes."),
     figures=({"kind": "curves"}, {"kind": "critical_difference"}),
     comparable=False,
 )
@@ -188,9 +171,7 @@ unseen = Preset(
 
 def from_scratch(group: str, data: Data, counts: tuple[int, ...] = (10, 30, 50, 70)) -> Fields:
     learner = At(
-        full=FixMatch(steps=500, batch=16, mu=4),
-        small=FixMatch(steps=250, batch=16, mu=4),
-        smoke=FixMatch(steps=3, batch=16, mu=4),
+        FixMatch(steps=500, batch=16, mu=4), FixMatch(steps=250, batch=16, mu=4), FixMatch(steps=3, batch=16, mu=4)
     )
     return {"group": group, "data": data, "net": "small-cnn", "learner": learner, "start": 10, "counts": counts}
 
@@ -250,7 +231,7 @@ ablation = Preset(
     protocol=protocol(
         "As askless.zero, on CIFAR-10 and on the pixels of the 1,397 digits, as they are and long-tailed (the first "
         "class 50 and 20 times as frequent as the last; the test is as it was): from no label, 20 per round; a linear "
-        "head by supervised training (200 steps of 32), or label propagation.",
+        "head by supervised training (200 steps of 32), or label propagation."
     ),
     open_points=POINTS[:1],
     baseline="askless",
