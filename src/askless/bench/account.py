@@ -1,7 +1,6 @@
 """How far a benchmark is: for whoever looks on, for trackers, and for those that failed, in the folders of their cells."""
 
 import contextlib
-import json
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Any
 
 from askless.bench.cell import Cell, cell_settings, finished, round_numbers, write_json
 from askless.bench.compute import Trouble, await_result
-from askless.bench.results import CELLS
+from askless.bench.results import read_json
 from askless.track import Event, Trail
 
 
@@ -55,7 +54,7 @@ class Account:
         """Those that were not finished before."""
         todo = []
         for cell in cells:
-            if finished(self.out / CELLS / cell.name, *cell):
+            if finished(cell.place(self.out), *cell):
                 self.rounds += len(cell.row.counts)
                 self.cells += 1
             else:
@@ -74,7 +73,7 @@ class Account:
             self.ended(cell, Trouble(content))
         else:
             if content is None:
-                await_result(self.out / CELLS / cell.name / "result.json")
+                await_result(cell.place(self.out) / "result.json")
             self.ended(cell, content)
 
     def round(self, cell: Cell, numbers: dict[str, Any]) -> None:
@@ -103,10 +102,9 @@ class Account:
 
     def _rest_of(self, cell: Cell) -> None:
         """The rounds that nobody told of in this run, as those before an earlier one was killed."""
-        place = self.out / CELLS / cell.name
+        place = cell.place(self.out)
         with contextlib.suppress(OSError, ValueError, KeyError):
-            state = json.loads((place / "result.json").read_text(encoding="utf-8"))
-            state["times"] = json.loads((place / "times.json").read_text(encoding="utf-8"))
+            state = read_json(place / "result.json") | {"times": read_json(place / "times.json")}
             for k in range(len(cell.row.counts)):
                 self.round(cell, round_numbers(cell.row, k, state))
 
@@ -122,5 +120,5 @@ class Account:
         else:
             self.failed += 1
             with contextlib.suppress(OSError):  # where nothing can be written any more, the reason is still told
-                write_json(self.out / CELLS / cell.name / "failure.json", trouble._asdict())
+                write_json(cell.place(self.out) / "failure.json", trouble._asdict())
             self.tell(f"{cell.title}: FAILED: {trouble.reason.splitlines()[0]}", cell_done=True)

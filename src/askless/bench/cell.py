@@ -25,8 +25,8 @@ from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.rng import stream
 from askless.bench.memory import measured_peak
-from askless.bench.plan import Moment, Row, Sample, default_settings, settings, start_positions, text_of
-from askless.bench.results import cell_name, read_json
+from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
+from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
 from askless.learn import LabelPropagation
 
@@ -46,6 +46,10 @@ class Cell(NamedTuple):
     def name(self) -> str:
         return cell_name(self.row.group, self.row.method, self.seed)
 
+    def place(self, out: Path) -> Path:
+        """Its folder in that of the benchmark."""
+        return out / CELLS / self.name
+
     @property
     def title(self) -> str:
         row = self.row
@@ -56,17 +60,14 @@ class Stage:
     """The data of a cell; kept for the next cell that uses the same."""
 
     def __init__(self) -> None:
-        self.key = ""
-        self.data: Any = None
+        self.key: tuple[Any, ...] = ()
         self.ready: Prepared | None = None
 
     def __call__(self, row: Row) -> Prepared:
         """The pool, its views, and what is held out of it for early stopping."""
-        key = text_of((row.data, row.net, row.augment, row.views, row.validation))
-        # Options that print the same are the same; two functions may have one name, such as <lambda>.
-        same_data = row.data is self.data or dataclasses.is_dataclass(row.data)
-        if self.ready is None or key != self.key or not same_data:
-            self.key, self.data, self.ready = key, row.data, prepare(row)
+        key = (data_key(row), text_of((row.net, row.augment, row.views, row.validation)))
+        if self.ready is None or key != self.key:
+            self.key, self.ready = key, prepare(row)
         return self.ready
 
 

@@ -82,7 +82,7 @@ class CellWorker:
             run_cell(
                 cell.row,
                 cell.seed,
-                self.out / CELLS / cell.name,
+                cell.place(self.out),
                 start_seed=cell.start_seed,
                 stage=self.stage,
                 report=lambda numbers: tell(("round", numbers)),

@@ -1,6 +1,5 @@
 """Runs the cells of a benchmark, in this process, in worker processes or on Ray, and goes on where a killed run was."""
 
-import itertools
 import json
 import logging
 import os
@@ -8,7 +7,6 @@ import platform
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import is_dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,11 +20,11 @@ from askless.base.options import check_count
 from askless.bench.account import Account, Progress
 from askless.bench.cell import Cell, cell_settings, check_same, finished, prepare, settings_there, write_json
 from askless.bench.compute import CellWorker, Task, Trouble, digest_of
-from askless.bench.plan import Benchmark, text_of
+from askless.bench.plan import Benchmark, data_key, text_of
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
-from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
+from askless.bench.trials import settle, trial_rows
 from askless.data import Pool
-from askless.features.frozen import Frozen
+from askless.features.frozen import as_frozen
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
@@ -117,20 +115,13 @@ def run(
                 ) from error
 
         compute(trials)
-        starts, lost = {}, {}
-        for key in dict.fromkeys(trial_key(c.row) for c in trials):
-            try:
-                starts[key] = chosen_start(out, key, trials)
-            except AsklessError as error:
-                lost[key] = str(error)
-        cells = [c._replace(start_seed=start_of(c.row, starts)) for c in cells]
-        for cell in cells:
-            finished(out / CELLS / cell.name, *cell)
+        ready, startless = settle(out, trials, cells)
+        for cell in ready:
+            finished(cell.place(out), *cell)
         write_json(out / ABOUT, about)
-        startless = [c.row.trials is not None and trial_key(c.row) in lost for c in cells]
-        for cell in itertools.compress(cells, startless):
-            account.ended(cell, Trouble(lost[trial_key(cell.row)]))
-        compute([c for c, no_start in zip(cells, startless, strict=True) if not no_start])
+        for cell, why in startless:
+            account.ended(cell, Trouble(why))
+        compute(ready)
     return read(out)
 
 
@@ -138,9 +129,8 @@ def embed_once(cells: list[Cell], account: Account) -> None:
     """What a frozen backbone must see once is embedded before the workers would each begin with it."""
     seen = set()
     for cell in cells:
-        net = cell.row.net
-        key = text_of((cell.row.data, net, cell.row.validation))
-        if key not in seen and (isinstance(net, Frozen) or str(net).startswith("frozen:")):
+        key = text_of((cell.row.data, cell.row.net, cell.row.validation))
+        if key not in seen and as_frozen(cell.row.net) is not None:
             seen.add(key)
             try:
                 _, views, _ = prepare(cell.row, lambda done, total: account.tell(f"embedding: {done} of {total} views"))
@@ -168,14 +158,12 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
 
 def check_data(benchmark: Benchmark, out: Path) -> None:
     """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
-    seen, failures = set(), []
+    seen, failures = [], []
     for row in benchmark.rows:
-        # Options that print the same are the same; two functions may have one name, such as <lambda>.
-        key = text_of(row.data) if is_dataclass(row.data) else id(row.data)
-        done = all((out / CELLS / Cell(row, seed).name / "result.json").exists() for seed in benchmark.seeds)
-        if key in seen or done:
+        done = all((Cell(row, seed).place(out) / "result.json").exists() for seed in benchmark.seeds)
+        if data_key(row) in seen or done:
             continue
-        seen.add(key)
+        seen.append(data_key(row))
         try:
             pool = row.data()
         except Exception as error:
