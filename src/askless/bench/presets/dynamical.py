@@ -171,15 +171,36 @@ def protocol(*more: str | At, retrained: bool = False) -> At:
 CLAIM = "dynamicAL consistently outperforms the other strategies in all query rounds."
 
 
-def comparison(
-    number: int, where: Setting, b: int, last: int = 9, strategies: dict[str, Strategy] = STRATEGIES
-) -> Preset:
-    """One of tables 2 to 9: all strategies on one column."""
+class Table(NamedTuple):
+    """One of tables 2 to 9: strategies on one column, in batches of b up to a round."""
+
+    where: Setting
+    b: int
+    last: int = 9
+    strategies: dict[str, Strategy] = STRATEGIES
+
+    def fields(self) -> Fields:
+        return self.where.fields(self.where.rounds(self.b, self.last))
+
+
+TABLES = {
+    2: Table(CIFAR_CNN, 250),
+    3: Table(CIFAR_CNN, 500),
+    4: Table(CIFAR_RESNET, 500),
+    5: Table(CIFAR_RESNET, 1000),
+    6: Table(SVHN_VGG, 500),
+    7: Table(SVHN_VGG, 1000),
+    8: Table(CALTECH, 500, strategies=WITHOUT_BADGE),
+    9: Table(CALTECH, 1000, 4, WITHOUT_BADGE),
+}
+
+
+def comparison(number: int, of: Table) -> Preset:
     return Preset(
         name=f"dal.table{number}",
-        what=f"{where.name}, b = {b}, {'seven' if strategies is WITHOUT_BADGE else 'eight'} strategies",
-        title=f"dynamicAL, table {number}: {where.name}, batches of {b}",
-        rows=grid([where.fields(where.rounds(b, last))], strategies),
+        what=f"{of.where.name}, b = {of.b}, {'seven' if of.strategies is WITHOUT_BADGE else 'eight'} strategies",
+        title=f"dynamicAL, table {number}: {of.where.name}, batches of {of.b}",
+        rows=grid(of.fields(), of.strategies),
         protocol=protocol(),
         open_points=POINTS,
         layout="rounds",
@@ -190,11 +211,11 @@ def comparison(
 def retraining(number: int, where: Setting) -> Preset:
     """Tables 11 and 12: the network begins anew in every round."""
     return replace(
-        comparison(number, where, 500),
+        comparison(number, Table(where, 500)),
         what=f"{where.name}, b = 500, retrained from scratch",
         title=f"dynamicAL, table {number}: {where.name}, retrained from scratch",
         rows=grid(
-            [where.fields(where.rounds(500), retrained=True)],
+            where.fields(where.rounds(500), retrained=True),
             {name: STRATEGIES[name] for name in ("random", "coreset", "dynamical")},
         ),
         protocol=protocol(retrained=True),
@@ -202,15 +223,13 @@ def retraining(number: int, where: Setting) -> Preset:
     )
 
 
-def several(figure: int, tables: str, *which: tuple[Setting, int, int, dict[str, Strategy]]) -> Preset:
+def several(figure: int, *numbers: int) -> Preset:
     """A figure that plots several of the tables: one panel for each."""
-    panels = [
-        grid([{**where.fields(where.rounds(b, last)), "group": where.group(f", b = {b}")}], strategies)
-        for where, b, last, strategies in which
-    ]
+    tables = [TABLES[number] for number in numbers]
+    panels = [grid(t.fields() | {"group": t.where.group(f", b = {t.b}")}, t.strategies) for t in tables]
     return Preset(
         name=f"dal.fig{figure}",
-        what=f"accuracy by round: the settings of tables {tables}",
+        what=f"accuracy by round: the settings of tables {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}",
         title=f"dynamicAL, figure {figure}: accuracy by query round",
         rows=by_scale(lambda scale: tuple(row for panel in panels for row in at(scale, panel))),
         protocol=protocol(),
@@ -407,14 +426,7 @@ figure5 = Preset(
 
 PRESETS = (
     table1,
-    comparison(2, CIFAR_CNN, 250),
-    comparison(3, CIFAR_CNN, 500),
-    comparison(4, CIFAR_RESNET, 500),
-    comparison(5, CIFAR_RESNET, 1000),
-    comparison(6, SVHN_VGG, 500),
-    comparison(7, SVHN_VGG, 1000),
-    comparison(8, CALTECH, 500, strategies=WITHOUT_BADGE),
-    comparison(9, CALTECH, 1000, 4, WITHOUT_BADGE),
+    *(comparison(number, table) for number, table in TABLES.items()),
     drift(
         "dal.table10",
         "dynamicAL, table 10: MMD / B for a budget of 1,000 in R rounds of b",
@@ -433,24 +445,10 @@ PRESETS = (
         {"kind": "bars", "metrics": ["mmd", "bound"], "log": True},
     ),
     figure2,
-    several(
-        3,
-        "3, 6 and 8",
-        (CIFAR_CNN, 500, 9, STRATEGIES),
-        (SVHN_VGG, 500, 9, STRATEGIES),
-        (CALTECH, 500, 9, WITHOUT_BADGE),
-    ),
+    several(3, 3, 6, 8),
     figure4,
     figure5,
-    several(
-        6,
-        "2, 4, 5, 7 and 9",
-        (CIFAR_CNN, 250, 9, STRATEGIES),
-        (CIFAR_RESNET, 500, 9, STRATEGIES),
-        (CIFAR_RESNET, 1000, 9, STRATEGIES),
-        (SVHN_VGG, 1000, 9, STRATEGIES),
-        (CALTECH, 1000, 4, WITHOUT_BADGE),
-    ),
+    several(6, 2, 4, 5, 7, 9),
     drift(
         "dal.fig7",
         "dynamicAL, figure 7: MMD / B over several rounds",
