@@ -18,7 +18,7 @@ IMPORTED = [
     "sklearn.linear_model",
     "pyarrow.parquet",
 ]
-IMPORTED += [f"askless.{name}" for name in ("active", "bench.worker", "demo", "embedding.making", "frozen", "kernels")]
+IMPORTED += [f"askless.{name}" for name in ("active.embedding.making", "bench.compute", "features.frozen", "kernels")]
 
 
 @pytest.fixture(scope="session")
@@ -38,8 +38,7 @@ def ready_python():
 def ready_workers(ready_python, monkeypatch):
     """Worker processes that start at once. They have the environment of the first of them, not the test's; that `spawn`
     works too is the subject of `test_a_killed_run_ends_as_one_that_was_not` and of `test_processes_give_the_same`."""
-    monkeypatch.setattr("askless.base.engine.get_context", lambda method: ready_python)
-    monkeypatch.setattr("askless.bench.processes.multiprocessing.get_context", lambda method=None: ready_python)
+    monkeypatch.setattr("askless.base.engine.processes.get_context", lambda method: ready_python)
 
 
 @pytest.fixture(scope="session")

@@ -58,15 +58,15 @@ class Killed(BaseException):
 
 def kill_in_round(monkeypatch, folder, number, seed=0, **options):
     """Runs a cell until the training of that round, and dies there."""
-    train, rounds = cell.train, []
+    train, rounds = cell.Experiment.train, []
 
-    def dying(*args):
+    def dying(experiment):
         if len(rounds) == number:
             raise Killed
         rounds.append(1)
-        train(*args)
+        return train(experiment)
 
-    monkeypatch.setattr(cell, "train", dying)
+    monkeypatch.setattr(cell.Experiment, "train", dying)
     with pytest.raises(Killed):
         run(folder, seed, **options)
     monkeypatch.undo()
@@ -372,7 +372,13 @@ def test_the_memory_of_a_strategy_survives(tmp_path, monkeypatch, arms):
     same_as_uninterrupted(tmp_path, monkeypatch, strategy=ALBL(arms=arms), counts=(10, 15, 20, 25))
     memories = [kill_in_round(monkeypatch, tmp_path / "again", 2, strategy=ALBL(arms=arms), counts=(10, 15, 20))]
     seen = []
-    monkeypatch.setattr(cell, "train", lambda row, learner, *_: seen.append(learner.strategy.state) or learner.fit())
+
+    def look(experiment):
+        seen.append(experiment.learner.strategy.state)
+        experiment.learner.fit()
+        return []
+
+    monkeypatch.setattr(cell.Experiment, "train", look)
     run(tmp_path / "again", strategy=ALBL(arms=arms), counts=(10, 15, 20))
     asked = memories[0]["asked"]
     assert set(seen[0]["asked"]) == {str(i) for i in asked[1]} | set(map(str, seen[0]["batch"]))
@@ -417,7 +423,7 @@ def test_a_round_that_is_looked_at_is_trained_again_as_a_whole(tmp_path, monkeyp
 def test_a_finished_cell_is_left_alone_and_other_settings_are_refused(tmp_path, monkeypatch):
     run(tmp_path, counts=(10,))
     before = (tmp_path / "result.json").stat()
-    monkeypatch.setattr(cell, "one_round", None)
+    monkeypatch.setattr(cell, "Experiment", None)
     run_cell(row(counts=(10,)), 0, tmp_path)
     after = (tmp_path / "result.json").stat()
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 from sklearn.manifold import TSNE
 
-from askless.bench import Record, crew, demo, runner, worker
+from askless.bench import Record, compute, demo, runner
 from askless.cli import main
 
 STEPS = 3  # next to no training
@@ -172,14 +172,14 @@ def test_a_curve_that_failed_is_said_and_computed_the_next_time(tmp_path, monkey
             raise MemoryError("no memory")
         return run_cell(row, *args, **options)
 
-    run_cell = worker.run_cell
+    run_cell = compute.run_cell
     given = ("--steps", 1, "--seeds", 1, "--workers", 1, "--out", tmp_path)
-    monkeypatch.setattr(worker, "run_cell", fails)
+    monkeypatch.setattr(compute, "run_cell", fails)
     assert command(*given) == 3
     said = capsys.readouterr()
     assert "1 of 2 curves failed (askless, seed 0: MemoryError: no memory); the others are kept in" in said.err
     assert not (tmp_path / "report.html").exists()
-    monkeypatch.setattr(worker, "run_cell", run_cell)
+    monkeypatch.setattr(compute, "run_cell", run_cell)
     assert command(*given) == 0
     assert (tmp_path / "report.html").exists()
 
@@ -194,7 +194,8 @@ def test_a_folder_that_cannot_be_is_said_before_anything_runs(tmp_path, monkeypa
 @pytest.mark.usefixtures("ready_workers", "no_map")
 def test_the_command_runs_in_worker_processes(tmp_path, monkeypatch, capsys):
     here = os.getpid()
-    monkeypatch.setattr(crew, "attempt", lambda *args: pytest.fail(f"computed in {here}"))  # not in a spawned process
+    fail = lambda *args: pytest.fail(f"computed in {here}")  # noqa: E731  (not in a spawned process)
+    monkeypatch.setattr(compute.CellWorker, "__call__", fail)
     assert command("--seeds", 1, "--steps", 2, "--workers", 2, "--out", tmp_path) == 0
     said = capsys.readouterr()
     assert f"Report: {tmp_path / 'report.html'}" in said.out

@@ -17,11 +17,12 @@ from threadpoolctl import threadpool_info
 import askless
 from askless.base.errors import AsklessError, InputError
 from askless.base.locks import held
-from askless.bench import on_ray, read, run, runner
+from askless.bench import account, compute, read, run, runner
 from askless.bench.cell import Cell
+from askless.bench.compute import CellWorker, Task
 from askless.bench.report import write
-from askless.bench.worker import Task
 from askless.cli.bench import find
+from askless.track import JSONLines
 
 pytestmark = pytest.mark.ray
 
@@ -222,6 +223,17 @@ def seeds_of(source, seeds):
 
 
 @pytest.mark.usefixtures("cluster")
+def test_trackers_hear_of_every_step_and_round(source, tmp_path):
+    lines = tmp_path / "told.jsonl"
+    ray_run(partial(only, source, "random"), tmp_path / "out", track=JSONLines(lines, every=1))
+    told = [json.loads(line) for line in lines.read_text().splitlines()]
+    rounds = [(10, range(1, 4)), (12, range(4, 7)), (14, range(7, 10))]
+    expected = [e for labels, steps in rounds for e in [*(("step", s) for s in steps), ("round", labels)]]
+    assert [t["event"] for t in told[:1] + told[-1:]] == ["start", "end"]
+    assert [(t["event"], t.get("step", t.get("labels"))) for t in told[1:-1]] == expected
+
+
+@pytest.mark.usefixtures("cluster")
 def test_a_cell_that_fails_by_itself_is_not_tried_again(source, tmp_path):
     (tmp_path / "pids").write_text("no folder")
     results = ray_run(partial(only, source, "mortal"), tmp_path / "out")
@@ -263,60 +275,44 @@ def test_what_cannot_be_sent_or_made_in_a_worker_is_said(source, tmp_path, monke
 
 
 def test_a_cell_that_a_lost_worker_still_computes_is_left_to_it(source, tmp_path, monkeypatch):
-    from ray import cloudpickle
-
-    monkeypatch.setattr(on_ray, "PATIENCE", 0.2)
+    monkeypatch.setattr(compute, "PATIENCE", 0.2)
     (tmp_path / "benchmark.json").write_text("{}")
-    home = on_ray.Home(str(tmp_path), [], str(tmp_path), on_ray.digest_of(tmp_path / "benchmark.json"))
-    monkeypatch.chdir(tmp_path)
-    hand = on_ray.Hand(home, cloudpickle.dumps(source), 1)
+    worker = CellWorker(source, tmp_path, shared=compute.digest_of(tmp_path / "benchmark.json"))
     task, folder = Task("", "random", 0, None), tmp_path / "cells" / "all--random--0"
     folder.mkdir(parents=True)
     with held(folder / ".lock", "busy"):
-        assert hand.compute(task).reason == f"another worker computes {folder} still; run it again later"
+        assert worker(task, print).reason == f"another worker computes {folder} still; run it again later"
     assert not (folder / "result.json").exists()
-    assert hand.compute(task) is None
+    assert worker(task, print) is None
     assert (folder / "result.json").exists()
 
 
 @pytest.mark.usefixtures("cluster")
 def test_a_node_that_does_not_see_the_folder_ends_the_run(source, tmp_path, monkeypatch):
-    monkeypatch.setattr(on_ray, "digest_of", lambda path: "of another folder")
-    monkeypatch.setattr(on_ray, "PATIENCE", 1.0)
-    actor = on_ray.Hand.__new__(on_ray.Hand)
-    actor.home = on_ray.Home("", [], str(tmp_path / "nowhere"), "")
+    monkeypatch.setattr(compute, "PATIENCE", 1.0)
     with pytest.raises(
         InputError, match=r"expected every Ray node to see .*nowhere with the benchmark.json of this run"
     ):
-        actor.check_folder()
+        compute.check_shared(tmp_path / "nowhere", "")
     (tmp_path / "benchmark.json").write_text("{}")
-    actor.home = on_ray.Home("", [], str(tmp_path), "of this folder")
     with pytest.raises(InputError, match="use an --out on a file system that all nodes share"):
-        actor.check_folder()
-    monkeypatch.setattr(
-        on_ray.Actors, "__init__", of_a_folder_elsewhere(on_ray.Actors.__init__, tmp_path / "elsewhere")
-    )
+        compute.check_shared(tmp_path, "of another run")
+    monkeypatch.setattr(runner, "CellWorker", partial(elsewhere, tmp_path / "elsewhere"))
     with pytest.raises(InputError, match=r"expected every Ray node to see .*elsewhere"):
         ray_run(source, tmp_path / "out")
 
 
-def of_a_folder_elsewhere(init, folder):
-    def begin(self, *given):
-        init(self, *given)
-        self.home = self.home._replace(out=str(folder))
-
-    return begin
+def elsewhere(folder, source, out, *given, **options):
+    return CellWorker(source, folder, *given, **options)
 
 
-@pytest.mark.usefixtures("cluster")
 def test_a_result_that_never_arrives_here_is_said(tmp_path, monkeypatch, source):
-    monkeypatch.setattr(on_ray, "PATIENCE", 0.0)
-    hands = on_ray.Actors.__new__(on_ray.Actors)
-    hands.out, hands.done = tmp_path, [Cell(source().rows[0], 0)]
+    monkeypatch.setattr(compute, "PATIENCE", 0.0)
+    cell = Cell(source().rows[0], 0)
     with pytest.raises(
         AsklessError, match=r"expected to see .*all--random--0/result.json, which a Ray worker has written"
     ):
-        hands.see_all()
+        account.Account(tmp_path, [cell], None).hear(cell, "done", None)
 
 
 def ask(*arguments, **options):
@@ -377,16 +373,3 @@ def test_a_cluster_that_is_not_there_is_said(source, tmp_path):
     assert code == 3, said
     assert "expected a Ray cluster at RAY_ADDRESS=127.0.0.1:1, got " in said
     assert "start one with `ray start --head`, or unset RAY_ADDRESS" in said
-
-
-@pytest.mark.usefixtures("cluster")
-def test_cores_and_graphics_cards_that_no_node_has_are_said():
-    told = []
-    on_ray.check_room(2, 0.0, True, told.append)
-    with pytest.raises(
-        InputError, match=r"expected 1 cores and 64 graphics cards for each worker on this machine, got \d"
-    ):
-        on_ray.check_room(1, 64.0, True, told.append)
-    assert not told
-    on_ray.check_room(1, 0.25 + 64, False, told.append)  # a cluster may grow
-    assert told == ["waiting for a Ray node with 1 cores and 64.25 graphics cards"]

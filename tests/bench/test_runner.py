@@ -20,7 +20,7 @@ from askless import Supervised
 from askless.acquire import Margin, Random, Selection
 from askless.base.errors import AsklessError, BusyError, InputError, OptionError
 from askless.base.locks import held
-from askless.bench import Benchmark, Data, Row, read, run, runner, worker
+from askless.bench import Benchmark, Data, Row, compute, read, run, runner
 from askless.bench.cell import run_cell
 from askless.bench.plan import start_positions
 from askless.bench.report import write
@@ -184,7 +184,7 @@ def main_ok(*arguments):
 def test_a_second_run_finds_everything_done(tmp_path, monkeypatch):
     first = run(benchmark(), tmp_path)
     before, told = snapshot(tmp_path), []
-    monkeypatch.setattr(worker, "run_cell", None)
+    monkeypatch.setattr(compute, "run_cell", None)
     second = run(benchmark(), tmp_path, progress=told.append)
     assert snapshot(tmp_path) == before
     assert second.records == first.records
@@ -642,23 +642,3 @@ def test_what_was_run_is_noted_in_full(tmp_path):
     assert {"askless", "python", "torch", "numpy"} <= set(about["versions"])
     assert len(about["cells"]) == 4
     assert about["cells"][0]["settings"]["counts"] == "[10, 12]"
-
-
-@pytest.mark.usefixtures("ready_workers")
-def test_a_process_that_died_while_it_had_nothing_to_do_is_replaced(tmp_path):
-    from askless.bench.cell import Cell
-    from askless.bench.processes import Processes
-
-    made = benchmark()
-    workers = Processes(made, tmp_path / "out", 1)
-    process, pipe = workers.hire()
-    process.kill()
-    process.join()
-    workers.idle.append((process, pipe))
-    try:
-        workers.give(Cell(made.rows[0], 0))
-        [(other, _)] = workers.busy.values()
-        assert other.is_alive()
-        assert other.pid != process.pid
-    finally:
-        workers.close()

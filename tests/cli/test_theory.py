@@ -2,6 +2,7 @@ import dataclasses
 import json
 import re
 import shutil
+from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
@@ -119,7 +120,7 @@ def test_a_run_of_a_preset_that_noted_only_its_name(capsys, benchmark_folder, tm
     from askless.cli import bench as command
 
     made = command.find(str(benchmark_folder.parent / "mine.py"), "small", None)
-    monkeypatch.setitem(presets.PRESETS, "tiny", presets.Preset("tiny", "", lambda scale: made))
+    monkeypatch.setitem(presets.PRESETS, "tiny", SimpleNamespace(make=lambda scale: made))
     monkeypatch.setattr(command, "PRESETS", (*command.PRESETS, "tiny"))
     copied = copy_of(benchmark_folder, tmp_path, what=None)
     code, _, err = run(capsys, "theory", copied, *FEW)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from askless import nets
+from askless.acquire import Selection
 from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net, class_names, make_views
 from askless.active.saving import plain_or_none
@@ -24,8 +25,8 @@ from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.rng import stream
 from askless.bench.memory import measured_peak
-from askless.bench.plan import Moment, Row, Sample, default_settings, settings, start_positions, text_of
-from askless.bench.results import cell_name, read_json
+from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
+from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
 from askless.learn import LabelPropagation
 
@@ -45,6 +46,10 @@ class Cell(NamedTuple):
     def name(self) -> str:
         return cell_name(self.row.group, self.row.method, self.seed)
 
+    def place(self, out: Path) -> Path:
+        """Its folder in that of the benchmark."""
+        return out / CELLS / self.name
+
     @property
     def title(self) -> str:
         row = self.row
@@ -55,17 +60,14 @@ class Stage:
     """The data of a cell; kept for the next cell that uses the same."""
 
     def __init__(self) -> None:
-        self.key = ""
-        self.data: Any = None
+        self.key: tuple[Any, ...] = ()
         self.ready: Prepared | None = None
 
     def __call__(self, row: Row) -> Prepared:
         """The pool, its views, and what is held out of it for early stopping."""
-        key = text_of((row.data, row.net, row.augment, row.views, row.validation))
-        # Options that print the same are the same; two functions may have one name, such as <lambda>.
-        same_data = row.data is self.data or dataclasses.is_dataclass(row.data)
-        if self.ready is None or key != self.key or not same_data:
-            self.key, self.data, self.ready = key, row.data, prepare(row)
+        key = (data_key(row), text_of((row.net, row.augment, row.views, row.validation)))
+        if self.ready is None or key != self.key:
+            self.key, self.ready = key, prepare(row)
         return self.ready
 
 
@@ -131,53 +133,17 @@ def run_cell(
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "failure.json").unlink(missing_ok=True)
-    now = cell_settings(row, seed, start_seed)
-    pool, views, held_out = (Stage() if stage is None else stage)(row)
-    progress = folder / "progress.json"
-    if progress.exists():
-        state = json.loads(progress.read_text(encoding="utf-8"))
-        check_same(folder, state["settings"], now)
-        own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
-        given = {"strategy": with_memory(row.strategy, state.get("memory"))} if own else {}
-        place = folder / f"learner-{state['rounds']}"
-        net = network(row, pool)
-        learner = ActiveLearner.load(place, pool=pool, net=net, learner=row.learner, views=views, **given)
-    else:
-        state = {"settings": now, "rounds": 0, "asked": [], "records": [], "times": [], "seconds": 0.0}
-        learner = ActiveLearner(
-            pool,
-            net=network(row, pool),
-            learner=row.learner,
-            strategy=row.strategy,
-            seed=seed,
-            fresh=row.fresh,
-            calibrate=row.calibrate,
-            layers=row.layers,
-            width=row.width,
-            views=views,
-        )
-        start = start_positions(pool, row.start, row.start_by, seed if start_seed is None else start_seed)
-        learner.tell(start, pool.labels[start])
-        state["asked"].append(start.tolist())
-    for k in range(state["rounds"], len(row.counts)):
+    experiment = Experiment(row, seed, folder, start_seed, (stage or Stage())(row), steps)
+    for count in row.counts[experiment.state["rounds"] :]:
         began = time.perf_counter()
-        one_round(row, seed, learner, row.counts[k], held_out, folder, state, steps)
-        state["seconds"] += time.perf_counter() - began
-        state["rounds"] = k + 1
-        if k + 1 < len(row.counts):
-            learner.save(folder / f"learner-{k + 1}", pool=False)
-            if plain_or_none(row.strategy) is None:
-                state["memory"] = getattr(learner.strategy, "state", None)
-            write_json(progress, state)
-            shutil.rmtree(folder / f"learner-{k}", ignore_errors=True)
+        batch = experiment.ask(count)
+        along = experiment.train()
+        experiment.measure(batch, along)
+        experiment.value()
+        experiment.keep(time.perf_counter() - began)
         if report is not None:
-            report(round_numbers(row, k, state))
-    learner.save(folder / "learner", pool=False)
-    last = [row.learner_name, row.counts[-1], None, "cell_seconds", state["seconds"]]
-    write_json(folder / "times.json", [*state["times"], last])
-    write_json(folder / "result.json", {name: state[name] for name in ("settings", "asked", "records")})
-    progress.unlink(missing_ok=True)
-    shutil.rmtree(folder / f"learner-{len(row.counts) - 1}", ignore_errors=True)
+            report(round_numbers(row, experiment.state["rounds"] - 1, experiment.state))
+    experiment.finish()
 
 
 def round_numbers(row: Row, k: int, state: dict[str, Any]) -> dict[str, Any]:
@@ -187,131 +153,155 @@ def round_numbers(row: Row, k: int, state: dict[str, Any]) -> dict[str, Any]:
     return {"labels": row.counts[k], **{r[3]: r[4] for r in mine}}
 
 
-def with_memory(strategy: Any, memory: dict[str, Any] | None) -> Any:
-    return strategy if memory is None else dataclasses.replace(strategy, state=memory)
+class Experiment:
+    """A cell while it is computed: its learner, and its `state`, which is all that is known of it so far."""
 
+    def __init__(
+        self, row: Row, seed: int, folder: Path, start_seed: int | None, prepared: Prepared, steps: Steps | None
+    ) -> None:
+        self.row, self.seed, self.folder, self.steps = row, seed, folder, steps
+        self.pool, self.views, self.held_out = prepared
+        self.net = network(row, self.pool)
+        self.own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
+        self.progress, self.count = folder / "progress.json", 0  # labels of the round
+        if self.progress.exists():
+            self.state = read_json(self.progress)
+            memory = self.state.get("memory")
+            strategy = row.strategy if memory is None else dataclasses.replace(row.strategy, state=memory)  # type: ignore[type-var]
+            self.learner = ActiveLearner.load(
+                self.place(self.state["rounds"]),
+                pool=self.pool,
+                net=self.net,
+                learner=row.learner,
+                views=self.views,
+                **({"strategy": strategy} if self.own else {}),
+            )
+            return
+        start = start_positions(self.pool, row.start, row.start_by, seed if start_seed is None else start_seed)
+        self.learner = self.new_learner(seed, row.learner, row.strategy)
+        self.learner.tell(start, self.pool.labels[start])
+        self.state = {"settings": cell_settings(row, seed, start_seed), "rounds": 0, "asked": [start.tolist()]}
+        self.state |= {"records": [], "times": [], "seconds": 0.0}
 
-def one_round(
-    row: Row,
-    seed: int,
-    learner: ActiveLearner,
-    count: int,
-    held_out: tuple[Any, Any] | None,
-    folder: Path,
-    state: dict[str, Any],
-    steps: Steps | None = None,
-) -> None:
-    """Asks up to `count` labels, trains, measures; adds to `state`."""
-    pool, name = learner.pool, row.learner_name
+    def new_learner(self, seed: int, learner: Any, strategy: Any) -> ActiveLearner:
+        options = {name: getattr(self.row, name) for name in ("fresh", "calibrate", "layers", "width")}
+        return ActiveLearner(
+            self.pool, net=self.net, learner=learner, strategy=strategy, seed=seed, views=self.views, **options
+        )
 
-    def record(metric: str, value: float, x: float | None = None, learner_name: str = name) -> None:
-        state["records"].append([learner_name, count, x, metric, float(value)])
+    def place(self, rounds: int) -> Path:
+        return self.folder / f"learner-{rounds}"
 
-    def clock(metric: str, value: float) -> None:
-        state["times"].append([name, count, None, metric, float(value)])
+    def record(self, metric: str, value: float, x: float | None = None, learner: str = "") -> None:
+        self.state["records"].append([learner or self.row.learner_name, self.count, x, metric, float(value)])
 
-    asked, scores, info = np.empty(0, dtype=np.int64), None, {}
-    if count > len(learner.labels):
+    def clock(self, metric: str, value: float) -> None:
+        self.state["times"].append([self.row.learner_name, self.count, None, metric, float(value)])
+
+    def ask(self, count: int) -> Selection:
+        """Asks up to `count` labels, which the oracle answers."""
+        self.count, n = count, count - len(self.learner.labels)
+        if not n:
+            return Selection(np.empty(0, dtype=np.int64))
         began = time.perf_counter()
         with measured_peak() as peak:
-            batch = first_asker(row, seed, learner).ask(count - len(learner.labels))
-        clock("select_seconds", time.perf_counter() - began)
-        clock("peak_memory_mb", peak.mb)
-        asked, scores, info = batch.indices, batch.scores, batch.info
-        learner.tell(asked, pool.labels[asked])
-        state["asked"].append(asked.tolist())
+            batch = self.asker().ask(n)
+        seconds = time.perf_counter() - began
+        self.learner.tell(batch.indices, self.pool.labels[batch.indices])
+        self.state["asked"].append(batch.indices.tolist())
+        self.clock("select_seconds", seconds)
+        self.clock("peak_memory_mb", peak.mb)
         for metric in ("lambda_min", "rank"):
-            if metric in info:
-                record(metric, info[metric])
-    along: list[Sample] = []
-    began = time.perf_counter()
-    train(row, learner, held_out, folder, along, steps)
-    clock("fit_seconds", time.perf_counter() - began)
-    record("class_coverage", len(set(learner.labels.values())) / learner.classes)
-    measure_accuracy(learner, lambda metric, value: record(metric, value))
-    for sample in along:
-        record(*sample)
+            if metric in batch.info:
+                self.record(metric, batch.info[metric])
+        return batch
 
-    def keep(arrays: dict[str, np.ndarray]) -> None:
-        write_whole(folder / f"arrays-{count}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
+    def asker(self) -> ActiveLearner:
+        """Who is asked: the learner, or before any training, with `other_init`, one of other first weights."""
+        if not self.row.other_init or self.learner.is_fitted:
+            return self.learner
+        other = int(stream(self.seed, "other init").integers(2**62))
+        asker = self.new_learner(other, self.row.learner, self.row.strategy)
+        asker.labels = dict(self.learner.labels)
+        return asker
 
-    moment = Moment(learner, asked, info, seed, along, keep, scores)
-    for measure in row.measures:
-        for sample in measure(moment):
-            record(*sample)
-    for other_name, other in row.value:
-        judge = ActiveLearner(
-            pool,
-            net=network(row, pool),
-            learner=other,
-            strategy="random",
-            seed=seed,
-            fresh=row.fresh,
-            views=learner.views,
-        )
-        judge.labels = dict(learner.labels)
-        judge.fit(**stopped_by(other, held_out))
-        measure_accuracy(judge, lambda metric, value, n=other_name: record(metric, value, learner_name=n))  # type: ignore[misc]
+    def train(self) -> list[Sample]:
+        """One training, which a killed cell takes up again where it was (unless something is measured along it)."""
+        along: list[Sample] = []
+        began = time.perf_counter()
+        before = sum(int(r.get("step", 0)) for r in self.learner.rounds)
+        checkpoint = None if self.row.along else self.folder / "training.pt"
 
+        def look(step: int, model: torch.nn.Module) -> None:
+            for measure in self.row.along:
+                along.extend(measure(self.learner, step, model))
 
-def train(
-    row: Row, learner: ActiveLearner, held_out: Any, folder: Path, along: list[Sample], steps: Steps | None = None
-) -> None:
-    """One training, which a killed cell takes up again where it was (unless something is measured along it)."""
-    if isinstance(row.learner, LabelPropagation):
-        learner.fit()
-        return
-    checkpoint = None if row.along else folder / "training.pt"
+        def watch(done: int, total: int, numbers: dict[str, float]) -> None:
+            if self.steps is not None:
+                self.steps(before + done, {name: v for name, v in numbers.items() if name != "step"}, done == total)
 
-    def look(step: int, model: torch.nn.Module) -> None:
-        for measure in row.along:
-            along.extend(measure(learner, step, model))
+        if isinstance(self.row.learner, LabelPropagation):
+            self.learner.fit()
+        else:
+            self.learner.fit(
+                checkpoint=checkpoint,
+                look=look if self.row.along else None,
+                watch=None if self.steps is None else watch,
+                **self.stopped_by(self.row.learner),
+            )
+            if checkpoint is not None:
+                checkpoint.unlink(missing_ok=True)
+        self.clock("fit_seconds", time.perf_counter() - began)
+        return along
 
-    before = sum(int(r.get("step", 0)) for r in learner.rounds)
+    def stopped_by(self, learner: Any) -> dict[str, Any]:
+        """What early stopping looks at, for a learner that has it."""
+        return {} if getattr(learner, "patience", None) is None else {"validation": self.held_out}
 
-    def watch(done: int, total: int, numbers: dict[str, float]) -> None:
-        if steps is not None:
-            steps(before + done, {name: v for name, v in numbers.items() if name != "step"}, done == total)
+    def measure(self, batch: Selection, along: list[Sample]) -> None:
+        self.record("class_coverage", len(set(self.learner.labels.values())) / self.learner.classes)
+        self.accuracy(self.learner, self.row.learner_name)
+        moment = Moment(self.learner, batch.indices, batch.info, self.seed, along, self.keep_arrays, batch.scores)
+        for sample in [*along, *(s for measure in self.row.measures for s in measure(moment))]:
+            self.record(*sample)
 
-    learner.fit(
-        checkpoint=checkpoint,
-        look=look if row.along else None,
-        watch=None if steps is None else watch,
-        **stopped_by(row.learner, held_out),
-    )
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+    def keep_arrays(self, arrays: dict[str, np.ndarray]) -> None:
+        write_whole(self.folder / f"arrays-{self.count}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
 
+    def value(self) -> None:
+        """What the same labels are worth to other trainings."""
+        for name, other in self.row.value:
+            judge = self.new_learner(self.seed, other, "random")
+            judge.labels = dict(self.learner.labels)
+            judge.fit(**self.stopped_by(other))
+            self.accuracy(judge, name)
 
-def stopped_by(learner: Any, held_out: Any) -> dict[str, Any]:
-    """What early stopping looks at, for a learner that has it."""
-    return {} if getattr(learner, "patience", None) is None else {"validation": held_out}
+    def accuracy(self, learner: ActiveLearner, name: str) -> None:
+        if self.pool.test is not None:
+            self.record("test_accuracy", learner.score(), learner=name)
+        known = self.pool.labels >= 0
+        right = learner.predict_pool().argmax(axis=1) == self.pool.labels
+        self.record("pool_accuracy", float(right[known].mean()), learner=name)
 
+    def keep(self, seconds: float) -> None:
+        """A round is done; if it is not the last, the next can begin here after a kill."""
+        state = self.state
+        state["seconds"] += seconds
+        state["rounds"] += 1
+        if state["rounds"] < len(self.row.counts):
+            self.learner.save(self.place(state["rounds"]), pool=False)
+            if self.own:
+                state["memory"] = getattr(self.learner.strategy, "state", None)
+            write_json(self.progress, state)
+            shutil.rmtree(self.place(state["rounds"] - 1), ignore_errors=True)
 
-def first_asker(row: Row, seed: int, learner: ActiveLearner) -> ActiveLearner:
-    """Who is asked: the learner, or before any training, with `other_init`, one of other first weights."""
-    if not row.other_init or learner.is_fitted:
-        return learner
-    other = int(stream(seed, "other init").integers(2**62))
-    same = {
-        "net": network(row, learner.pool),
-        "learner": row.learner,
-        "strategy": row.strategy,
-        "calibrate": row.calibrate,
-        "layers": row.layers,
-        "width": row.width,
-    }
-    asker = ActiveLearner(learner.pool, seed=other, views=learner.views, **same)  # type: ignore[arg-type]
-    asker.labels = dict(learner.labels)
-    return asker
-
-
-def measure_accuracy(learner: ActiveLearner, record: Callable[[str, float], None]) -> None:
-    if learner.pool.test is not None:
-        record("test_accuracy", learner.score())
-    known = learner.pool.labels >= 0
-    right = learner.predict_pool().argmax(axis=1) == learner.pool.labels
-    record("pool_accuracy", float(right[known].mean()))
+    def finish(self) -> None:
+        self.learner.save(self.folder / "learner", pool=False)
+        last = [self.row.learner_name, self.row.counts[-1], None, "cell_seconds", self.state["seconds"]]
+        write_json(self.folder / "times.json", [*self.state["times"], last])
+        write_json(self.folder / "result.json", {name: self.state[name] for name in ("settings", "asked", "records")})
+        self.progress.unlink(missing_ok=True)
+        shutil.rmtree(self.place(len(self.row.counts) - 1), ignore_errors=True)
 
 
 def network(row: Row, pool: Pool) -> Net:

@@ -22,6 +22,10 @@ def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:
     return PlainItems(learner.views, np.asarray(positions, dtype=np.int64))
 
 
+def unlabelled(learner: ActiveLearner) -> np.ndarray:
+    return np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+
+
 def network(learner: ActiveLearner) -> nn.Module:
     return learner.first_network if learner.model is None else learner.model
 
@@ -73,7 +77,7 @@ class DynamicsAndAlignment:
         learner = moment.learner
         model = network(learner) if self.trained else learner.first_network
         rng = stream(moment.seed, "dynamics and alignment")
-        free = np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+        free = unlabelled(learner)
         others = rng.choice(free, min(self.among, len(free)), replace=False)
         all_items = np.concatenate([learner.labelled, others])
         K = kernel(learner, model, all_items)
@@ -98,7 +102,7 @@ class ApproximationRatio:
 
     def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
         rng = stream(self.seed, "approximation ratio")  # the same queries at every look
-        free = np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+        free = unlabelled(learner)
         against = (items(learner, learner.labelled), learner.known_labels)
         ratios = []
         for _ in range(self.draws):
@@ -181,7 +185,7 @@ class GroupEigenvalues:
         learner = moment.learner
         phi = kernels.features(network(learner), items(learner, np.arange(len(learner.pool))))
         rng = stream(moment.seed, "group eigenvalues")
-        free = np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+        free = unlabelled(learner)
         drawn = rng.permutation(free)[: self.groups * self.group]
         drawn = drawn[: len(drawn) // self.group * self.group].reshape(-1, self.group)
         scores = score_batches(Rows(phi.numpy(), CRC().bias, False), learner.labelled, drawn)

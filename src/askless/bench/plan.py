@@ -22,7 +22,7 @@ from askless.bench import figures
 from askless.bench.papers import PaperRow
 from askless.bench.results import cell_name
 from askless.data import SOURCES, Pool, hold_out, load, long_tailed, subset
-from askless.features.frozen import Frozen
+from askless.features.frozen import as_frozen
 from askless.learn import LabelPropagation, Training
 
 SCALES = ("full", "small", "smoke")
@@ -167,7 +167,7 @@ class Row:
                 raise InputError(
                     f"{self.method}: expected a start of some labels for the trials to settle, got start=0"
                 )
-        if isinstance(self.net, Frozen) or str(self.net).startswith("frozen:"):
+        if as_frozen(self.net) is not None:
             if not self.augment:
                 raise InputError(
                     f"{self.method}: augment=False is for networks that see images; use Frozen(weak=0, strong=0)"
@@ -256,6 +256,12 @@ def default_settings() -> dict[str, str]:
 def settings(row: Row) -> dict[str, str]:
     """A row as text, which tells it from any other: what a finished cell was made with."""
     return {f.name: text_of(getattr(row, f.name)) for f in dataclasses.fields(row)}
+
+
+def data_key(row: Row) -> Any:
+    """Tells the data of rows apart: options that print the same are the same; two functions may have one name, such as
+    <lambda>, so each is itself."""
+    return text_of(row.data) if dataclasses.is_dataclass(row.data) else row.data
 
 
 def text_of(value: Any) -> str:

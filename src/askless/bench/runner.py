@@ -1,6 +1,5 @@
 """Runs the cells of a benchmark, in this process, in worker processes or on Ray, and goes on where a killed run was."""
 
-import itertools
 import json
 import logging
 import os
@@ -8,29 +7,27 @@ import platform
 import shlex
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict, is_dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from askless.base import digest
-from askless.base.engine import check_engine
+from askless.base.engine import NotSent, check_engine, work
 from askless.base.errors import AsklessError, InputError
 from askless.base.locks import held
 from askless.base.machine import cores, versions
 from askless.base.options import check_count
-from askless.bench import on_ray
-from askless.bench.cell import Cell, cell_settings, check_same, finished, settings_there, write_json
-from askless.bench.crew import Account, Progress, embed, hand_out, here
-from askless.bench.plan import Benchmark, text_of
-from askless.bench.processes import Processes
+from askless.bench.account import Account, Progress
+from askless.bench.cell import Cell, cell_settings, check_same, finished, prepare, settings_there, write_json
+from askless.bench.compute import CellWorker, Task, Trouble, digest_of
+from askless.bench.plan import Benchmark, data_key, text_of
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
-from askless.bench.trials import chosen_start, start_of, trial_key, trial_rows
-from askless.bench.worker import Source, Trouble
+from askless.bench.trials import settle, trial_rows
 from askless.data import Pool
+from askless.features.frozen import as_frozen
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
-TRIES = 3  # of a cell whose worker is lost, on Ray
 log = logging.getLogger(__name__)
 
 
@@ -55,7 +52,7 @@ def run(
     warning says where later ones ask for others, or where all workers together have more threads than there are cores.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
     preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of
-    every round that is computed, and of training steps (not on Ray); each cell is a run of theirs.
+    every round that is computed, and of training steps; each cell is a run of theirs.
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
     graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
@@ -91,55 +88,55 @@ def run(
         trials = [Cell(row, seed) for row in trial_rows(benchmark) for seed in range(row.trials[0])]  # type: ignore[index]
         cells = [Cell(row, seed) for seed in benchmark.seeds for row in benchmark.rows]
         account = Account(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
-        crew = Crew(benchmark if source is None else source, out, workers, about["threads"], engine, gpus)
-        work(trials, crew, account)
-        starts, lost = {}, {}
-        for key in dict.fromkeys(trial_key(c.row) for c in trials):
+        make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
+        here = CellWorker(benchmark, out, trail.rates)
+
+        def compute(cells: list[Cell]) -> None:
+            todo = account.unfinished(cells)
+            embed_once(todo, account)
+            shared = digest_of(out / ABOUT) if engine == "ray" else ""
             try:
-                starts[key] = chosen_start(out, key, trials)
-            except AsklessError as error:
-                lost[key] = str(error)
-        cells = [c._replace(start_seed=start_of(c.row, starts)) for c in cells]
-        for cell in cells:
-            finished(out / CELLS / cell.name, *cell)
+                work(
+                    partial(make, shared=shared),
+                    [Task(c.row.group, c.row.method, c.seed, c.start_seed) for c in todo],
+                    lambda k, kind, content: account.hear(todo[k], kind, content),
+                    say=account.tell,
+                    here=here,
+                    engine=engine,
+                    workers=workers,
+                    threads=about["threads"],
+                    cores=about["threads"],
+                    gpus=gpus,
+                )
+            except NotSent as error:
+                raise InputError(
+                    f"expected a benchmark that can be sent to a worker, got {error}; give run() a `source`, a function "
+                    "that makes the benchmark again, or put it in a file for `askless bench run FILE.py`"
+                ) from error
+
+        compute(trials)
+        ready, startless = settle(out, trials, cells)
+        for cell in ready:
+            finished(cell.place(out), *cell)
         write_json(out / ABOUT, about)
-        startless = [c.row.trials is not None and trial_key(c.row) in lost for c in cells]
-        for cell in itertools.compress(cells, startless):
-            account.ended(cell, Trouble(lost[trial_key(cell.row)]))
-        work([c for c, no_start in zip(cells, startless, strict=True) if not no_start], crew, account)
+        for cell, why in startless:
+            account.ended(cell, Trouble(why))
+        compute(ready)
     return read(out)
 
 
-class Crew(NamedTuple):
-    """Who computes the cells of a run, and with what."""
-
-    source: Source
-    out: Path
-    workers: int
-    threads: int
-    engine: str
-    gpus: float
-
-
-def work(cells: list[Cell], crew: Crew, account: Account) -> None:
-    """Computes those of the cells that are not finished."""
-    todo = []
+def embed_once(cells: list[Cell], account: Account) -> None:
+    """What a frozen backbone must see once is embedded before the workers would each begin with it."""
+    seen = set()
     for cell in cells:
-        if finished(crew.out / CELLS / cell.name, *cell):
-            account.found(cell)
-        else:
-            todo.append(cell)
-    account.tell("")
-    embed(todo, account)
-    source, out, workers, threads, engine, gpus = crew
-    if engine == "ray" and todo:
-        with on_ray.actors(source, out, workers, threads, gpus, account.tell) as hands:
-            hand_out(todo, hands, account, workers=workers, tries=TRIES)
-    elif workers == 1 or len(todo) <= 1:
-        here(todo, out, threads, account)
-    else:
-        with closing(Processes(source, out, threads, account.trail.rates)) as hands:
-            hand_out(todo, hands, account, workers=workers, tries=1)
+        key = text_of((cell.row.data, cell.row.net, cell.row.validation))
+        if key not in seen and as_frozen(cell.row.net) is not None:
+            seen.add(key)
+            try:
+                _, views, _ = prepare(cell.row, lambda done, total: account.tell(f"embedding: {done} of {total} views"))
+                views.test()
+            except Exception:
+                continue  # the cells that need it will say what is wrong
 
 
 def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engine: str) -> list[str]:
@@ -161,14 +158,12 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
 
 def check_data(benchmark: Benchmark, out: Path) -> None:
     """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
-    seen, failures = set(), []
+    seen, failures = [], []
     for row in benchmark.rows:
-        # Options that print the same are the same; two functions may have one name, such as <lambda>.
-        key = text_of(row.data) if is_dataclass(row.data) else id(row.data)
-        done = all((out / CELLS / Cell(row, seed).name / "result.json").exists() for seed in benchmark.seeds)
-        if key in seen or done:
+        done = all((Cell(row, seed).place(out) / "result.json").exists() for seed in benchmark.seeds)
+        if data_key(row) in seen or done:
             continue
-        seen.add(key)
+        seen.append(data_key(row))
         try:
             pool = row.data()
         except Exception as error:
@@ -208,7 +203,7 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
     paper = {
         "source": benchmark.paper_source,
         "unit": "",
-        "rows": [asdict_row(r) for r in benchmark.paper],
+        "rows": [r._asdict() for r in benchmark.paper],
         "says": benchmark.claims,
     }
     return {
@@ -231,10 +226,6 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
         "threads": threads,
         "machine": {"system": platform.system(), "processor": platform.machine(), "cores": cores()},
     }
-
-
-def asdict_row(row: Any) -> dict[str, Any]:
-    return row._asdict() if hasattr(row, "_asdict") else asdict(row)
 
 
 def file_digest(what: str) -> str:

@@ -1,6 +1,5 @@
 """Trials: short cells that settle which start all seeds of a row share."""
 
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -8,18 +7,13 @@ from pathlib import Path
 from askless.base.errors import AsklessError
 from askless.bench.cell import Cell
 from askless.bench.plan import Benchmark, Row
-from askless.bench.results import CELLS
+from askless.bench.results import read_json
 
 TRIAL = "start"  # the method of trial cells, which settle what all others start from
 
 
 def trial_key(row: Row) -> tuple[str, int]:
     return row.group, row.start
-
-
-def start_of(row: Row, starts: dict[tuple[str, int], int]) -> int | None:
-    """The seed of the row's start where trials settled it."""
-    return None if row.trials is None else starts.get(trial_key(row))
 
 
 def trial_rows(benchmark: Benchmark) -> list[Row]:
@@ -39,14 +33,32 @@ def chosen_start(out: Path, key: tuple[str, int], trials: list[Cell]) -> int:
     mine = [c for c in trials if trial_key(c.row) == key]
     accuracy = {}
     for cell in mine:
-        path = out / CELLS / cell.name / "result.json"
-        if not path.exists():
-            why = json.loads((path.parent / "failure.json").read_text(encoding="utf-8"))["reason"]
+        place = cell.place(out)
+        if not (place / "result.json").exists():
+            why = read_json(place / "failure.json")["reason"]
             raise AsklessError(f"the trial {cell.name}, which settles the start, has failed: {why}")
-        records = json.loads(path.read_text(encoding="utf-8"))["records"]
+        records = read_json(place / "result.json")["records"]
         accuracy[cell.seed] = next((r[4] for r in records if r[3] == "test_accuracy"), math.nan)
         if math.isnan(accuracy[cell.seed]):
             raise AsklessError(f"the trial {cell.name}, which settles the start, needs data with test items")
     order = sorted(accuracy, key=lambda s: (accuracy[s], s))
     how = mine[0].row.trials[1]  # type: ignore[index]
     return order[-1] if how == "best" else order[(len(order) - 1) // 2]
+
+
+def settle(out: Path, trials: list[Cell], cells: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, str]]]:
+    """The cells, each with the seed of its start where trials settled that; and those whose trials failed, with why."""
+    starts: dict[tuple[str, int], int | AsklessError] = {}
+    for key in dict.fromkeys(trial_key(c.row) for c in trials):
+        try:
+            starts[key] = chosen_start(out, key, trials)
+        except AsklessError as error:
+            starts[key] = error
+    ready, startless = [], []
+    for cell in cells:
+        start = None if cell.row.trials is None else starts[trial_key(cell.row)]
+        if isinstance(start, AsklessError):
+            startless.append((cell, str(start)))
+        else:
+            ready.append(cell._replace(start_seed=start))
+    return ready, startless

@@ -17,7 +17,6 @@ import torch
 import askless
 from askless import ActiveLearner, InputError, OptionError, Supervised, embed, kernels, open_shards, select
 from askless.active.embedding.sources import parts_of
-from askless.base.engine import map_tasks
 from askless.base.errors import AsklessError
 from askless.data import digits
 from askless.features.frozen import Frozen, make_backbone
@@ -412,40 +411,18 @@ def test_bad_pools(tmp_path, x):
     assert not list((tmp_path / "out").glob("*.arrow"))
 
 
-# --- the engine -------------------------------------------------------------------------------------------------------
+def test_a_worker_that_is_lost_for_good_is_told_of(tmp_path, x, monkeypatch):
+    write_tars(tmp_path / "pool", x)
 
+    def lose(make, tasks, hear, **options):
+        hear(0, "again", "its process ended")
+        hear(0, "lost", "its process ended")
 
-def square(x):
-    if x == 13:
-        os._exit(3)
-    if x == 14:
-        raise InputError("14 is not for squaring")
-    return x * x
-
-
-def make_square():
-    return square
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-@pytest.mark.usefixtures("ready_workers")
-def test_tasks_come_back_with_their_numbers(workers):
-    found = dict(map_tasks(make_square, [(k,) for k in range(8)], workers=workers))
-    assert found == {k: k * k for k in range(8)}
-
-
-@pytest.mark.usefixtures("ready_workers")
-def test_a_worker_that_dies_or_refuses_is_told_of():
-    with pytest.raises(AsklessError, match="a worker process ended"):
-        list(map_tasks(make_square, [(1,), (13,), (2,)], workers=2))
-    with pytest.raises(InputError, match="14 is not for squaring"):
-        list(map_tasks(make_square, [(1,), (14,)], workers=2))
-
-
-def test_ray_is_asked_for_by_name_where_it_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(OptionError, match="pip install 'askless\\[ray\\]'"):
-        list(map_tasks(make_square, [(1,)], engine="ray"))
+    monkeypatch.setattr("askless.active.embedding.running.work", lose)
+    with pytest.raises(
+        AsklessError, match="a worker was lost: its process ended; what is finished is kept: run the same"
+    ):
+        embed(tmp_path / "pool", tmp_path / "out", backbone="raw", workers=2)
 
 
 def command(*arguments):

@@ -13,6 +13,7 @@ from torch import Tensor
 from askless import kernels
 from askless.active.embedding.sources import Item, Part
 from askless.active.learner import ActiveLearner
+from askless.base.engine import Tell
 from askless.base.errors import InputError, ModelError
 from askless.features.backbones import Backbone, resized, three_channels
 from askless.features.frozen import Frozen, make_backbone
@@ -35,7 +36,6 @@ class Job:
     dtype: str
     size: tuple[int, int] | None
     batch: int
-    threads: int | None  # of torch in a worker; None where the worker is this process, which has its own number
 
 
 class Look(Protocol):
@@ -54,11 +54,10 @@ class ShardMaker:
         self.job = job
         self.look: Look | None = None
 
-    def __call__(self, part: Part, file: str) -> dict[str, Any]:
+    def __call__(self, task: tuple[Part, str], tell: Tell) -> dict[str, Any]:
         """How many rows were written, and how many items could not be read; which, and why, stands in the shard."""
+        part, file = task
         if self.look is None:
-            if self.job.threads is not None:
-                torch.set_num_threads(self.job.threads)
             self.look = ByLearner(self.job) if self.job.learner is not None else ByBackbone(self.job)
         ids, labels = [], []
         skipped: list[tuple[str, str]] = []

@@ -9,8 +9,8 @@ from typing import Any
 from askless.active.embedding.making import NUMBERS, OF_A_LEARNER, Job, ShardMaker
 from askless.active.embedding.sources import Part, absolute, loaded, parts_of
 from askless.base import digest
-from askless.base.engine import check_engine, map_tasks
-from askless.base.errors import InputError, OptionError
+from askless.base.engine import check_engine, work
+from askless.base.errors import AsklessError, InputError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.base.machine import cores
@@ -71,7 +71,6 @@ def embed(
         dtype=dtype,
         size=as_size(size),
         batch=batch,
-        threads=None if engine == "local" and workers == 1 else max(1, cores() // workers),
     )
     if out.exists() and not out.is_dir():
         raise InputError(
@@ -84,13 +83,25 @@ def embed(
         begin(out, about)
         todo = [(part, file) for part, file in zip(parts, about["files"], strict=True) if not (out / file).exists()]
         done = len(parts) - len(todo)
-        if progress is not None:
-            progress(done, len(parts))
-        found = map_tasks(partial(ShardMaker, job), todo, engine=engine, workers=workers, gpus=gpus)
-        for _ in found if todo else ():
-            done += 1
+
+        def hear(number: int, kind: str, content: Any) -> None:
+            nonlocal done
+            if kind == "lost":
+                raise AsklessError(f"a worker was lost: {content}; what is finished is kept: run the same again")
+            done += kind == "done"
             if progress is not None:
                 progress(done, len(parts))
+
+        hear(0, "begun", None)
+        work(
+            partial(ShardMaker, job),
+            todo,
+            hear,
+            engine=engine,
+            workers=workers,
+            threads=None if engine == "local" and workers == 1 else max(1, cores() // workers),
+            gpus=gpus,
+        )
     loaded.cache_clear()
     return open_shards(out)
 

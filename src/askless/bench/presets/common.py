@@ -1,17 +1,117 @@
-"""What the presets share: data, networks and trainings at each scale, and how a preset is described."""
+"""How a preset is declared, and what the presets share: data, networks and trainings at each scale."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, Literal
 
-from askless.active.prepare import Net
 from askless.base.errors import OptionError, unknown
 from askless.bench import papers
-from askless.bench.plan import SCALES, Benchmark, Data
+from askless.bench.plan import SCALES, Benchmark, Data, Row
 from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 
-T = TypeVar("T")
+AS_FULL = object()
+
+
+@dataclass(frozen=True)
+class At:
+    """A value by scale: full, small, smoke. A scale that is not given one has that of the full scale."""
+
+    full: Any
+    small: Any = AS_FULL
+    smoke: Any = AS_FULL
+
+    def __post_init__(self) -> None:
+        for scale in ("small", "smoke"):
+            if getattr(self, scale) is AS_FULL:
+                object.__setattr__(self, scale, self.full)
+
+
+def at(scale: str, value: Any) -> Any:
+    """The value at this scale, with all that it holds."""
+    if isinstance(value, At):
+        return at(scale, getattr(value, scale))
+    if isinstance(value, dict):
+        return {name: at(scale, v) for name, v in value.items()}
+    return tuple(at(scale, v) for v in value) if type(value) is tuple else value
+
+
+def by_scale(make: Callable[[str], Any]) -> At:
+    return At(**{scale: make(scale) for scale in SCALES})
+
+
+def text(*parts: str | At) -> At:
+    """Sentences, one after the other; those that are empty at a scale are left out there."""
+    return by_scale(lambda scale: " ".join(part for part in at(scale, parts) if part))
+
+
+Fields = dict[str, Any]  # of a Row; any of them may be an At
+
+
+def with_strategy(panel: Fields, given: Any) -> Fields:
+    return panel | (given if isinstance(given, dict) else {"strategy": given})
+
+
+def grid(
+    panels: At | Fields | Sequence[Any],
+    methods: At | Mapping[str, Any],
+    fields: Callable[[Any, Any], Fields] = with_strategy,
+) -> At:
+    """Rows: every panel, or the one, with every method. A panel is the fields that its rows share, and a method a strategy
+    or fields of its own; or both are whatever `fields` makes fields of."""
+    return by_scale(
+        lambda scale: tuple(
+            {"method": name, **at(scale, fields(panel, given))}
+            for panel in at(scale, (panels,) if isinstance(panels, dict) else panels)
+            for name, given in at(scale, methods).items()
+        )
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A table or figure of a paper, or one of our own, as a benchmark at each scale. Any value may be an `At`.
+
+    `rows` are fields of Rows; `seeds` so many at the full and at the small scale, and two at the smoke scale; `comparable`:
+    whether the full scale is the paper's protocol. All others are those of `Benchmark`.
+    """
+
+    name: str
+    what: str
+    title: str
+    rows: At
+    seeds: tuple[int, int] = (5, 5)
+    protocol: str | At
+    open_points: tuple[str, ...]
+    claims: str = ""
+    baseline: str | None = "random"
+    metrics: tuple[str, ...] = ("test_accuracy", "pool_accuracy")
+    figures: tuple[Fields, ...] = ({"kind": "curves"}, {"kind": "pool_curves"})
+    layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
+    comparable: bool = True
+
+    def make(self, scale: str) -> Benchmark:
+        if scale not in SCALES:
+            raise OptionError(unknown("scale", scale, SCALES))
+        printed = self.name in papers.SOURCES
+        return Benchmark(
+            name=self.name,
+            title=self.title,
+            rows=tuple(Row(**fields) for fields in at(scale, self.rows)),
+            seeds=tuple(range({"full": self.seeds[0], "small": self.seeds[1], "smoke": 2}[scale])),
+            scale=scale,
+            protocol=at(scale, self.protocol),
+            open_points=self.open_points,
+            claims=self.claims,
+            baseline=self.baseline,
+            metrics=self.metrics,
+            figures=self.figures,
+            layout=self.layout,
+            comparable=self.comparable and scale == "full",
+            paper=tuple(papers.rows(self.name)) if printed else (),
+            paper_source=papers.SOURCES[self.name] if printed else "",
+        )
+
 
 # At the small scale: data that can be had by package name, cut to what 2 cores can train on.
 CIFAR10 = Data(name="cifar10", items=5000, test=2000)
@@ -21,9 +121,15 @@ DIGITS = Data(name="digits")
 # At the smoke scale: nothing to fetch, little to compute.
 TINY = Data(name="digits", items=300, test=100)
 
-# Every image is embedded once by EfficientNet-Lite0 in four views; only a head is trained.
-FROZEN = Frozen(weak=1, strong=2)
-FROZEN_SMOKE = Frozen(backbone="raw", weak=1, strong=1)
+# Below full scale every image is embedded once by EfficientNet-Lite0 in four views, and only a head is trained.
+ON_CIFAR10: Fields = {
+    "data": At(Data(name="cifar10"), CIFAR10, TINY),
+    "net": At("wrn-28-2", Frozen(weak=1, strong=2), Frozen(backbone="raw", weak=1, strong=1)),
+    "fresh": "new",
+}
+
+CURVES_AND_WINS = ({"kind": "curves"}, {"kind": "pool_curves"}, {"kind": "win_loss"})
+BARS_AND_CURVES = ({"kind": "bars", "metrics": ["test_accuracy", "pool_accuracy"]}, {"kind": "curves"})
 
 RANKS = (
     "Score: (rank, smallest non-zero eigenvalue) in float64. The papers' smallest eigenvalue is zero for every "
@@ -31,87 +137,60 @@ RANKS = (
 )
 LOOKS = "Weights and views: the averaged network in eval mode on un-augmented images, for every strategy alike."
 BIAS = "The head's bias belongs to the kernel: K = [phi, 1] [phi, 1]^T; rows are not normalised."
-LAST_VALUE = (
-    "The accuracy is that of the last network of a round; the authors' code reports the best on the test images, "
-    "which is kept beside it at full scale as max_in_round."
-)
 NEW_WEIGHTS = "First weights: drawn again in every round, from the seed and the number of labels."
 CALIBRATED = (
     "BatchNorm of an untrained network: before it is asked, its statistics are set by a pass over 1,024 items of the pool; "
     "with the initial 0 and 1 its outputs saturate."
 )
+YARDSTICK = "Random is not in the paper's table; it is here as the yardstick."
 CIFAR100_DECAY = 1e-3  # of FixMatch on CIFAR-100; elsewhere 5e-4
-NO_TEST = "Training ends by the training accuracy alone; the authors' code also looks at the test accuracy."
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A table or figure of a paper: `make(scale)` is the benchmark that replicates it."""
-
-    name: str
-    what: str
-    make: Callable[[str], Benchmark]
-
-
-def at(scale: str, *, full: T, small: T, smoke: T) -> T:
-    """The one for this scale."""
-    if scale not in SCALES:
-        raise OptionError(unknown("scale", scale, SCALES))
-    return {"full": full, "small": small, "smoke": smoke}[scale]
-
-
-def net_at(scale: str, *, full: Net, small: Net, smoke: Net) -> Net:
-    return at(scale, full=full, small=small, smoke=smoke)
-
-
-def seeds(scale: str, *, full: int, small: int) -> tuple[int, ...]:
-    return tuple(range(at(scale, full=full, small=small, smoke=2)))
-
-
-def paper(name: str) -> dict[str, object]:
-    """The printed numbers of a preset, as fields of a Benchmark."""
-    return {"paper": tuple(papers.rows(name)), "paper_source": papers.SOURCES[name]} if name in papers.SOURCES else {}
+def smoke(what: str) -> str:
+    return f"300 digits, {what}: it shows that everything runs, nothing else."
 
 
 def fixmatch(
-    scale: str,
-    *,
-    darp: bool,
-    every: int = 10,
-    patience: int | None = None,
-    epochs: int = 1024,
-    weight_decay: float = 5e-4,
-) -> FixMatch:
+    *, darp: bool = False, every: int = 10, patience: int | None = None, epochs: int = 1024, weight_decay: float = 5e-4
+) -> At:
     """FixMatch as in the papers: 2^20 steps of 64 + 7 x 64 images, or `epochs` of 1,024 steps with early stopping on the
     same cosine; a few hundred steps on frozen features."""
-    refine = DARP(every=at(scale, full=every, small=20, smoke=5)) if darp else None
-    if scale == "full":
-        return FixMatch(
+
+    def refine(every: int) -> DARP | None:
+        return DARP(every=every) if darp else None
+
+    return At(
+        FixMatch(
             steps=epochs * 1024,
             horizon=2**20,
             weight_decay=weight_decay,
-            darp=refine,
+            darp=refine(every),
             patience=patience,
             evaluate_every=1024,
             checkpoint_every=1024,
-        )
-    if scale == "small":
-        return FixMatch(steps=300, darp=refine)
-    return FixMatch(steps=10, batch=8, mu=2, darp=refine)
+        ),
+        FixMatch(steps=300, darp=refine(20)),
+        FixMatch(steps=10, batch=8, mu=2, darp=refine(5)),
+    )
 
 
-def adam(scale: str, small_batch: int = 128, retrained: bool = False) -> Supervised:
+def adam(small_batch: int = 128, retrained: bool = False) -> At:
     """dynamicAL's training: Adam at .001, constant, no decay, no augmentation, until the training accuracy has been above
     .97 in more than 10 epochs (3 with the small scale's large batches), or where it is `retrained` in every round, above
     .99 once."""
-    epochs = at(scale, full=10, small=3 if small_batch == 128 else 10, smoke=1)
-    return Supervised(
-        steps=at(scale, full=280 * 44, small=1200, smoke=20),
-        batch=at(scale, full=128, small=small_batch, smoke=32),
-        optimiser="adam",
-        lr=0.001,
-        weight_decay=0.0,
-        schedule="constant",
-        stop_accuracy=0.99 if retrained else 0.97,
-        stop_epochs=0 if retrained else epochs,
+
+    def training(steps: int, batch: int, epochs: int) -> Supervised:
+        return Supervised(
+            steps=steps,
+            batch=batch,
+            optimiser="adam",
+            lr=0.001,
+            weight_decay=0.0,
+            schedule="constant",
+            stop_accuracy=0.99 if retrained else 0.97,
+            stop_epochs=0 if retrained else epochs,
+        )
+
+    return At(
+        training(280 * 44, 128, 10), training(1200, small_batch, 3 if small_batch == 128 else 10), training(20, 32, 1)
     )

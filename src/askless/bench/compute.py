@@ -1,0 +1,123 @@
+"""Computes the cells of a benchmark, wherever the engine puts a worker."""
+
+import os
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import scipy.linalg  # noqa: F401  (these bring thread pools of their own, which have to be there to be limited)
+import sklearn.cluster  # noqa: F401
+
+from askless.base import digest
+from askless.base.engine import Tell
+from askless.base.errors import AsklessError, BusyError, InputError
+from askless.base.locks import held
+from askless.bench.cell import Cell, Stage, run_cell
+from askless.bench.plan import Benchmark, Row
+from askless.bench.results import ABOUT, CELLS, cell_name
+from askless.bench.trials import trial_rows
+from askless.track import due
+
+PATIENCE = 60.0  # seconds, for a shared file system to show what another node wrote, and for a lost worker to be gone
+Source = Benchmark | Callable[[], Benchmark]
+
+
+class Task(NamedTuple):
+    """A cell as it is sent to another process, where its row is looked up: a row itself cannot always be sent."""
+
+    group: str
+    method: str
+    seed: int
+    start_seed: int | None
+
+
+class Trouble(NamedTuple):
+    """Why a cell could not be finished."""
+
+    reason: str
+    details: str = ""
+
+
+class CellWorker:
+    """Computes the cells it is given in the folder `out`; the benchmark is made once, and data are kept for the next cell.
+
+    It tells of every round, and of training steps at these `rates`. `shared`: where nodes share the folder, the digest of
+    what they must see there; a cell is then computed while nobody else does.
+    """
+
+    def __init__(self, source: Source, out: Path, rates: tuple[int, ...] = (), shared: str = "") -> None:
+        self.out, self.rates, self.shared = out, rates, shared
+        self.stage, self.broken = Stage(), ""
+        self.rows: dict[tuple[str, str], Row] = {}
+        try:
+            plan = source if isinstance(source, Benchmark) else source()
+            self.rows = {(r.group, r.method): r for r in [*trial_rows(plan), *plan.rows]}
+        except Exception as error:
+            self.broken = f"the benchmark could not be made in a worker process: {type(error).__name__}: {error}"
+
+    def __call__(self, task: Task, tell: Tell) -> Trouble | None:
+        """What went wrong, or None."""
+        if self.broken:
+            return Trouble(self.broken)
+        if not self.shared:
+            return self.compute(task, tell)
+        check_shared(self.out, self.shared)
+        folder = self.out / CELLS / cell_name(task.group, task.method, task.seed)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with held(folder / ".lock", f"another worker computes {folder} still; run it again later", PATIENCE):
+                return self.compute(task, tell)
+        except (BusyError, OSError) as error:  # one that was given up for lost may still be at it
+            return Trouble(str(error))
+
+    def compute(self, task: Task, tell: Tell) -> Trouble | None:
+        def step(at: int, numbers: dict[str, float], last: bool) -> None:
+            if due(self.rates, at, last):
+                tell(("step", at, numbers, last))
+
+        cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
+        try:
+            run_cell(
+                cell.row,
+                cell.seed,
+                cell.place(self.out),
+                start_seed=cell.start_seed,
+                stage=self.stage,
+                report=lambda numbers: tell(("round", numbers)),
+                steps=step if self.rates else None,
+            )
+            return None
+        except Exception as error:
+            reason = str(error) if isinstance(error, AsklessError) else f"{type(error).__name__}: {error}"
+            return Trouble(reason or type(error).__name__, traceback.format_exc())
+
+
+def digest_of(path: Path) -> str:
+    return digest.of_text(path.read_text(encoding="utf-8"))
+
+
+def check_shared(out: Path, content: str) -> None:
+    """An error where this node does not see the folder with this content, after a while."""
+    until = time.monotonic() + PATIENCE
+    about = out / ABOUT
+    while not about.exists() or digest_of(about) != content:
+        if not about.exists() or time.monotonic() > until:
+            raise InputError(
+                f"expected every Ray node to see {out} with the {ABOUT} of this run, got a node ({os.uname().nodename}) "
+                "that does not; use an --out on a file system that all nodes share"
+            )
+        time.sleep(0.5)
+
+
+def await_result(path: Path) -> None:
+    """Waits until this machine sees what a worker has written: a file system that nodes share may show it late."""
+    until = time.monotonic() + PATIENCE
+    while not path.exists():
+        if time.monotonic() > until:
+            raise AsklessError(
+                f"expected to see {path}, which a Ray worker has written, got nothing; use an --out on a file system that "
+                "all nodes share"
+            )
+        time.sleep(0.5)
