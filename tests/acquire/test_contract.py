@@ -57,12 +57,6 @@ def test_every_option_keeps_the_contract(strategy):
     check_strategy(strategy)
 
 
-def test_the_table_names_each_strategy_as_it_names_itself():
-    for name, info in STRATEGIES.items():
-        assert info.make().name == name
-        assert info.make.__doc__
-
-
 @dataclasses.dataclass(frozen=True)
 class Broken:
     """A strategy with one fault, to see that the contract test can fail."""

@@ -10,7 +10,7 @@ import torch
 from askless.acquire.draws import draw_batches
 from askless.acquire.strategy import Selection, View
 from askless.base.errors import InputError
-from askless.base.options import check_choice, check_count, check_flag, options
+from askless.base.options import Count, options
 from askless.linalg import Rows, Score, add_best, best_batch, gram_score, swap_until_stable
 from askless.linalg.gram import rank_tolerance, spectra
 
@@ -33,7 +33,7 @@ class NPC:
     the union has at most d + 1 items) and draws.
     """
 
-    draws: int = 1000
+    draws: Count = 1000
     bias: bool = True
     normalize: bool = False
     score: Literal["rank-aware", "positive", "schur"] = "rank-aware"
@@ -42,11 +42,6 @@ class NPC:
     needs = ("features",)
 
     def __post_init__(self) -> None:
-        check_count("NPC", "draws", self.draws)
-        check_flag("NPC", "bias", self.bias)
-        check_flag("NPC", "normalize", self.normalize)
-        check_choice("NPC", "score", self.score, ("rank-aware", "positive", "schur"))
-        check_choice("NPC", "search", self.search, ("random", "greedy", "swap"))
         if self.search != "random" and self.score != "rank-aware":
             raise InputError(
                 f"NPC: search={self.search!r} works with score='rank-aware' only, got score={self.score!r}; "

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from askless.acquire.clusters import Centred, cluster_of_each
 from askless.acquire.strategy import Selection, View, first_of_the_largest, largest
-from askless.base.options import check_count, check_flag, check_number, options
+from askless.base.options import Count, NotNegative, Several, Share, options
 from askless.base.rng import stream
 
 CLASSES = 10  # where nobody knows how many there are
@@ -36,22 +36,13 @@ class ProbCover:
     items.
     """
 
-    delta: float | None = None
-    alpha: float = 0.95
-    classes: int | None = None
+    delta: NotNegative | None = None
+    alpha: Share = 0.95
+    classes: Several | None = None
     normalize: bool = True
-    targets: int = 8192
+    targets: Count = 8192
     name = "probcover"
     needs = ("features",)
-
-    def __post_init__(self) -> None:
-        if self.delta is not None:
-            check_number("ProbCover", "delta", self.delta)
-        check_number("ProbCover", "alpha", self.alpha, 0, 1)
-        check_flag("ProbCover", "normalize", self.normalize)
-        if self.classes is not None:
-            check_count("ProbCover", "classes", self.classes, least=2)
-        check_count("ProbCover", "targets", self.targets)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:

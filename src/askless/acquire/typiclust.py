@@ -7,7 +7,7 @@ import torch
 
 from askless.acquire.clusters import cluster_of_each
 from askless.acquire.strategy import Selection, View
-from askless.base.options import check_count, check_flag, options
+from askless.base.options import Count, Several, options
 from askless.base.rng import stream
 
 TILE = 2**19  # distances at a time: what stays in the processor's cache
@@ -27,18 +27,12 @@ class TypiClust:
     Works with zero labels; better from features of a pretrained network than from pixels.
     """
 
-    neighbours: int = 20
-    max_clusters: int = 500
-    max_members: int = 10_000
+    neighbours: Count = 20
+    max_clusters: Count = 500
+    max_members: Several = 10_000
     normalize: bool = False
     name = "typiclust"
     needs = ("features",)
-
-    def __post_init__(self) -> None:
-        check_count("TypiClust", "neighbours", self.neighbours)
-        check_flag("TypiClust", "normalize", self.normalize)
-        check_count("TypiClust", "max_clusters", self.max_clusters)
-        check_count("TypiClust", "max_members", self.max_members, least=2)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:

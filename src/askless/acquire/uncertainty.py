@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax, xlogy
 
 from askless.acquire.strategy import Selection, View, top
-from askless.base.options import check_choice, options
+from askless.base.options import options
 
 On = Literal["prob", "logit"]
 
@@ -51,9 +51,6 @@ class _Uncertainty:
     """What the three share: `on` decides which array is looked at."""
 
     on: On
-
-    def __post_init__(self) -> None:
-        check_choice(type(self).__name__, "on", self.on, ("prob", "logit"))
 
     @property
     def needs(self) -> tuple[str, ...]:
