@@ -5,7 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
-from askless.acquire.strategy import Selection, View
+from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
 from askless.base.options import Count, Limits, NotNegative, Several, options
 
@@ -55,7 +55,7 @@ class Askless:
         labels = len(view.labelled)
         space = Space(view["features"], self.directions, view.max_memory // 2, rng)
         many = max(self.targets, min(PER_LABEL * (labels + n), view.max_memory // (16 * space.width)))
-        targets = np.arange(view.N) if many >= view.N else np.sort(rng.choice(view.N, many, replace=False))
+        targets = drawn(view.N, many, rng)
         unsure, few = self.unsure(view), scarce(view) if self.balance else np.ones(view.N)
         h_sq = max(self.reach**2 * reach_sq(space, targets, labels + n, rng), LEAST)
         weight = (unsure * few)[targets] ** self.trusted(view)

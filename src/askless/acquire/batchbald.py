@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from askless.acquire.bald import mutual_information
-from askless.acquire.strategy import Selection, View, first_of_the_largest, largest, top
+from askless.acquire.strategy import Selection, View, largest_up_to_date, top
 from askless.base.errors import InputError
 from askless.base.options import Count, Several, options
 
@@ -53,10 +53,7 @@ class BatchBALD:
         joint = Joint(K, C, self.configurations, rng)
         picks, scores, exact = np.empty(n, dtype=np.int64), np.empty(n), 0
         for i in range(n):
-            while known[best := first_of_the_largest(gain, ties)] < i:
-                some = largest(gain, AGAIN)
-                some = np.union1d(some[(known[some] < i) & (gain[some] > -np.inf)], best)
-                gain[some], known[some] = joint.gains(probs, allowed[some], room), i
+            best = largest_up_to_date(gain, known, i, ties, lambda some: joint.gains(probs, allowed[some], room), AGAIN)
             picks[i], scores[i] = allowed[best], gain[best]
             gain[best] = -np.inf
             exact += joint.is_exact

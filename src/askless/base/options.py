@@ -89,8 +89,13 @@ def check_choice(owner: str, option: str, got: object, known: tuple[object, ...]
         raise OptionError(f"{owner}: {option} must be one of {', '.join(map(str, known))}, got {got!r}")
 
 
+def is_whole(got: Any, least: float = -float("inf"), most: float = float("inf")) -> bool:
+    """Whether this is a whole number, of Python or numpy and not a truth value, within the limits."""
+    return not isinstance(got, bool) and isinstance(got, int | np.integer) and bool(least <= got <= most)
+
+
 def check_count(owner: str, option: str, got: object, least: int = 1) -> None:
-    if isinstance(got, bool) or not isinstance(got, int | np.integer) or got < least:
+    if not is_whole(got, least):
         raise InputError(f"{owner}: {option} must be a whole number >= {least}, got {got!r}")
 
 
