@@ -94,6 +94,15 @@ def test_a_class_built_on_another_checks_both_and_says_its_own_name() -> None:
         dataclasses.replace(Layered(), layers=1)
 
 
+def test_names_that_only_type_checkers_see_are_not_asked_for():
+    @options
+    class Own:
+        guests: "Nobody | None" = None  # type: ignore[name-defined]  # noqa: F821
+        eggs: "Count" = 1
+
+    assert Own(guests=3).guests == 3
+
+
 EVERY = [
     *(info.make for info in al.acquire.STRATEGIES.values()),
     *(al.TwoLevel, al.Frozen, al.DARP, al.LabelPropagation, InfiniteMLP, InfiniteCNN),

@@ -22,7 +22,9 @@ class Kernel(Protocol):
         """That of these items only."""
         ...
 
-    def blocks(self, fixed: np.ndarray, groups: np.ndarray, max_memory: int, progress: Progress | None) -> Blocks:
+    def blocks(
+        self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
+    ) -> Blocks:
         """The parts for positions `fixed` (l,) and `groups` (m, q)."""
         ...
 
@@ -39,7 +41,9 @@ class TableKernel:
     def __getitem__(self, positions: np.ndarray, /) -> "TableKernel":
         return TableKernel(self.K[np.ix_(positions, positions)])
 
-    def blocks(self, fixed: np.ndarray, groups: np.ndarray, max_memory: int, progress: Progress | None) -> Blocks:
+    def blocks(
+        self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
+    ) -> Blocks:
         at = ((fixed[:, None], fixed), (groups[..., None], fixed), (groups[..., None], groups[:, None]))
         LL, GL, GG = (torch.from_numpy(self.K[i, j].astype(np.float64)) for i, j in at)
         return Blocks(LL, GL, GG, coarse=max(1, round(float(np.finfo(self.K.dtype).eps) / EPS)))

@@ -50,7 +50,9 @@ class PoolKernel:
     def __getitem__(self, positions: np.ndarray, /) -> "PoolKernel":
         return replace(self, positions=self.positions[positions])
 
-    def blocks(self, fixed: np.ndarray, groups: np.ndarray, max_memory: int, progress: Progress | None) -> Blocks:
+    def blocks(
+        self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
+    ) -> Blocks:
         return kernels.group_blocks(
             self.model,
             PlainItems(self.views, self.positions),

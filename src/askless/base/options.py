@@ -59,10 +59,15 @@ def check_options(owner: str, cls: type, given: Mapping[str, Any]) -> None:
     """An error for the first of the given values that is not what the annotation of this class says."""
     annotations = annotations_of(cls)
     for option, got in given.items():
-        check_annotated(owner, option, got, annotations[option])
+        check_annotated(owner, option, got, annotations.get(option, Any))
 
 
-annotations_of = functools.cache(functools.partial(get_type_hints, include_extras=True))
+@functools.cache
+def annotations_of(cls: type) -> dict[str, Any]:
+    try:
+        return get_type_hints(cls, include_extras=True)
+    except NameError:  # of a user's own class, with names that only type checkers see
+        return {}
 
 
 def check_annotated(owner: str, option: str, got: object, annotation: Any) -> None:
