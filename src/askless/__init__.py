@@ -7,7 +7,7 @@ do without.
 
 from typing import TYPE_CHECKING
 
-from askless.base.lazy import importer
+from askless.base.lazy import lazily
 
 if TYPE_CHECKING:
     from askless import acquire, data, kernels, learn, linalg, nets, theory, track
@@ -110,7 +110,7 @@ __all__ = [
     "OptionError",
 ]
 
-__getattr__ = importer(  # where each name lives
+__getattr__, __dir__ = lazily(  # where each name lives
     __name__,
     {
         **dict.fromkeys(__all__, "acquire"),
@@ -129,7 +129,3 @@ __getattr__ = importer(  # where each name lives
         "open_shards": "sources.shards",
     },
 )
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})

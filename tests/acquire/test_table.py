@@ -31,8 +31,9 @@ def test_every_strategy_is_a_public_class_of_that_name(name):
     assert made().name == name
     assert made.__doc__
     assert getattr(al, made.__name__) is getattr(al.acquire, made.__name__) is made
-    assert made.__name__ in al.__all__
-    assert made.__name__ in al.acquire.__all__
+    for package in (al, al.acquire):
+        assert made.__name__ in package.__all__
+        assert made.__name__ in dir(package)
 
 
 def test_who_only_asks_for_names_does_not_wait_for_torch():

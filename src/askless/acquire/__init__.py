@@ -7,7 +7,7 @@ torch.
 from typing import TYPE_CHECKING
 
 from askless.acquire.table import STRATEGIES, Info, make
-from askless.base.lazy import importer
+from askless.base.lazy import lazily
 
 if TYPE_CHECKING:
     from askless.acquire.albl import ALBL as ALBL
@@ -49,4 +49,4 @@ _HOMES = {  # where each name lives
     **{row.home.partition(".")[2]: row.home.partition(".")[0] for row in STRATEGIES.values()},
 }
 __all__ = ["STRATEGIES", "Info", "make", *_HOMES]
-__getattr__ = importer(__name__, _HOMES)
+__getattr__, __dir__ = lazily(__name__, _HOMES)

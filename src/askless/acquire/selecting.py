@@ -53,7 +53,7 @@ def select(
     >>> select("margin", 1, probs=[[0.9, 0.1], [0.6, 0.4]]).indices
     array([1])
     """
-    given = dict(locals())
+    given = dict(locals())  # as it was called
     chosen = make(strategy) if isinstance(strategy, str) else strategy
     arrays = {name: given[name] for name in ARRAYS}
     if unknown:

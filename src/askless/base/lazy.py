@@ -6,9 +6,9 @@ from importlib import import_module
 from typing import Any
 
 
-def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a package that finds each of its names in a module of its own, by `homes` (name -> module; one
-    called as its module is the module itself)."""
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package that finds each of its names in a module of its own, by `homes` (name ->
+    module; a name that is its module's is the module itself)."""
 
     def find(name: str) -> Any:
         if name not in homes:
@@ -18,4 +18,4 @@ def importer(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
         setattr(sys.modules[package], name, value)
         return value
 
-    return find
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes})

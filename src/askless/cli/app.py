@@ -104,7 +104,7 @@ def select(
     overwrite: files.Overwrite = False,
 ) -> None:
     """Choose what to label next, from arrays in files."""
-    written = dict(locals())
+    written = dict(locals())  # as it was called
     import askless
 
     files.check_writable(to)
