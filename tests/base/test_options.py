@@ -34,6 +34,7 @@ class Cake:
     form: Literal["round", "square"] = "round"
     cut: bool | Literal["twice"] = False
     guests: tuple[str, ...] | Any = ()
+    height: Annotated[float, "in metres"] = 0.1
 
     def __post_init__(self) -> None:
         if self.candles > 10 * self.eggs:
@@ -72,11 +73,13 @@ def test_an_option_is_checked_by_its_annotation(given: dict[str, Any], says: str
 
 
 def test_what_an_annotation_allows_is_taken_as_it_is() -> None:
-    cake = Cake(eggs=np.int64(4), sugar=np.float32(1), cocoa=None, glaze=np.True_, cut="twice", guests=object)
+    cake = Cake(
+        eggs=np.int64(4), sugar=np.float32(1), cocoa=None, glaze=np.True_, cut="twice", guests=object, height="low"
+    )
     assert (cake.eggs, cake.cocoa, cake.cut, cake.guests) == (4, None, "twice", object)
     assert repr(Cake()) == (
         "Cake(eggs=3, layers=2, candles=0, sugar=0.5, cocoa=None, heat=180.0, glaze=True, form='round', cut=False, "
-        "guests=())"
+        "guests=(), height=0.1)"
     )
 
 
@@ -113,6 +116,7 @@ EVERY = [
 @pytest.mark.parametrize("cls", EVERY)
 def test_every_number_among_our_options_has_limits(cls: type) -> None:
     """A plain int or float, as a subclass may write it by mistake, would not be checked."""
+    assert annotations_of(cls) or not dataclasses.fields(cls)
     for option, annotation in annotations_of(cls).items():
         if option not in ("stride", "backbone", "weights", "cache"):  # a number or several, names, paths
             parts = (annotation,) if get_origin(annotation) is Annotated else (annotation, *get_args(annotation))

@@ -11,7 +11,7 @@ from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Strategy, View
 from askless.acquire.table import ARRAYS, PER_ITEM
 from askless.base.errors import InputError
-from askless.base.options import is_whole
+from askless.base.options import is_whole_number
 from askless.sources.shards import ShardedArray
 
 TILE = 2**18  # numbers looked at in one go: they are looked at several times, so they should stay in the cache
@@ -136,7 +136,7 @@ def as_array(name: str, given: Any, needed: bool) -> Any:
 def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     """N, on which all arrays must agree."""
     if pool is not None:
-        if not is_whole(pool):
+        if not is_whole_number(pool):
             raise InputError(f"pool: expected the number of items, got {pool!r}")
         lengths = {**lengths, "pool": int(pool)}
     if not lengths:

@@ -12,7 +12,7 @@ from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
 from askless.acquire.table import ARRAYS, make
 from askless.base.errors import AsklessError, InputError, OptionError
-from askless.base.options import check_count, is_whole
+from askless.base.options import check_count, is_whole_number
 from askless.base.rng import Seed, stream
 
 
@@ -69,11 +69,11 @@ def select(
     if classes is not None:
         check_count("select", "classes", classes)
     view = check_arrays(chosen, arrays, pool, classes)
-    if not is_whole(n, 0):
+    if not is_whole_number(n, 0):
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
-    if not is_whole(max_memory, 1):
+    if not is_whole_number(max_memory, 1):
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
     view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
     view = with_probs(view, whole=not type(chosen).__module__.startswith("askless.acquire."))

@@ -7,7 +7,7 @@ choices, `bool` is a flag, `Count` and the other numbers below have their limits
 import dataclasses
 import functools
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,29 +48,30 @@ def options(cls: type[T]) -> type[T]:
         if args or unknown:
             got = f"got {', '.join(unknown)}" if unknown else "got an option without its name"
             raise OptionError(f"{cls.__name__}: {got}; its options are {', '.join(known) or 'none'}")
-        check_options(type(self).__name__, cls, given)
+        check_annotated(type(self).__name__, cls, given)
         plain_init(self, **given)
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
     return cls
 
 
-def check_options(owner: str, cls: type, given: Mapping[str, Any]) -> None:
-    """An error for the first of the given values that is not what the annotation of this class says."""
-    annotations = annotations_of(cls)
+def check_annotated(owner: str, annotated: Callable[..., object], given: Mapping[str, Any]) -> None:
+    """An error for the first of the given values that is not what the annotation of this class or function says. The first
+    line of a function may be `check_annotated("me", me, locals())`."""
+    annotations = annotations_of(annotated)
     for option, got in given.items():
-        check_annotated(owner, option, got, annotations.get(option, Any))
+        check_value(owner, option, got, annotations.get(option, Any))
 
 
 @functools.cache
-def annotations_of(cls: type) -> dict[str, Any]:
+def annotations_of(annotated: Callable[..., object]) -> dict[str, Any]:
     try:
-        return get_type_hints(cls, include_extras=True)
+        return get_type_hints(annotated, include_extras=True)
     except NameError:  # of a user's own class, with names that only type checkers see
         return {}
 
 
-def check_annotated(owner: str, option: str, got: object, annotation: Any) -> None:
+def check_value(owner: str, option: str, got: object, annotation: Any) -> None:
     """What is neither a choice, a flag nor a number with limits, such as a path or another object, is not looked at."""
     parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
     if got is None and type(None) in parts:
@@ -82,11 +83,12 @@ def check_annotated(owner: str, option: str, got: object, annotation: Any) -> No
         known = [choice for part in parts for choice in ((True, False) if part is bool else get_args(part))]
         check_choice(owner, option, got, tuple(known))
     elif len(parts) == 1 and get_origin(parts[0]) is Annotated:
-        number, limits = get_args(parts[0])[:2]
-        if number is int:
-            check_count(owner, option, got, limits.least)
-        else:
-            check_number(owner, option, got, *limits)
+        number, *notes = get_args(parts[0])
+        for limits in (note for note in notes if isinstance(note, Limits)):
+            if number is int:
+                check_count(owner, option, got, int(limits.least))
+            else:
+                check_number(owner, option, got, *limits)
 
 
 def check_choice(owner: str, option: str, got: object, known: tuple[object, ...]) -> None:
@@ -94,13 +96,13 @@ def check_choice(owner: str, option: str, got: object, known: tuple[object, ...]
         raise OptionError(f"{owner}: {option} must be one of {', '.join(map(str, known))}, got {got!r}")
 
 
-def is_whole(got: Any, least: float = -float("inf"), most: float = float("inf")) -> bool:
+def is_whole_number(got: Any, least: float = -float("inf"), most: float = float("inf")) -> bool:
     """Whether this is a whole number, of Python or numpy and not a truth value, within the limits."""
     return not isinstance(got, bool) and isinstance(got, int | np.integer) and bool(least <= got <= most)
 
 
 def check_count(owner: str, option: str, got: object, least: int = 1) -> None:
-    if not is_whole(got, least):
+    if not is_whole_number(got, least):
         raise InputError(f"{owner}: {option} must be a whole number >= {least}, got {got!r}")
 
 

@@ -16,7 +16,7 @@ from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net
 from askless.base import digest
 from askless.base.errors import InputError, OptionError, unknown
-from askless.base.options import Count, check_choice, check_count, check_options
+from askless.base.options import Count, check_annotated, check_choice, check_count
 from askless.base.rng import stream
 from askless.bench import figures
 from askless.bench.papers import PaperRow
@@ -47,7 +47,7 @@ class Data:
     def __post_init__(self) -> None:
         if self.name not in SOURCES and not Path(self.name).exists():
             raise OptionError(f"{unknown('data', self.name, SOURCES)}, or a path")
-        check_options("Data", Data, vars(self))
+        check_annotated("Data", Data, vars(self))
 
     def __call__(self) -> Pool:
         pool = load(self.name, **self.options)
@@ -153,7 +153,7 @@ class Row:
                 f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; write arrays by "
                 "np.savez('mine.npz', X=x, y=y) for Data(name='mine.npz', test=300), or pass a function that makes a Pool"
             )
-        check_options(self.method, Row, vars(self))
+        check_annotated(self.method, Row, vars(self))
         if self.trials is not None:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))
@@ -210,7 +210,7 @@ class Benchmark:
     def __post_init__(self) -> None:
         for spec in self.figures:
             figures.check({name: value for name, value in spec.items() if name != "caption"})
-        check_options(self.name, Benchmark, vars(self))
+        check_annotated(self.name, Benchmark, vars(self))
         methods = list(dict.fromkeys(r.method for r in self.rows))
         if self.baseline not in (None, "random", *methods):
             raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")
