@@ -9,7 +9,7 @@ from askless.acquire.coreset import Coreset
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.uncertainty import Confidence
 from askless.base.errors import InputError
-from askless.base.options import Count, options
+from askless.base.options import check_choice, check_count, options
 
 DELTA = 0.1
 STATE = {"log_weights", "probabilities", "arm", "batch", "asked"}
@@ -34,11 +34,13 @@ class ALBL:
 
     arms: tuple[Strategy, ...] = (Confidence(), Coreset())
     mode: Literal["badge", "exp4p"] = "badge"
-    horizon: Count = 10
+    horizon: int = 10
     state: dict[str, Any] | None = None
     name = "albl"
 
     def __post_init__(self) -> None:
+        check_choice("ALBL", "mode", self.mode, ("badge", "exp4p"))
+        check_count("ALBL", "horizon", self.horizon)
         if len(self.arms) < 2:
             raise InputError(f"ALBL: expected at least two arms, got {len(self.arms)}")
         for arm in self.arms:

@@ -12,7 +12,7 @@ from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
 from askless.acquire.table import ARRAYS, make
 from askless.base.errors import AsklessError, InputError, OptionError
-from askless.base.options import Count, check_annotated, is_whole_number
+from askless.base.options import check_count, is_whole_number
 from askless.base.rng import Seed, stream
 
 
@@ -32,7 +32,7 @@ def select(
     labelled: Any = None,
     labels: Any = None,
     pool: int | None = None,
-    classes: Count | None = None,
+    classes: int | None = None,
     max_memory: int = 2**28,
     progress: Progress | None = None,
     **unknown: Any,
@@ -54,7 +54,6 @@ def select(
     array([1])
     """
     given = dict(locals())  # as it was called
-    check_annotated("select", select, given)
     chosen = make(strategy) if isinstance(strategy, str) else strategy
     arrays = {name: given[name] for name in ARRAYS}
     if unknown:
@@ -67,8 +66,10 @@ def select(
     if isinstance(chosen, type) or not hasattr(chosen, "select"):
         got = f"the class {chosen.__name__}; write {chosen.__name__}()" if isinstance(chosen, type) else repr(chosen)
         raise InputError(f"expected a strategy's name or an object such as NPC(), got {got}")
+    if classes is not None:
+        check_count("select", "classes", classes)
     view = check_arrays(chosen, arrays, pool, classes)
-    if not is_whole_number(n, 0):
+    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")

@@ -92,6 +92,17 @@ def looks_at(strategy: Strategy) -> tuple[str, ...]:
     return (*strategy.needs, *getattr(strategy, "wants", ()))
 
 
+def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
+    """The n positions of `allowed` with the highest scores (N,), ties in random order."""
+    scores = np.asarray(scores, dtype=np.float64)[allowed]
+    ties = rng.random(len(allowed))
+    order = np.arange(len(allowed))
+    if 0 < n < len(allowed):  # only what reaches the n-th highest score need be sorted
+        order = np.flatnonzero(-scores <= np.partition(-scores, n - 1)[n - 1])
+    order = order[np.lexsort((ties[order], -scores[order]))[:n]]
+    return Selection(allowed[order], scores[order])
+
+
 def filled(out: np.ndarray, step: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
     """`out`, of which `rows` gives the rows of a slice, `step` of them at a time."""
     for i in range(0, len(out), step):
@@ -102,17 +113,6 @@ def filled(out: np.ndarray, step: int, rows: Callable[[slice], np.ndarray]) -> n
 def drawn(N: int, most: int, rng: np.random.Generator) -> np.ndarray:
     """All positions below N, or so many of them drawn at random, ascending."""
     return np.arange(N) if most >= N else np.sort(rng.choice(N, most, replace=False))
-
-
-def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
-    """The n positions of `allowed` with the highest scores (N,), ties in random order."""
-    scores = np.asarray(scores, dtype=np.float64)[allowed]
-    ties = rng.random(len(allowed))
-    order = np.arange(len(allowed))
-    if 0 < n < len(allowed):  # only what reaches the n-th highest score need be sorted
-        order = np.flatnonzero(-scores <= np.partition(-scores, n - 1)[n - 1])
-    order = order[np.lexsort((ties[order], -scores[order]))[:n]]
-    return Selection(allowed[order], scores[order])
 
 
 def largest(values: np.ndarray, k: int) -> np.ndarray:

@@ -27,7 +27,7 @@ from askless.active.prepare import (
 from askless.active.saving import Saved, SaveError, save
 from askless.active.worth import Surprise, compare, surprises
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import Count, check_annotated
+from askless.base.options import check_choice, check_count, check_flag
 from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
 from askless.kernels.logits import probabilities
@@ -81,7 +81,7 @@ class ActiveLearner:
         fresh: bool | Literal["new"] = True,
         calibrate: bool = True,
         layers: Literal["last", "all"] = "last",
-        width: Count = 512,
+        width: int = 512,
         head: str | None = None,
         random_share: float = 0.0,
         views: Any = None,
@@ -89,7 +89,6 @@ class ActiveLearner:
         progress: Callable[[int, int], None] | None = None,
         track: Tracker | Sequence[Tracker] | None = None,
     ) -> None:
-        check_annotated("ActiveLearner", ActiveLearner.__init__, locals())
         self.trail = Trail(track)
         self.pool: Pool = as_pool(pool)
         self.class_names = class_names(classes, self.pool)
@@ -99,6 +98,10 @@ class ActiveLearner:
         self.learner = FixMatch() if learner is None else learner
         if not isinstance(self.learner, Training | LabelPropagation):
             raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
+        check_choice("ActiveLearner", "layers", layers, ("last", "all"))
+        check_count("ActiveLearner", "width", width)
+        check_flag("ActiveLearner", "calibrate", calibrate)
+        check_choice("ActiveLearner", "fresh", fresh, (True, False, "new"))
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
                 "fresh='new' draws new weights for every fit, and a module has only its own; pass a function that makes it, "
