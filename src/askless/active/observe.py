@@ -1,5 +1,6 @@
 """What a strategy may see of a trained network: only the arrays that it needs, batch by batch."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal
 
@@ -9,7 +10,6 @@ from torch import Tensor, nn
 
 from askless import kernels
 from askless.acquire import DynamicAL, Strategy, looks_at
-from askless.acquire.kernel import Progress
 from askless.base.rng import Seed
 from askless.learn.material import Views
 from askless.linalg import Blocks
@@ -51,7 +51,11 @@ class PoolKernel:
         return replace(self, positions=self.positions[positions])
 
     def blocks(
-        self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
+        self,
+        fixed: np.ndarray,
+        groups: np.ndarray,
+        max_memory: int = 2**28,
+        progress: Callable[[int, int], None] | None = None,
     ) -> Blocks:
         return kernels.group_blocks(
             self.model,
