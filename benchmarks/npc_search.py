@@ -17,7 +17,7 @@ import torch
 from suite import Line, Other, arguments, compare, finish, seconds
 
 import askless as al
-from askless.acquire.draws import draw_batches
+from askless.acquire.npc import draw_batches
 from askless.linalg import Rows, best_batch, best_batch_reference
 
 CASES = [  # N, d, labelled, Q, m, at most ours / eigvalsh

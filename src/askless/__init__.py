@@ -5,8 +5,9 @@ The names below are imported when they are first used: torch takes seconds, whic
 do without.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from askless.base.lazy import lazily
 
 if TYPE_CHECKING:
     from askless import acquire, data, kernels, learn, linalg, nets, theory, track
@@ -109,30 +110,22 @@ __all__ = [
     "OptionError",
 ]
 
-_PACKAGES = ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory", "track")
-_HOME = {  # where a name lives
-    **dict.fromkeys(("ActiveLearner",), "active.learner"),
-    **dict.fromkeys(("ActiveClassifier",), "active.classifier"),
-    **dict.fromkeys(("Pool",), "data"),
-    **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "base.errors"),
-    "Frozen": "features.frozen",
-    "embed_texts": "features.text_backbone",
-    **dict.fromkeys(("embed",), "active.embedding"),
-    **dict.fromkeys(("open_shards",), "sources.shards"),
-    **dict.fromkeys(("Run", "load"), "run"),
-    **dict.fromkeys(("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return import_module(f"askless.{name}")
-    if name not in __all__:
-        raise AttributeError(f"module 'askless' has no attribute {name!r}")
-    value = getattr(import_module(f"askless.{_HOME.get(name, 'acquire')}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(  # where each name lives
+    __name__,
+    {
+        **dict.fromkeys(__all__, "acquire"),
+        **{name: name for name in ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory", "track")},
+        **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "base.errors"),
+        **dict.fromkeys(
+            ("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"
+        ),
+        **dict.fromkeys(("Run", "load"), "run"),
+        "ActiveClassifier": "active.classifier",
+        "ActiveLearner": "active.learner",
+        "Frozen": "features.frozen",
+        "Pool": "data",
+        "embed": "active.embedding",
+        "embed_texts": "features.text_backbone",
+        "open_shards": "sources.shards",
+    },
+)

@@ -3,7 +3,7 @@ import pytest
 import torch
 
 import askless as al
-from askless.acquire.draws import draw_batches
+from askless.acquire.npc import draw_batches
 from askless.base.rng import stream
 from askless.linalg import Rows, beats, gram_score, score_batches
 

@@ -9,29 +9,11 @@ import torch
 from askless.acquire.kernel import TableKernel
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Strategy, View
+from askless.acquire.table import ARRAYS, PER_ITEM
 from askless.base.errors import InputError
+from askless.base.options import is_whole_number
 from askless.sources.shards import ShardedArray
 
-SHAPES = {
-    "features": "(N, d)",
-    "probs": "(N, C)",
-    "probs_by_pass": "(N, K, C)",
-    "logits": "(N, C)",
-    "grad_sq": "(N,)",
-    "grad_dot": "(N,)",
-    "grad_sq_by_class": "(N, C)",
-    "kernel": "(N, N)",
-}
-ABOUT = {
-    "features": "one vector per item",
-    "probs": "the model's class probabilities",
-    "probs_by_pass": "class probabilities of K passes with dropout or of K networks",
-    "logits": "what the model's last layer gives",
-    "grad_sq": "squared norms of the loss gradients, as in kernels.gradient_stats",
-    "grad_dot": "products of the loss gradients with that of the labelled items, as in kernels.gradient_stats",
-    "grad_sq_by_class": "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
-    "kernel": "inner products of all items, such as kernels.ntk(model, x, layers='all')",
-}
 TILE = 2**18  # numbers looked at in one go: they are looked at several times, so they should stay in the cache
 SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
@@ -53,7 +35,7 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
     check_there(strategy.name, needs, arrays)
     needs = (*needs, *(name for name in wants if arrays[name] is not None))
     per_item: dict[str, Any] = {
-        k: as_array(k, v, k in needs) for k, v in arrays.items() if v is not None and k in SHAPES
+        k: as_array(k, v, k in needs) for k, v in arrays.items() if v is not None and k in PER_ITEM
     }
     N = pool_size({k: len(v) for k, v in per_item.items()}, pool)
     for name in needs:
@@ -83,16 +65,16 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
 
 def known_classes(per_item: dict[str, Any], labels: np.ndarray | None) -> int | None:
     """The columns of what is given per class, or else the classes among the labels; None where neither is there."""
-    columns = [array.shape[-1] for name, array in per_item.items() if SHAPES[name].endswith("C)")]
+    columns = [array.shape[-1] for name, array in per_item.items() if ARRAYS[name].shape.endswith("C)")]
     return columns[0] if columns else len(np.unique(labels)) if labels is not None and len(labels) else None
 
 
 def check_there(strategy: str, needs: tuple[str, ...], arrays: dict[str, Any]) -> None:
     """An error that names what is missing of the arrays with a row per item, and how it is given."""
-    missing = [name for name in needs if name in SHAPES and arrays[name] is None]
+    missing = [name for name in needs if name in PER_ITEM and arrays[name] is None]
     if not missing:
         return
-    what = " and ".join(f"{name} {SHAPES[name]}, {ABOUT[name]}," for name in missing)
+    what = " and ".join(f"{name} {ARRAYS[name].shape}, {ARRAYS[name].about}," for name in missing)
     ways = " and ".join(f"{name}= (--{name.replace('_', '-')})" for name in missing)
     ways += " or logits= (--logits)" if missing[-1] == "probs" else ""
     other = "random" if arrays["features"] is None else "coreset"
@@ -137,9 +119,9 @@ def as_array(name: str, given: Any, needed: bool) -> Any:
             f"{name}: expected numbers, got an array of dtype {array.dtype}; convert it, for example with "
             f"np.stack(...).astype('float32')"
         )
-    if array.ndim != len(SHAPES[name].strip("(,)").split(",")):
+    if array.ndim != len(ARRAYS[name].shape.strip("(,)").split(",")):
         hint = "; pass features.reshape(len(features), -1)" if name == "features" and array.ndim else ""
-        raise InputError(f"{name}: expected shape {SHAPES[name]}, got {array.shape}{hint}")
+        raise InputError(f"{name}: expected shape {ARRAYS[name].shape}, got {array.shape}{hint}")
     if 0 in array.shape[1:]:
         raise InputError(f"{name}: expected at least one column, got shape {array.shape}")
     if not needed:
@@ -154,7 +136,7 @@ def as_array(name: str, given: Any, needed: bool) -> Any:
 def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     """N, on which all arrays must agree."""
     if pool is not None:
-        if isinstance(pool, bool) or not isinstance(pool, int | np.integer):
+        if not is_whole_number(pool):
             raise InputError(f"pool: expected the number of items, got {pool!r}")
         lengths = {**lengths, "pool": int(pool)}
     if not lengths:
@@ -174,50 +156,57 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
 def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
     """No NaN or infinity; no feature too large to be squared, nor all of them too small; probabilities that sum to one;
     squared norms not negative."""
-    largest = {8: 1e150, 4: 1e18}.get(array.dtype.itemsize, np.inf)
+    rule = ARRAYS[name].rule
+    most = {8: 1e150, 4: 1e18}.get(array.dtype.itemsize, np.inf)  # of features
     reached = 0.0
-    tolerance = SUM_TOLERANCE_16_BIT if narrow else SUM_TOLERANCE
     step = max(1, TILE // math.prod(array.shape[1:]))
     for i in range(0, len(array), step):
         part = array[i : i + step]
         finite = np.isfinite(part)
         if not finite.all():
-            row = i + int(np.argmin(finite.reshape(len(part), -1).all(axis=1)))
-            bad = array[row] if array.ndim == 1 else array[row][~np.isfinite(array[row])][0]
+            bad = part[~finite][0]  # in the order of the rows
+            row = i + first_row(~finite)
             raise InputError(f"{name}: expected finite numbers, got {bad} in row {row}; remove or mend that row")
-        reached = max(reached, float(part.max()), -float(part.min())) if name == "features" else 0.0
-        if reached > largest:
-            row = i + int((np.abs(part) > largest).any(axis=1).argmax())
-            raise InputError(
-                f"features: expected numbers up to {largest:g} ({array.dtype}), whose squares can be added, got "
-                f"{np.abs(array[row]).max():.6g} in row {row}; rescale the features"
-            )
-        if name == "probs":
-            wrong = (np.abs(part.sum(axis=1, dtype=np.float64) - 1) > tolerance) | (part < 0).any(axis=1)
-            if wrong.any():
-                row = i + int(wrong.argmax())
+        if rule == "features":
+            reached = max(reached, float(part.max()), -float(part.min()))
+            if reached > most:
+                row = first_row(np.abs(part) > most)
                 raise InputError(
-                    f"probs: expected rows >= 0 that sum to 1, got row {row} with sum {array[row].sum():.6g} and smallest "
-                    f"entry {array[row].min():.6g}; pass logits= if these are not probabilities"
+                    f"features: expected numbers up to {most:g} ({array.dtype}), whose squares can be added, got "
+                    f"{np.abs(part[row]).max():.6g} in row {i + row}; rescale the features"
                 )
-        if name == "probs_by_pass":
-            wrong = (np.abs(part.sum(axis=2, dtype=np.float64) - 1) > tolerance) | (part < 0).any(axis=2)
-            if wrong.any():
-                row, k = divmod(int(wrong.argmax()), wrong.shape[1])
-                bad = part[row, k]
-                raise InputError(
-                    "probs_by_pass: expected (items, passes, classes) with probabilities >= 0 that sum to 1 over the "
-                    f"classes, got row {i + row}, pass {k} with sum {bad.sum():.6g} and smallest entry {bad.min():.6g}; "
-                    "pass softmax(logits), with the axes in this order"
-                )
-        if name.startswith("grad_sq") and (part < 0).any():
-            row = i + int((part < 0).reshape(len(part), -1).any(axis=1).argmax())
-            raise InputError(f"{name}: expected squared norms >= 0, got {array[row].min()} in row {row}")
-    if 0 < reached < 1 / largest:
+        elif rule == "probabilities":
+            check_sums(name, part, i, SUM_TOLERANCE_16_BIT if narrow else SUM_TOLERANCE)
+        elif rule == "squares" and (part < 0).any():
+            row = first_row(part < 0)
+            raise InputError(f"{name}: expected squared norms >= 0, got {part[row].min()} in row {i + row}")
+    if 0 < reached < 1 / most:
         raise InputError(
-            f"features: expected numbers from {1 / largest:g} on ({array.dtype}), whose squares are not rounded to 0, got "
-            f"none above {reached:.6g}; rescale the features"
+            f"features: expected numbers from {1 / most:g} on ({array.dtype}), whose squares are not rounded to 0, got none "
+            f"above {reached:.6g}; rescale the features"
         )
+
+
+def first_row(wrong: np.ndarray) -> int:
+    """The first row (of any number of axes) in which something is wrong."""
+    return int(wrong.reshape(len(wrong), -1).any(axis=1).argmax())
+
+
+def check_sums(name: str, part: np.ndarray, start: int, tolerance: float) -> None:
+    """Probabilities over the last axis, >= 0 and with a sum of 1; the first row is number `start`."""
+    wrong = (np.abs(part.sum(axis=-1, dtype=np.float64) - 1) > tolerance) | (part < 0).any(axis=-1)
+    if not wrong.any():
+        return
+    expected, todo = "rows >= 0 that sum to 1", "pass logits= if these are not probabilities"
+    if part.ndim == 3:
+        expected = "(items, passes, classes) with probabilities >= 0 that sum to 1 over the classes"
+        todo = "pass softmax(logits), with the axes in this order"
+    at = np.unravel_index(int(wrong.argmax()), wrong.shape)  # the row, and where there are such the pass
+    bad, which_pass = part[at], "".join(f", pass {k}" for k in at[1:])
+    raise InputError(
+        f"{name}: expected {expected}, got row {start + at[0]}{which_pass} with sum {bad.sum():.6g} and "
+        f"smallest entry {bad.min():.6g}; {todo}"
+    )
 
 
 def check_kernel(K: np.ndarray) -> None:

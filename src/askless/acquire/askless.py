@@ -1,11 +1,13 @@
 """askless: cover what the model does not know yet. Our own way, from the first label to the last."""
 
+from typing import Annotated
+
 import numpy as np
 
 from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
-from askless.acquire.strategy import Selection, View
+from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
-from askless.base.options import check_count, check_number, options
+from askless.base.options import Count, Limits, NotNegative, Several, options
 
 FLOOR = 0.01  # weight of an item of which the model is certain: if it is certain of all, coverage still decides
 PER_LABEL = 8  # targets that a label stands for, at least
@@ -38,20 +40,14 @@ class Askless:
     Herding (Bae et al., ECCV 2024) weighted by uncertainty (Bae et al., ICLR 2025), with reach, trust and bounds of our own.
     """
 
-    trust: float = 10.0
-    reach: float = 1.0
-    directions: int = 256
-    targets: int = 8192
+    trust: NotNegative = 10.0
+    reach: Annotated[float, Limits(1e-3, 1e3)] = 1.0
+    directions: Count = 256
+    targets: Several = 8192
     balance: bool = True
     name = "askless"
     needs = ("features",)
     wants = ("probs", "labels")
-
-    def __post_init__(self) -> None:
-        check_number("Askless", "trust", self.trust)
-        check_number("Askless", "reach", self.reach, least=1e-3, most=1e3)
-        check_count("Askless", "directions", self.directions)
-        check_count("Askless", "targets", self.targets, least=2)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:
@@ -59,7 +55,7 @@ class Askless:
         labels = len(view.labelled)
         space = Space(view["features"], self.directions, view.max_memory // 2, rng)
         many = max(self.targets, min(PER_LABEL * (labels + n), view.max_memory // (16 * space.width)))
-        targets = np.arange(view.N) if many >= view.N else np.sort(rng.choice(view.N, many, replace=False))
+        targets = drawn(view.N, many, rng)
         unsure, few = self.unsure(view), scarce(view) if self.balance else np.ones(view.N)
         h_sq = max(self.reach**2 * reach_sq(space, targets, labels + n, rng), LEAST)
         weight = (unsure * few)[targets] ** self.trusted(view)

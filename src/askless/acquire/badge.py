@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, View
+from askless.acquire.strategy import Selection, View, filled
 from askless.base.options import options
 
 TILE = 2**21  # bytes of features worked on at a time: what a processor's cache holds
@@ -158,10 +158,7 @@ def held(probs: np.ndarray, room: int) -> np.ndarray:
     small_enough = np.dtype(dtype).itemsize * probs.shape[0] * probs.shape[1] <= room
     if not small_enough or (isinstance(probs, np.ndarray) and probs.dtype == dtype):
         return probs
-    out: np.ndarray = np.empty(probs.shape, dtype=dtype)
-    for i in range(0, len(probs), ROWS):
-        out[i : i + ROWS] = probs[i : i + ROWS]
-    return out
+    return filled(np.empty(probs.shape, dtype=dtype), ROWS, probs.__getitem__)
 
 
 def _working(array: np.ndarray) -> type:

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import kl_div
 
 from askless.acquire.strategy import Selection, View, top
-from askless.base.options import check_count, options
+from askless.base.options import Several, options
 
 
 def mutual_information(probs_by_pass: np.ndarray) -> np.ndarray:
@@ -29,13 +29,10 @@ class BALD:
     nats, at most ln min(K, C).
     """
 
-    passes: int = 20
+    passes: Several = 20
     name = "bald"
     needs = ("probs_by_pass",)
     equivariant = True
-
-    def __post_init__(self) -> None:
-        check_count("BALD", "passes", self.passes, least=2)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         return top(view.by_rows(mutual_information, "probs_by_pass"), view.unlabelled, n, rng)

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from askless.acquire.bald import mutual_information
-from askless.acquire.strategy import Selection, View, first_of_the_largest, largest, top
+from askless.acquire.strategy import Selection, View, largest_up_to_date, top
 from askless.base.errors import InputError
-from askless.base.options import check_count, options
+from askless.base.options import Count, Several, options
 
 AGAIN = 32  # items that are looked at again in one product
 FEW = 64  # labellings in one product, at least
@@ -34,18 +34,12 @@ class BatchBALD:
     than which of them is right. `info["exact"]`: how many picks were made by going through all labellings.
     """
 
-    passes: int = 100
-    configurations: int = 10_000
-    candidates: int | None = None
+    passes: Several = 100
+    configurations: Count = 10_000
+    candidates: Count | None = None
     name = "batchbald"
     needs = ("probs_by_pass",)
     equivariant = True
-
-    def __post_init__(self) -> None:
-        check_count("BatchBALD", "passes", self.passes, least=2)
-        check_count("BatchBALD", "configurations", self.configurations)
-        if self.candidates is not None:
-            check_count("BatchBALD", "candidates", self.candidates)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         probs = view["probs_by_pass"]
@@ -59,10 +53,7 @@ class BatchBALD:
         joint = Joint(K, C, self.configurations, rng)
         picks, scores, exact = np.empty(n, dtype=np.int64), np.empty(n), 0
         for i in range(n):
-            while known[best := first_of_the_largest(gain, ties)] < i:
-                some = largest(gain, AGAIN)
-                some = np.union1d(some[(known[some] < i) & (gain[some] > -np.inf)], best)
-                gain[some], known[some] = joint.gains(probs, allowed[some], room), i
+            best = largest_up_to_date(gain, known, i, ties, lambda some: joint.gains(probs, allowed[some], room), AGAIN)
             picks[i], scores[i] = allowed[best], gain[best]
             gain[best] = -np.inf
             exact += joint.is_exact

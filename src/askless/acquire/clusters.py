@@ -11,6 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.acquire.strategy import filled
+from askless.base.rng import stream
+
 BATCH = 4096
 PATIENCE = 10  # batches without a better smoothed inertia
 EPOCHS = 100
@@ -48,24 +51,34 @@ class Centred:
 
     def everything(self) -> np.ndarray:
         """All rows in float32, a tile at a time."""
-        out = np.empty(self.features.shape, dtype=np.float32)
-        for i in range(0, len(self), self.step):
-            out[i : i + self.step] = self[i : i + self.step]
-        return out
+        return filled(np.empty(self.features.shape, dtype=np.float32), self.step, self.__getitem__)
 
     def _rows(self, positions: np.ndarray | slice) -> np.ndarray:
         x = self.features[positions].astype(self.dtype, copy=False)
-        if self.normalize:
-            norm = np.linalg.norm(x, axis=1, keepdims=True)
-            x = x / np.where(norm > 0, norm, 1.0)
-        return x
+        return unit_length(x) if self.normalize else x
+
+
+def unit_length(x: np.ndarray) -> np.ndarray:
+    """The rows (k, d) by their lengths; those of zeros stay."""
+    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    return x / np.where(norm > 0, norm, 1.0)
+
+
+def k_means_seed(rng: np.random.Generator) -> int:
+    """For `cluster_of_each`."""
+    return int(stream(rng, "k-means").integers(2**31 - 1))
 
 
 def cluster_of_each(features: np.ndarray, k: int, normalize: bool, state: int, max_memory: int = 2**28) -> np.ndarray:
     """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as TypiClust's do."""
     x = Centred(features, normalize, max_memory, fit=True)
     if k > 50 or len(x) > 50_000:
-        return nearest_centre(x, mini_batch_centres(x, k, np.random.RandomState(state)))
+        centres = mini_batch_centres(x, k, np.random.RandomState(state))
+        return filled(
+            np.empty(len(x), dtype=np.int64),
+            x.step,
+            lambda some: nearest(torch.from_numpy(x[some]), centres)[0].numpy(),
+        )
     from sklearn.cluster import KMeans  # a second to import, which most uses of askless do without
     from sklearn.exceptions import ConvergenceWarning
 
@@ -127,14 +140,6 @@ def nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
     """Of each point (m, d) the nearest of the centres (k, d), and its squared distance less the point's squared length."""
     least, label = torch.addmm(centres.square().sum(dim=1), points, centres.T, alpha=-2).min(dim=1)
     return label, least
-
-
-def nearest_centre(x: Centred, centres: Tensor) -> np.ndarray:
-    """Of each row the nearest centre, (N,)."""
-    out = np.empty(len(x), dtype=np.int64)
-    for i in range(0, len(x), x.step):
-        out[i : i + x.step] = nearest(torch.from_numpy(x[i : i + x.step]), centres)[0].numpy()
-    return out
 
 
 def seeds(x: np.ndarray, k: int, random_state: np.random.RandomState) -> np.ndarray:

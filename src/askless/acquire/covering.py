@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.acquire.strategy import drawn, filled, largest
+
 SAMPLE = 2**22  # numbers in the rows, 64 to 4,096 of them, that the mean and the main directions are taken from
 PROBES = 512  # items that say how far a label must reach
 AGAIN = 64  # items that are looked at again in one product
@@ -31,8 +33,7 @@ class Space:
         self.features = features
         N, d = features.shape
         m = min(N, max(64, min(4096, SAMPLE // d)))
-        some = np.arange(N) if m == N else np.sort(rng.choice(N, m, replace=False))
-        rows = np.asarray(features[some], dtype=np.float64)
+        rows = np.asarray(features[drawn(N, m, rng)], dtype=np.float64)
         self.middle = rows.mean(axis=0)
         # Rows this near to the mean have no direction: what they have is rounding.
         spread = float(np.median(np.abs(rows - self.middle).max(axis=1)))
@@ -130,11 +131,10 @@ class Cover:
 
     def gains(self, positions: np.ndarray) -> np.ndarray:
         """(k,): the share of all weight that each item would newly cover."""
-        out = np.empty(len(positions))
         step = max(1, TILE // (4 * len(self.best)))
-        for i in range(0, len(positions), step):
-            out[i : i + step] = self._new(self.likeness(positions[i : i + step]), positions[i : i + step])
-        return out
+        return filled(
+            np.empty(len(positions)), step, lambda some: self._new(self.likeness(positions[some]), positions[some])
+        )
 
     def gains_again(self, positions: np.ndarray) -> np.ndarray:
         """The same, for items that will be looked at again."""
@@ -221,7 +221,7 @@ class Highest:
     def positions(self) -> np.ndarray:
         """Of the highest `many`."""
         near = self.near()
-        return near[np.argpartition(self.numbers[near], len(near) - self.many)[len(near) - self.many :]]
+        return near[largest(self.numbers[near], self.many)]
 
     def _renew(self) -> None:
         N = len(self.numbers)
@@ -236,5 +236,5 @@ class Highest:
 def one_of_the_largest(high: Highest, rng: np.random.Generator) -> int:
     near = high.near()
     values = high.numbers[near]
-    largest = near[values == values.max()]
-    return int(largest[0] if len(largest) == 1 else rng.choice(largest))
+    equals = near[values == values.max()]
+    return int(equals[0] if len(equals) == 1 else rng.choice(equals))

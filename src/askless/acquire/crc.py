@@ -9,7 +9,7 @@ import torch
 
 from askless.acquire.npc import smallest_positive, spectrum_info, spectrum_numbers
 from askless.acquire.strategy import Selection, View
-from askless.base.options import LATER, check_choice, check_count, check_flag, options
+from askless.base.options import LATER, Count, options
 from askless.linalg import Blocks, Rows
 from askless.linalg.bordered import scores_beside
 from askless.linalg.gram import BatchScores, rank_tolerance, score_batches, spectra, spectrum_scores
@@ -31,20 +31,12 @@ class CRC:
     labelled items and inside each group are asked for. `bias` is ignored then: the kernel includes it or does not.
     """
 
-    group: int | None = None
+    group: Count | None = None
     bias: bool = True
     normalize: bool = False
     score: Literal["rank-aware", "positive"] = "rank-aware"
     by: Literal["features", "kernel"] = field(default="features", metadata=LATER)
     name = "crc"
-
-    def __post_init__(self) -> None:
-        if self.group is not None:
-            check_count("CRC", "group", self.group)
-        check_flag("CRC", "bias", self.bias)
-        check_flag("CRC", "normalize", self.normalize)
-        check_choice("CRC", "score", self.score, ("rank-aware", "positive"))
-        check_choice("CRC", "by", self.by, ("features", "kernel"))
 
     @property
     def needs(self) -> tuple[str, ...]:

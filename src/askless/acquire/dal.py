@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from askless.acquire.strategy import Selection, View
-from askless.base.options import check_choice, check_count, options
+from askless.base.options import Count, options
 from askless.base.rng import stream, torch_stream
 
 STOP = (
@@ -41,17 +41,12 @@ class DAL:
     """
 
     classifier: Literal["mlp", "logistic"] = "mlp"
-    sub_batches: int = 10
-    width: int = 256
-    epochs: int = 100
-    per_label: int = 10
+    sub_batches: Count = 10
+    width: Count = 256
+    epochs: Count = 100
+    per_label: Count = 10
     name = "dal"
     needs = ("features",)
-
-    def __post_init__(self) -> None:
-        check_choice("DAL", "classifier", self.classifier, ("mlp", "logistic"))
-        for option in ("sub_batches", "width", "epochs", "per_label"):
-            check_count("DAL", option, getattr(self, option))
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         features = view["features"]

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from askless.acquire.strategy import Selection, View, top
-from askless.base.options import LATER, check_choice, check_count, check_number, options
+from askless.base.options import LATER, Count, NotNegative, options
 
 
 @options
@@ -23,17 +23,11 @@ class DynamicAL:
     Both need `features` whose inner products are those of the g_u (`kernels.gradient_features(..., of="loss")`).
     """
 
-    gamma: float = 2.0
+    gamma: NotNegative = 2.0
     redundancy: Literal["none", "penalise", "exact"] = "none"
-    chunk: int | None = field(default=None, metadata=LATER)
+    chunk: Count | None = field(default=None, metadata=LATER)
     name = "dynamical"
     equivariant = True
-
-    def __post_init__(self) -> None:
-        check_choice("DynamicAL", "redundancy", self.redundancy, ("none", "penalise", "exact"))
-        check_number("DynamicAL", "gamma", self.gamma)
-        if self.chunk is not None:
-            check_count("DynamicAL", "chunk", self.chunk)
 
     @property
     def needs(self) -> tuple[str, ...]:

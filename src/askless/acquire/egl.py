@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from askless.acquire.strategy import Selection, View, top
-from askless.base.options import check_choice, check_flag, options
+from askless.base.options import options
 
 
 @options
@@ -22,10 +22,6 @@ class EGL:
     bias: bool = True
     name = "egl"
     equivariant = True
-
-    def __post_init__(self) -> None:
-        check_choice("EGL", "layers", self.layers, ("last", "all"))
-        check_flag("EGL", "bias", self.bias)
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -10,6 +10,8 @@ import torch
 from askless.linalg import Blocks
 from askless.linalg.gram import EPS
 
+Progress = Callable[[int, int], None]  # done, total
+
 
 class Kernel(Protocol):
     """K(x, x') of a pool's items: a table, or computed when parts of it are asked for."""
@@ -21,11 +23,7 @@ class Kernel(Protocol):
         ...
 
     def blocks(
-        self,
-        fixed: np.ndarray,
-        groups: np.ndarray,
-        max_memory: int = 2**28,
-        progress: Callable[[int, int], None] | None = None,
+        self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
     ) -> Blocks:
         """The parts for positions `fixed` (l,) and `groups` (m, q)."""
         ...
@@ -44,11 +42,7 @@ class TableKernel:
         return TableKernel(self.K[np.ix_(positions, positions)])
 
     def blocks(
-        self,
-        fixed: np.ndarray,
-        groups: np.ndarray,
-        max_memory: int = 2**28,
-        progress: Callable[[int, int], None] | None = None,
+        self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
     ) -> Blocks:
         at = ((fixed[:, None], fixed), (groups[..., None], fixed), (groups[..., None], groups[:, None]))
         LL, GL, GG = (torch.from_numpy(self.K[i, j].astype(np.float64)) for i, j in at)

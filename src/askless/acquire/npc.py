@@ -1,18 +1,19 @@
 """NPC: neural pre-conditioning (Kong et al., 2023). The batch with the best-conditioned gradient Gram matrix."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 import torch
 
-from askless.acquire.draws import draw_batches
 from askless.acquire.strategy import Selection, View
 from askless.base.errors import InputError
-from askless.base.options import check_choice, check_count, check_flag, options
+from askless.base.options import Count, options
 from askless.linalg import Rows, Score, add_best, best_batch, gram_score, swap_until_stable
 from askless.linalg.gram import rank_tolerance, spectra
+
+BLOCK = 2**20  # positions per block of random batches: fixed, so that the draws do not depend on memory settings
 
 
 @options
@@ -33,7 +34,7 @@ class NPC:
     the union has at most d + 1 items) and draws.
     """
 
-    draws: int = 1000
+    draws: Count = 1000
     bias: bool = True
     normalize: bool = False
     score: Literal["rank-aware", "positive", "schur"] = "rank-aware"
@@ -42,11 +43,6 @@ class NPC:
     needs = ("features",)
 
     def __post_init__(self) -> None:
-        check_count("NPC", "draws", self.draws)
-        check_flag("NPC", "bias", self.bias)
-        check_flag("NPC", "normalize", self.normalize)
-        check_choice("NPC", "score", self.score, ("rank-aware", "positive", "schur"))
-        check_choice("NPC", "search", self.search, ("random", "greedy", "swap"))
         if self.search != "random" and self.score != "rank-aware":
             raise InputError(
                 f"NPC: search={self.search!r} works with score='rank-aware' only, got score={self.score!r}; "
@@ -89,6 +85,31 @@ class NPC:
                 rows, view.labelled, batch, view.unlabelled, rng, 3, view.max_memory, view.progress
             )
         return batch
+
+
+def draw_batches(unlabelled: np.ndarray, size: int, count: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Blocks (k, size) of uniformly drawn batches without repeats inside a batch, `count` batches in all."""
+    per_block = max(1, BLOCK // max(size, 1))
+    for done in range(0, count, per_block):
+        k = min(per_block, count - done)
+        yield unlabelled[_distinct_rows(len(unlabelled), size, k, rng)]
+
+
+def _distinct_rows(N: int, size: int, k: int, rng: np.random.Generator) -> np.ndarray:
+    """(k, size) numbers below N, distinct in each row, every subset equally likely."""
+    if 2 * size > N:
+        return np.stack([rng.permutation(N)[:size] for _ in range(k)])
+    # Drawing until `size` distinct values have come gives every subset the same chance; so repeats are drawn again.
+    rows = rng.integers(N, size=(k, size))
+    todo = np.arange(k)
+    while len(todo):
+        part = np.sort(rows[todo], axis=1)
+        repeat = np.zeros_like(part, dtype=bool)
+        repeat[:, 1:] = part[:, 1:] == part[:, :-1]
+        part[repeat] = rng.integers(N, size=int(repeat.sum()))
+        rows[todo] = part
+        todo = todo[repeat.any(axis=1)]
+    return rows
 
 
 def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[str, object]:

@@ -7,10 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.acquire.clusters import Centred, cluster_of_each
-from askless.acquire.strategy import Selection, View, first_of_the_largest, largest
-from askless.base.options import check_count, check_flag, check_number, options
-from askless.base.rng import stream
+from askless.acquire.clusters import Centred, cluster_of_each, k_means_seed
+from askless.acquire.strategy import Selection, View, drawn, largest_up_to_date
+from askless.base.options import Count, NotNegative, Several, Share, options
 
 CLASSES = 10  # where nobody knows how many there are
 PROBES = 2048  # items whose balls say how large a radius is pure enough
@@ -36,22 +35,13 @@ class ProbCover:
     items.
     """
 
-    delta: float | None = None
-    alpha: float = 0.95
-    classes: int | None = None
+    delta: NotNegative | None = None
+    alpha: Share = 0.95
+    classes: Several | None = None
     normalize: bool = True
-    targets: int = 8192
+    targets: Count = 8192
     name = "probcover"
     needs = ("features",)
-
-    def __post_init__(self) -> None:
-        if self.delta is not None:
-            check_number("ProbCover", "delta", self.delta)
-        check_number("ProbCover", "alpha", self.alpha, 0, 1)
-        check_flag("ProbCover", "normalize", self.normalize)
-        if self.classes is not None:
-            check_count("ProbCover", "classes", self.classes, least=2)
-        check_count("ProbCover", "targets", self.targets)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:
@@ -61,13 +51,10 @@ class ProbCover:
         if self.delta is not None:
             delta = self.delta / unit
         else:
-            state = int(stream(rng, "k-means").integers(2**31 - 1))
             clusters = min(max(2, self.classes or view.classes or CLASSES), view.N)
-            cluster = cluster_of_each(view["features"], clusters, self.normalize, state, view.max_memory)
+            cluster = cluster_of_each(view["features"], clusters, self.normalize, k_means_seed(rng), view.max_memory)
             delta = pure_radius(x, cluster, self.alpha, rng, view.max_memory)
-        m = min(self.targets, view.N)
-        targets = np.arange(view.N) if m == view.N else np.sort(rng.choice(view.N, m, replace=False))
-        balls = Balls(x, view.unlabelled, targets, delta, view.max_memory)
+        balls = Balls(x, view.unlabelled, drawn(view.N, self.targets, rng), delta, view.max_memory)
         balls.cover_by(view.labelled)
         balls.count()
         ties = rng.random(len(view.unlabelled))
@@ -95,7 +82,7 @@ class Balls:
     """How many of the targets that are not yet covered lie within `delta` of each of the `allowed` items: `degree`.
 
     Degrees only fall, so an old one is a bound from above. Those that are the largest are brought up to date, by a product
-    with the targets that were covered since, until the largest of all is: the lazy greedy of Minoux, 1978, in blocks.
+    with the targets that were covered since, until the largest of all is.
     """
 
     def __init__(self, x: Centred, allowed: np.ndarray, targets: np.ndarray, delta: float, max_memory: int) -> None:
@@ -124,16 +111,15 @@ class Balls:
 
     def find(self, ties: np.ndarray) -> int:
         """Which of the allowed items has the largest degree, equals by `ties`; its degree is up to date."""
-        many = AGAIN
-        while self.heard[best := first_of_the_largest(self.degree, ties)] < len(self.news):
-            some = largest(self.degree, many)
-            some = np.union1d(some[(self.heard[some] < len(self.news)) & (self.degree[some] > -np.inf)], best)
-            for heard in np.unique(self.heard[some]):
-                alike = some[self.heard[some] == heard]
-                self.degree[alike] -= self._within(alike, self.news[heard:])
-            self.heard[some] = len(self.news)
-            many *= 2
-        return best
+        return largest_up_to_date(self.degree, self.heard, len(self.news), ties, self._renewed, AGAIN, growth=2)
+
+    def _renewed(self, items: np.ndarray) -> np.ndarray:
+        """Their degrees, less the targets that they have not heard of."""
+        heard, degree = self.heard[items], self.degree[items]
+        for last in np.unique(heard):
+            alike = heard == last
+            degree[alike] -= self._within(items[alike], self.news[last:])
+        return degree
 
     def take(self, i: int) -> None:
         """The i-th allowed item is chosen: what is in its ball is covered and no longer counts for anybody."""
@@ -185,7 +171,7 @@ def pure_radius(x: Centred, cluster: np.ndarray, alpha: float, rng: np.random.Ge
     one cluster only.
     """
     N = len(x)
-    probes = np.arange(N) if N <= PROBES else np.sort(rng.choice(N, PROBES, replace=False))
+    probes = drawn(N, PROBES, rng)
     reach = np.full(len(probes), np.inf)
     for i in range(0, len(probes), 512):
         some = probes[i : i + 512]

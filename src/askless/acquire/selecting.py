@@ -10,13 +10,10 @@ import numpy as np
 from askless.acquire.arrays import check_arrays
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
-from askless.acquire.table import STRATEGIES, make
-from askless.acquire.two_level import TwoLevel
+from askless.acquire.table import ARRAYS, make
 from askless.base.errors import AsklessError, InputError, OptionError
-from askless.base.options import check_count
+from askless.base.options import check_count, is_whole_number
 from askless.base.rng import Seed, stream
-
-OURS = {TwoLevel, *(info.make for info in STRATEGIES.values())}
 
 
 def select(
@@ -56,19 +53,9 @@ def select(
     >>> select("margin", 1, probs=[[0.9, 0.1], [0.6, 0.4]]).indices
     array([1])
     """
+    given = dict(locals())  # as it was called
     chosen = make(strategy) if isinstance(strategy, str) else strategy
-    arrays = {
-        "features": features,
-        "probs": probs,
-        "probs_by_pass": probs_by_pass,
-        "logits": logits,
-        "grad_sq": grad_sq,
-        "grad_dot": grad_dot,
-        "grad_sq_by_class": grad_sq_by_class,
-        "kernel": kernel,
-        "labelled": labelled,
-        "labels": labels,
-    }
+    arrays = {name: given[name] for name in ARRAYS}
     if unknown:
         near = get_close_matches(next(iter(unknown)), [*arrays, "seed", "pool", "max_memory", "progress"], 1)
         meant = f", did you mean {near[0]!r}?" if near else ";"
@@ -86,10 +73,10 @@ def select(
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
-    if isinstance(max_memory, bool) or not isinstance(max_memory, int | np.integer) or max_memory < 1:
+    if not is_whole_number(max_memory, 1):
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
     view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
-    view = with_probs(view, whole=type(chosen) not in OURS)
+    view = with_probs(view, whole=not type(chosen).__module__.startswith("askless.acquire."))
     start = time.perf_counter()
     selection = chosen.select(view, int(n), stream(seed, "select"))
     check_picks(chosen.name, selection, view, int(n))

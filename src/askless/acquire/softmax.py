@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from askless.acquire.strategy import filled
+
 TILE = 2**18  # numbers at a time
 
 
@@ -35,8 +37,4 @@ class Softmax:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All of it in memory, where there is room."""
-        out: np.ndarray = np.empty(self.shape, dtype=dtype or self.dtype)
-        step = max(1, TILE // self.shape[1])
-        for i in range(0, len(self), step):
-            out[i : i + step] = self[i : i + step]
-        return out
+        return filled(np.empty(self.shape, dtype=dtype or self.dtype), max(1, TILE // self.shape[1]), self.__getitem__)

@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from askless.acquire.kernel import Kernel
+from askless.acquire.kernel import Kernel, Progress
 
-Progress = Callable[[int, int], None]  # done, total
 TILE = 2**22  # bytes: no more at a time than a processor's cache holds
 
 
@@ -56,10 +55,7 @@ class View:
         arrays = [self[name] for name in names]
         row = 8 * 4 * sum(math.prod(a.shape[1:]) for a in arrays)
         step = min(self.step(row), max(1, TILE // row))
-        out = np.empty(self.N)
-        for i in range(0, self.N, step):
-            out[i : i + step] = score(*(a[i : i + step].astype(np.float64) for a in arrays))
-        return out
+        return filled(np.empty(self.N), step, lambda part: score(*(a[part].astype(np.float64) for a in arrays)))
 
 
 @dataclass(frozen=True)
@@ -107,6 +103,18 @@ def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generato
     return Selection(allowed[order], scores[order])
 
 
+def filled(out: np.ndarray, step: int, rows: Callable[[slice], np.ndarray]) -> np.ndarray:
+    """`out`, of which `rows` gives the rows of a slice, `step` of them at a time."""
+    for i in range(0, len(out), step):
+        out[i : i + step] = rows(slice(i, i + step))
+    return out
+
+
+def drawn(N: int, most: int, rng: np.random.Generator) -> np.ndarray:
+    """All positions below N, or so many of them drawn at random, ascending."""
+    return np.arange(N) if most >= N else np.sort(rng.choice(N, most, replace=False))
+
+
 def largest(values: np.ndarray, k: int) -> np.ndarray:
     """Positions of the k largest, in no order."""
     k = min(k, len(values))
@@ -117,3 +125,26 @@ def first_of_the_largest(values: np.ndarray, order: np.ndarray) -> int:
     """The position of the largest value; among equals the one with the smallest `order`."""
     equals = np.flatnonzero(values == values.max())
     return int(equals[order[equals].argmin()])
+
+
+def largest_up_to_date(
+    values: np.ndarray,
+    known: np.ndarray,
+    now: int,
+    ties: np.ndarray,
+    renew: Callable[[np.ndarray], np.ndarray],
+    many: int,
+    growth: int = 1,
+) -> int:
+    """The position of the largest of values that only ever fall, equals by `ties`: the lazy greedy of Minoux, 1978, in
+    blocks.
+
+    `known` says what each value is up to date with, so that an older one than `now` is a bound from above. The `many`
+    largest (times `growth` each time) are renewed, in place, until the largest of all is; -inf is never.
+    """
+    while known[best := first_of_the_largest(values, ties)] < now:
+        some = largest(values, many)
+        some = np.union1d(some[(known[some] < now) & (values[some] > -np.inf)], best)
+        values[some], known[some] = renew(some), now
+        many *= growth
+    return best

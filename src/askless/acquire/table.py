@@ -1,57 +1,102 @@
-"""The strategies by name."""
+"""What there is: the arrays that strategies look at, and the strategies, by name.
 
-from typing import Any, NamedTuple
+A new strategy is one row here, and a name in `askless/__init__.py` and `acquire/__init__.py`. Importing this file imports no
+strategy: the labelling page, which offers them, starts without torch.
+"""
 
-from askless.acquire.albl import ALBL
-from askless.acquire.askless import Askless
-from askless.acquire.badge import BADGE
-from askless.acquire.bald import BALD
-from askless.acquire.batchbald import BatchBALD
-from askless.acquire.coreset import Coreset
-from askless.acquire.crc import CRC
-from askless.acquire.dal import DAL
-from askless.acquire.dynamical import DynamicAL
-from askless.acquire.egl import EGL
-from askless.acquire.npc import NPC
-from askless.acquire.probcover import ProbCover
-from askless.acquire.random import Random
-from askless.acquire.strategy import Strategy
-from askless.acquire.typiclust import TypiClust
-from askless.acquire.uncertainty import Confidence, Entropy, Margin
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
 from askless.base.errors import OptionError, unknown
+
+if TYPE_CHECKING:
+    from askless.acquire.strategy import Strategy
+
+Rule = Literal["any", "features", "probabilities", "squares", "kernel", "positions", "labels"]
+Reason = Literal["random", "stands for", "hesitates", "new region", "eigenvalue"]
+
+
+class Array(NamedTuple):
+    """`shape`: of N items of which L are labelled, d features, C classes, K passes with dropout. `rule`: how it is checked
+    beyond its shape (see `acquire/arrays.py`)."""
+
+    shape: str
+    about: str
+    rule: Rule = "any"
+
+
+ARRAYS = {
+    "features": Array("(N, d)", "one vector per item", "features"),
+    "probs": Array("(N, C)", "the model's class probabilities", "probabilities"),
+    "probs_by_pass": Array(
+        "(N, K, C)", "class probabilities of K passes with dropout or of K networks", "probabilities"
+    ),
+    "logits": Array("(N, C)", "what the model's last layer gives"),
+    "grad_sq": Array("(N,)", "squared norms of the loss gradients, as in kernels.gradient_stats", "squares"),
+    "grad_dot": Array(
+        "(N,)", "products of the loss gradients with that of the labelled items, as in kernels.gradient_stats"
+    ),
+    "grad_sq_by_class": Array(
+        "(N, C)",
+        "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
+        "squares",
+    ),
+    "kernel": Array("(N, N)", "inner products of all items, such as kernels.ntk(model, x, layers='all')", "kernel"),
+    "labelled": Array("(L,)", "positions of the labelled items", "positions"),
+    "labels": Array("(L,)", "their classes, as whole numbers", "labels"),
+}
+PER_ITEM = tuple(name for name, array in ARRAYS.items() if array.shape.startswith("(N"))
+BY_ROWS = tuple(name for name in PER_ITEM if name != "kernel")  # an item's row says nothing of the other items
 
 
 class Info(NamedTuple):
-    """A row of the table that `askless strategies` prints."""
+    """A strategy: a row of the table that `askless strategies` prints.
 
-    make: type
+    `home`: its file and class below `askless.acquire`. `reason`: how the labelling page says why an item was chosen (see
+    `run/steps/reasons.py`). `in_runs`: whether `askless start` offers it.
+    """
+
+    home: str
     paper: str
     cost: str
+    reason: Reason = "hesitates"
+    in_runs: bool = True
+
+    @property
+    def make(self) -> type:
+        """Its class."""
+        module, _, name = self.home.partition(".")
+        return getattr(import_module(f"askless.acquire.{module}"), name)
 
 
 # N items of which L are labelled, n picks, d features, C classes, K passes with dropout, m draws, r = min(L + n, d + 1)
 STRATEGIES: dict[str, Info] = {
-    "askless": Info(Askless, "this project; herding, Bae et al. 2024, 2025", "N T d, T = min(N, 8192)"),
-    "random": Info(Random, "-", "n"),
-    "confidence": Info(Confidence, "Lewis & Gale 1994", "N C"),
-    "margin": Info(Margin, "Scheffer et al. 2001", "N C"),
-    "entropy": Info(Entropy, "Shannon; Settles 2009", "N C"),
-    "coreset": Info(Coreset, "Sener & Savarese 2018", "N d (L + n)"),
-    "badge": Info(BADGE, "Ash et al. 2020", "N (C + d) n"),
-    "egl": Info(EGL, "Settles et al. 2008", "N (C + d)"),
-    "npc": Info(NPC, "Kong et al. 2023", "m d n^2, and ln m times r^3"),
-    "crc": Info(CRC, "CRC, ICLR 2021 submission", "(N / group) r^3"),
-    "dynamical": Info(DynamicAL, "Wang et al. 2022", "N"),
-    "albl": Info(ALBL, "Hsu & Lin 2015", "that of its arms"),
-    "typiclust": Info(TypiClust, "Hacohen et al. 2022", "N d (L + n), and neighbours inside clusters"),
-    "probcover": Info(ProbCover, "Yehuda et al. 2022", "N T d, T = min(N, 8192)"),
-    "bald": Info(BALD, "Houlsby et al. 2011; Gal et al. 2017", "N K C, and K passes"),
-    "batchbald": Info(BatchBALD, "Kirsch et al. 2019", "N K C, n m K C, and K passes"),
-    "dal": Info(DAL, "Gissin & Shalev-Shwartz 2019", "N d, and some trainings of a small classifier"),
+    "askless": Info(
+        "askless.Askless", "this project; herding, Bae et al. 2024, 2025", "N T d, T = min(N, 8192)", "stands for"
+    ),
+    "random": Info("random.Random", "-", "n", "random"),
+    "confidence": Info("uncertainty.Confidence", "Lewis & Gale 1994", "N C"),
+    "margin": Info("uncertainty.Margin", "Scheffer et al. 2001", "N C"),
+    "entropy": Info("uncertainty.Entropy", "Shannon; Settles 2009", "N C"),
+    "coreset": Info("coreset.Coreset", "Sener & Savarese 2018", "N d (L + n)", "new region"),
+    "badge": Info("badge.BADGE", "Ash et al. 2020", "N (C + d) n"),
+    "egl": Info("egl.EGL", "Settles et al. 2008", "N (C + d)"),
+    "npc": Info("npc.NPC", "Kong et al. 2023", "m d n^2, and ln m times r^3", "eigenvalue"),
+    "crc": Info("crc.CRC", "CRC, ICLR 2021 submission", "(N / group) r^3", "eigenvalue"),
+    "dynamical": Info("dynamical.DynamicAL", "Wang et al. 2022", "N"),
+    "albl": Info("albl.ALBL", "Hsu & Lin 2015", "that of its arms"),
+    "typiclust": Info(
+        "typiclust.TypiClust", "Hacohen et al. 2022", "N d (L + n), and neighbours inside clusters", "new region"
+    ),
+    "probcover": Info("probcover.ProbCover", "Yehuda et al. 2022", "N T d, T = min(N, 8192)"),
+    # A run has no network with dropout.
+    "bald": Info("bald.BALD", "Houlsby et al. 2011; Gal et al. 2017", "N K C, and K passes", in_runs=False),
+    "batchbald": Info("batchbald.BatchBALD", "Kirsch et al. 2019", "N K C, n m K C, and K passes", in_runs=False),
+    "dal": Info("dal.DAL", "Gissin & Shalev-Shwartz 2019", "N d, and some trainings of a small classifier"),
 }
 
 
-def make(name: str, /, **options: Any) -> Strategy:
+def make(name: str, /, **options: Any) -> "Strategy":
     """The strategy called `name` with these options.
 
     >>> make("npc", draws=500).draws

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
+from askless.acquire.table import BY_ROWS, PER_ITEM
 from askless.base.errors import InputError
-from askless.base.options import check_count, options
-
-ARRAYS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class", "kernel")
+from askless.base.options import Count, options
 
 
 @options
@@ -26,15 +25,13 @@ class TwoLevel:
     """
 
     of: Strategy
-    parts: int | None = None
+    parts: Count | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.of, str | type) or not hasattr(self.of, "select"):
             raise InputError(f"TwoLevel: expected a strategy such as TypiClust(), got {self.of!r}")
         if hasattr(self.of, "state"):
             raise InputError(f"TwoLevel: {self.of.name} remembers what it asked for, which parts cannot; use another")
-        if self.parts is not None:
-            check_count("TwoLevel", "parts", self.parts)
 
     @property
     def name(self) -> str:
@@ -64,7 +61,7 @@ class TwoLevel:
         """The number of parts."""
         if self.parts is not None:
             return min(self.parts, max(1, len(view.unlabelled)))
-        arrays = [getattr(view, name) for name in looks_at(self.of) if name in ARRAYS and name != "kernel"]
+        arrays = [getattr(view, name) for name in looks_at(self.of) if name in BY_ROWS]
         row = sum(a.dtype.itemsize * math.prod(a.shape[1:]) for a in arrays if a is not None)
         return max(1, -(-2 * row * view.N // view.max_memory))
 
@@ -76,7 +73,7 @@ class Part:
         self.at = np.sort(np.concatenate([unlabelled, view.labelled]))
         own: dict[str, Any] = {
             name: None if getattr(view, name) is None or name not in names else getattr(view, name)[self.at]
-            for name in ARRAYS
+            for name in PER_ITEM
         }
         self.view = dataclasses.replace(
             view,

@@ -5,10 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from askless.acquire.clusters import cluster_of_each
+from askless.acquire.clusters import cluster_of_each, k_means_seed, unit_length
 from askless.acquire.strategy import Selection, View
-from askless.base.options import check_count, check_flag, options
-from askless.base.rng import stream
+from askless.base.options import Count, Several, options
 
 TILE = 2**19  # distances at a time: what stays in the processor's cache
 SMALL = 256  # up to so many items the typicality of all is computed at once
@@ -27,26 +26,19 @@ class TypiClust:
     Works with zero labels; better from features of a pretrained network than from pixels.
     """
 
-    neighbours: int = 20
-    max_clusters: int = 500
-    max_members: int = 10_000
+    neighbours: Count = 20
+    max_clusters: Count = 500
+    max_members: Several = 10_000
     normalize: bool = False
     name = "typiclust"
     needs = ("features",)
-
-    def __post_init__(self) -> None:
-        check_count("TypiClust", "neighbours", self.neighbours)
-        check_flag("TypiClust", "normalize", self.normalize)
-        check_count("TypiClust", "max_clusters", self.max_clusters)
-        check_count("TypiClust", "max_members", self.max_members, least=2)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:
             return Selection(view.unlabelled[:0], np.empty(0))
         features = view["features"]
         k = min(len(view.labelled) + n, self.max_clusters, view.N)
-        state = int(stream(rng, "k-means").integers(2**31 - 1))
-        cluster = cluster_of_each(features, k, self.normalize, state, view.max_memory)
+        cluster = cluster_of_each(features, k, self.normalize, k_means_seed(rng), view.max_memory)
         free = np.zeros(view.N, dtype=bool)
         free[view.unlabelled] = True
         taken = np.bincount(cluster[view.labelled], minlength=k)
@@ -138,10 +130,7 @@ class Ranking:
 def rows_of(features: np.ndarray, positions: np.ndarray, normalize: bool) -> np.ndarray:
     """The rows in float64, of unit length with `normalize`."""
     x: np.ndarray = features[positions].astype(np.float64)
-    if normalize:
-        norm = np.linalg.norm(x, axis=1, keepdims=True)
-        x = x / np.where(norm > 0, norm, 1.0)
-    return x
+    return unit_length(x) if normalize else x
 
 
 def typicality(x: np.ndarray, neighbours: int, of: np.ndarray | None = None) -> np.ndarray:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import log_softmax, xlogy
 
 from askless.acquire.strategy import Selection, View, top
-from askless.base.options import check_choice, options
+from askless.base.options import options
 
 On = Literal["prob", "logit"]
 
@@ -47,51 +47,49 @@ def entropy_of_logits(logits: np.ndarray) -> np.ndarray:
     return np.maximum(-(np.exp(log_p) * log_p).sum(axis=1), 0)
 
 
-class _Uncertainty:
-    """What the three share: `on` decides which array is looked at."""
+@options
+class Uncertainty:
+    """What the three share: `on` decides which array is looked at, and the least sure come first."""
 
-    on: On
-
-    def __post_init__(self) -> None:
-        check_choice(type(self).__name__, "on", self.on, ("prob", "logit"))
+    on: On = "prob"
+    equivariant = True
 
     @property
     def needs(self) -> tuple[str, ...]:
         return ("probs",) if self.on == "prob" else ("logits",)
 
+    def unsure(self, outputs: np.ndarray) -> np.ndarray:
+        raise NotImplementedError
+
+    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        return top(view.by_rows(self.unsure, *self.needs), view.unlabelled, n, rng)
+
 
 @options
-class Confidence(_Uncertainty):
+class Confidence(Uncertainty):
     """Smallest max_c p_c (or max_c f_c with `on="logit"`) first."""
 
-    on: On = "prob"
     name = "confidence"
-    equivariant = True
 
-    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        return top(-view.by_rows(confidence, *self.needs), view.unlabelled, n, rng)
+    def unsure(self, outputs: np.ndarray) -> np.ndarray:
+        return -confidence(outputs)
 
 
 @options
-class Margin(_Uncertainty):
+class Margin(Uncertainty):
     """Smallest p_(1) - p_(2) first. NPC's paper takes the margin of the logits, another ranking beyond two classes."""
 
-    on: On = "prob"
     name = "margin"
-    equivariant = True
 
-    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        return top(-view.by_rows(margin, *self.needs), view.unlabelled, n, rng)
+    def unsure(self, outputs: np.ndarray) -> np.ndarray:
+        return -margin(outputs)
 
 
 @options
-class Entropy(_Uncertainty):
+class Entropy(Uncertainty):
     """Largest entropy of p first; from logits it is the same number without rounding at certainty."""
 
-    on: On = "prob"
     name = "entropy"
-    equivariant = True
 
-    def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        score = entropy if self.on == "prob" else entropy_of_logits
-        return top(view.by_rows(score, *self.needs), view.unlabelled, n, rng)
+    def unsure(self, outputs: np.ndarray) -> np.ndarray:
+        return entropy(outputs) if self.on == "prob" else entropy_of_logits(outputs)

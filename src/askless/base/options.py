@@ -1,9 +1,15 @@
-"""Frozen option objects that name what is wrong with an option."""
+"""Frozen option objects that name what is wrong with an option.
+
+What an option may be stands in its annotation, and is checked when the object is made: `Literal["gap", "flatten"]` has its
+choices, `bool` is a flag, `Count` and the other numbers below have their limits, and `X | None` may be None.
+"""
 
 import dataclasses
 import functools
+import types
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from typing_extensions import dataclass_transform  # typing has it from Python 3.11 on
@@ -14,9 +20,24 @@ T = TypeVar("T")
 LATER = {"later": True}  # metadata of an option that came later: at its default all is as it was before there was one
 
 
+class Limits(NamedTuple):
+    """The least and the most that an `Annotated[int, ...]` or `Annotated[float, ...]` may be."""
+
+    least: float = 0
+    most: float = float("inf")
+
+
+Count = Annotated[int, Limits(1)]
+CountOrZero = Annotated[int, Limits(0)]
+Several = Annotated[int, Limits(2)]
+NotNegative = Annotated[float, Limits(0)]
+Share = Annotated[float, Limits(0, 1)]
+
+
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def options(cls: type[T]) -> type[T]:
-    """A frozen keyword-only dataclass whose unknown options are an error that lists the known ones."""
+    """A frozen keyword-only dataclass whose options are checked by their annotations; unknown ones are an error that lists
+    the known. What several options must keep together is checked in `__post_init__`, after each by itself."""
     cls = dataclass(frozen=True, kw_only=True)(cls)
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     plain_init = cls.__init__
@@ -27,10 +48,47 @@ def options(cls: type[T]) -> type[T]:
         if args or unknown:
             got = f"got {', '.join(unknown)}" if unknown else "got an option without its name"
             raise OptionError(f"{cls.__name__}: {got}; its options are {', '.join(known) or 'none'}")
+        check_annotated(type(self).__name__, cls, given)
         plain_init(self, **given)
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
     return cls
+
+
+def check_annotated(owner: str, annotated: Callable[..., object], given: Mapping[str, Any]) -> None:
+    """An error for the first of the given values that is not what the annotation of this class or function says. The first
+    line of a function may be `check_annotated("me", me, locals())`."""
+    annotations = annotations_of(annotated)
+    for option, got in given.items():
+        check_value(owner, option, got, annotations.get(option, Any))
+
+
+@functools.cache
+def annotations_of(annotated: Callable[..., object]) -> dict[str, Any]:
+    try:
+        return get_type_hints(annotated, include_extras=True)
+    except NameError:  # of a user's own class, with names that only type checkers see
+        return {}
+
+
+def check_value(owner: str, option: str, got: object, annotation: Any) -> None:
+    """What is neither a choice, a flag nor a number with limits, such as a path or another object, is not looked at."""
+    parts = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    if got is None and type(None) in parts:
+        return
+    parts = tuple(part for part in parts if part is not type(None))
+    if parts == (bool,):
+        check_flag(owner, option, got)
+    elif all(part is bool or get_origin(part) is Literal for part in parts):
+        known = [choice for part in parts for choice in ((True, False) if part is bool else get_args(part))]
+        check_choice(owner, option, got, tuple(known))
+    elif len(parts) == 1 and get_origin(parts[0]) is Annotated:
+        number, *notes = get_args(parts[0])
+        for limits in (note for note in notes if isinstance(note, Limits)):
+            if number is int:
+                check_count(owner, option, got, int(limits.least))
+            else:
+                check_number(owner, option, got, *limits)
 
 
 def check_choice(owner: str, option: str, got: object, known: tuple[object, ...]) -> None:
@@ -38,8 +96,13 @@ def check_choice(owner: str, option: str, got: object, known: tuple[object, ...]
         raise OptionError(f"{owner}: {option} must be one of {', '.join(map(str, known))}, got {got!r}")
 
 
+def is_whole_number(got: Any, least: float = -float("inf"), most: float = float("inf")) -> bool:
+    """Whether this is a whole number, of Python or numpy and not a truth value, within the limits."""
+    return not isinstance(got, bool) and isinstance(got, int | np.integer) and bool(least <= got <= most)
+
+
 def check_count(owner: str, option: str, got: object, least: int = 1) -> None:
-    if isinstance(got, bool) or not isinstance(got, int | np.integer) or got < least:
+    if not is_whole_number(got, least):
         raise InputError(f"{owner}: {option} must be a whole number >= {least}, got {got!r}")
 
 
@@ -48,7 +111,7 @@ def check_flag(owner: str, option: str, got: object) -> None:
         raise InputError(f"{owner}: {option} must be True or False, got {got!r}")
 
 
-def check_number(owner: str, option: str, got: object, least: float = 0.0, most: float = float("inf")) -> None:
+def check_number(owner: str, option: str, got: object, least: float = 0, most: float = float("inf")) -> None:
     if isinstance(got, bool) or not isinstance(got, int | float | np.number) or not least <= got <= most:
         limit = f"from {least} to {most}" if most < float("inf") else f">= {least}"
         raise InputError(f"{owner}: {option} must be a number {limit}, got {got!r}")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from askless.base.errors import InputError
+from askless.base.options import is_whole_number
 
 if TYPE_CHECKING:
     import torch
@@ -23,7 +24,7 @@ def stream(seed: Seed, name: str) -> np.random.Generator:
     """
     if isinstance(seed, np.random.Generator):
         return seed
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+    if not is_whole_number(seed, 0):
         raise InputError(f"seed must be a whole number >= 0 or a numpy Generator, got {seed!r}")
     return np.random.default_rng([int(seed), zlib.crc32(name.encode())])
 

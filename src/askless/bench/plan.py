@@ -16,7 +16,7 @@ from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net
 from askless.base import digest
 from askless.base.errors import InputError, OptionError, unknown
-from askless.base.options import check_choice, check_count, check_flag
+from askless.base.options import Count, check_annotated, check_choice, check_count
 from askless.base.rng import stream
 from askless.bench import figures
 from askless.bench.papers import PaperRow
@@ -26,7 +26,6 @@ from askless.features.frozen import as_frozen
 from askless.learn import LabelPropagation, Training
 
 SCALES = ("full", "small", "smoke")
-LAYOUTS = ("labels", "steps", "rounds", "ends")
 Start = Literal["balanced", "random", "first"]
 
 
@@ -41,15 +40,14 @@ class Data:
 
     name: str
     items: int | None = None
-    test: int | None = None
+    test: Count | None = None
     tail: float | None = None
     options: dict[str, Any] = field(default_factory=dict)  # of `askless.data.load`
 
     def __post_init__(self) -> None:
         if self.name not in SOURCES and not Path(self.name).exists():
             raise OptionError(f"{unknown('data', self.name, SOURCES)}, or a path")
-        if self.test is not None:
-            check_count("Data", "test", self.test)
+        check_annotated("Data", Data, vars(self))
 
     def __call__(self) -> Pool:
         pool = load(self.name, **self.options)
@@ -130,7 +128,7 @@ class Row:
     fresh: bool | Literal["new"] = True
     calibrate: bool = True
     layers: Literal["last", "all"] = "last"
-    width: int = 512
+    width: Count = 512
     augment: bool = True
     learner_name: str = ""
     value: tuple[tuple[str, Training | LabelPropagation], ...] = ()
@@ -155,11 +153,7 @@ class Row:
                 f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; write arrays by "
                 "np.savez('mine.npz', X=x, y=y) for Data(name='mine.npz', test=300), or pass a function that makes a Pool"
             )
-        check_choice(self.method, "start_by", self.start_by, ("balanced", "random", "first"))
-        check_choice(self.method, "layers", self.layers, ("last", "all"))
-        check_choice(self.method, "fresh", self.fresh, (True, False, "new"))
-        check_count(self.method, "width", self.width)
-        check_flag(self.method, "calibrate", self.calibrate)
+        check_annotated(self.method, Row, vars(self))
         if self.trials is not None:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))
@@ -216,7 +210,7 @@ class Benchmark:
     def __post_init__(self) -> None:
         for spec in self.figures:
             figures.check({name: value for name, value in spec.items() if name != "caption"})
-        check_choice(self.name, "layout", self.layout, LAYOUTS)
+        check_annotated(self.name, Benchmark, vars(self))
         methods = list(dict.fromkeys(r.method for r in self.rows))
         if self.baseline not in (None, "random", *methods):
             raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")

@@ -2,12 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
 
 from askless import __version__
+from askless.acquire.table import ARRAYS, BY_ROWS, STRATEGIES
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
@@ -37,8 +38,6 @@ def about(
 @app.command()
 def strategies() -> None:
     """List the ways of choosing: name, paper, arrays needed, cost."""
-    from askless.acquire import STRATEGIES
-
     table = Table(
         caption="N items, L labelled, n picks, d features, C classes, K passes, m draws, r = min(L + n, d + 1)"
     )
@@ -53,9 +52,12 @@ def strategies() -> None:
 
 def strategy_names(incomplete: str) -> list[str]:
     """What a shell offers after --strategy."""
-    from askless.acquire import STRATEGIES
-
     return [name for name in STRATEGIES if name.startswith(incomplete)]
+
+
+def npy(array: str) -> Any:
+    """The option of a file with an array."""
+    return typer.Option(help=f".npy, {ARRAYS[array].shape}: {ARRAYS[array].about}.")
 
 
 @app.command()
@@ -76,15 +78,13 @@ def select(
         str,
         typer.Option(help="Of a .parquet as --features: the one with the lists of floats, where several have such."),
     ] = "",
-    probs: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
-    probs_by_pass: Annotated[
-        Path | None, typer.Option(help=".npy, (N, K, C), of K passes with dropout or K networks.")
-    ] = None,
-    logits: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
-    grad_sq: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
-    grad_dot: Annotated[Path | None, typer.Option(help=".npy, (N,).")] = None,
-    grad_sq_by_class: Annotated[Path | None, typer.Option(help=".npy, (N, C).")] = None,
-    kernel: Annotated[Path | None, typer.Option(help=".npy, (N, N).")] = None,
+    probs: Annotated[Path | None, npy("probs")] = None,
+    probs_by_pass: Annotated[Path | None, npy("probs_by_pass")] = None,
+    logits: Annotated[Path | None, npy("logits")] = None,
+    grad_sq: Annotated[Path | None, npy("grad_sq")] = None,
+    grad_dot: Annotated[Path | None, npy("grad_dot")] = None,
+    grad_sq_by_class: Annotated[Path | None, npy("grad_sq_by_class")] = None,
+    kernel: Annotated[Path | None, npy("kernel")] = None,
     labelled: Annotated[Path | None, typer.Option(help="Positions: .npy, or .csv with a column `index`.")] = None,
     labels: Annotated[Path | None, typer.Option(help=".npy, or a .csv with a column `label`.")] = None,
     pool: Annotated[int | None, typer.Option(help="Size of the pool, where no array says it.")] = None,
@@ -104,6 +104,7 @@ def select(
     overwrite: files.Overwrite = False,
 ) -> None:
     """Choose what to label next, from arrays in files."""
+    written = dict(locals())  # as it was called
     import askless
 
     files.check_writable(to)
@@ -116,18 +117,7 @@ def select(
     chosen = askless.acquire.make(strategy, **options)
     if parts is not None:
         chosen = askless.acquire.TwoLevel(of=chosen, parts=parts)
-    given: dict[str, Path | None] = {
-        "features": features,
-        "probs": probs,
-        "probs_by_pass": probs_by_pass,
-        "logits": logits,
-        "grad_sq": grad_sq,
-        "grad_dot": grad_dot,
-        "grad_sq_by_class": grad_sq_by_class,
-        "kernel": kernel,
-        "labelled": labelled,
-        "labels": labels,
-    }
+    given: dict[str, Path | None] = {name: written[name] for name in ARRAYS}
     memory = files.read_bytes(max_memory or ("4GB" if features is not None and features.is_dir() else "256MB"))
     with progress_bar("unpacking", notes) as progress:
         shards = files.open_folder(given, memory, progress)
@@ -182,9 +172,7 @@ def embed(
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(
-            help="Of features, probs, probs_by_pass, logits, grad_sq, grad_dot, grad_sq_by_class, with commas."
-        ),
+        typer.Option(help=f"Of {', '.join(BY_ROWS)}, with commas."),
     ] = None,
     dtype: Annotated[str, typer.Option(help="Of the features: float16 or float32.")] = "float16",
     size: Annotated[int | None, typer.Option(help="Pixels that images are read at.")] = None,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from askless.base.errors import InputError
+from askless.base.options import is_whole_number
 from askless.base.rng import Seed, stream
 from askless.data.pool import Pool
 from askless.data.rows import TILE, Items, Rows, positions
@@ -58,7 +59,7 @@ def hold_out(pool: Pool, n: int, seed: Seed = 0) -> Pool:
     if pool.test is not None:
         raise InputError(f"hold_out: expected a pool without test items, got {pool}")
     known = np.flatnonzero(pool.labels >= 0)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 1 <= n < len(known):
+    if not is_whole_number(n, 1, len(known) - 1):
         raise InputError(f"hold_out: expected 1 to {len(known) - 1} of {len(known)} labelled items for test, got {n!r}")
     held = np.sort(stream(seed, "hold out").permutation(known)[:n])
     x = tuple(pool.x[i] for i in held) if pool.kind == "text" else pool.take(held)

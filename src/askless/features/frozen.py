@@ -17,12 +17,12 @@ from torch import Tensor, nn
 from askless.base import digest
 from askless.base.errors import AsklessError, InputError, OptionError, unknown
 from askless.base.files import write_whole
-from askless.base.options import LATER, check_choice, check_count, check_number, options
+from askless.base.options import LATER, Count, CountOrZero, Share, options
 from askless.base.rng import torch_stream
 from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
 from askless.features.backbones import (
-    POOLINGS,
     Backbone,
+    Pooling,
     efficientnet_lite0,
     hf_images,
     module_backbone,
@@ -55,23 +55,17 @@ class Frozen:
     """
 
     backbone: str | nn.Module = "efficientnet-lite0"
-    weak: int = 1
-    strong: int = 2
-    hidden: int = 0
-    size: int | None = None
+    weak: CountOrZero = 1
+    strong: CountOrZero = 2
+    hidden: CountOrZero = 0
+    size: Count | None = None
     weights: str | Path | None = field(default=None, metadata=LATER)
-    pooling: str = field(default="auto", metadata=LATER)
+    pooling: Pooling = field(default="auto", metadata=LATER)
     cache: str | Path | None = None
-    seed: int = 0
-    dropout: float = field(default=0.0, metadata=LATER)
+    seed: CountOrZero = 0
+    dropout: Share = field(default=0.0, metadata=LATER)
 
     def __post_init__(self) -> None:
-        for option in ("weak", "strong", "hidden", "seed"):
-            check_count("Frozen", option, getattr(self, option), least=0)
-        check_number("Frozen", "dropout", self.dropout, 0, 1)
-        if self.size is not None:
-            check_count("Frozen", "size", self.size)
-        check_choice("Frozen", "pooling", self.pooling, POOLINGS)
         package, _, name = self.backbone.partition("/") if isinstance(self.backbone, str) else ("", "", "")
         if self.weights is not None and package not in ("timm", "torchvision"):
             raise OptionError(

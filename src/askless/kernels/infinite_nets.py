@@ -4,7 +4,7 @@ import math
 from typing import Literal, NamedTuple
 
 from askless.base.errors import InputError, OptionError
-from askless.base.options import check_choice, check_count, check_number, options
+from askless.base.options import Count, CountOrZero, NotNegative, check_count, options
 
 
 class Conv(NamedTuple):
@@ -31,12 +31,12 @@ class InfiniteMLP:
     numbers the size of the input is kept from layer to layer, and the kernel grows with the square of the input's scale.
     """
 
-    depth: int = 2
-    sigma_w: float = math.sqrt(2.0)
-    sigma_b: float = 0.0
+    depth: Count = 2
+    sigma_w: NotNegative = math.sqrt(2.0)
+    sigma_b: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        check_layers("InfiniteMLP", self.depth, self.sigma_w, self.sigma_b)
+        check_layers("InfiniteMLP", self.sigma_w, self.sigma_b)
 
     def convolutions(self) -> tuple[Conv, ...]:
         return ()
@@ -52,19 +52,16 @@ class InfiniteCNN:
     but then sees only what stands at the same place. Weights and biases as in `InfiniteMLP`, fan in = C kernel².
     """
 
-    depth: int = 2
-    kernel: int = 3
-    padding: int = 1
+    depth: Count = 2
+    kernel: Count = 3
+    padding: CountOrZero = 1
     stride: int | tuple[int, ...] = 1
     readout: Literal["gap", "flatten"] = "gap"
-    sigma_w: float = math.sqrt(2.0)
-    sigma_b: float = 0.0
+    sigma_w: NotNegative = math.sqrt(2.0)
+    sigma_b: NotNegative = 0.0
 
     def __post_init__(self) -> None:
-        check_layers("InfiniteCNN", self.depth, self.sigma_w, self.sigma_b)
-        check_count("InfiniteCNN", "kernel", self.kernel)
-        check_count("InfiniteCNN", "padding", self.padding, least=0)
-        check_choice("InfiniteCNN", "readout", self.readout, ("gap", "flatten"))
+        check_layers("InfiniteCNN", self.sigma_w, self.sigma_b)
         if isinstance(self.stride, tuple) and len(self.stride) != self.depth:
             raise OptionError(f"InfiniteCNN: expected one stride for each of {self.depth} layers, got {self.stride!r}")
         for stride in self.stride if isinstance(self.stride, tuple) else (self.stride,):
@@ -79,10 +76,7 @@ class InfiniteCNN:
 InfiniteNet = InfiniteMLP | InfiniteCNN
 
 
-def check_layers(owner: str, depth: int, sigma_w: float, sigma_b: float) -> None:
-    check_count(owner, "depth", depth)
-    check_number(owner, "sigma_w", sigma_w)
-    check_number(owner, "sigma_b", sigma_b)
+def check_layers(owner: str, sigma_w: float, sigma_b: float) -> None:
     if sigma_w == 0 or not math.isfinite(sigma_w) or not math.isfinite(sigma_b):
         raise InputError(f"{owner}: expected 0 < sigma_w and finite numbers, got sigma_w={sigma_w}, sigma_b={sigma_b}")
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import InputError
+from askless.base.options import is_whole_number
 
 
 class Examples(Protocol):
@@ -71,7 +72,7 @@ def batches(x: Examples, size: int, place: Place) -> Iterator[Tensor]:
 
 
 def check_size(name: str, size: int) -> None:
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+    if not is_whole_number(size, 1):
         raise InputError(f"{name} must be a whole number of at least 1, got {size!r}")
 
 

@@ -2,32 +2,29 @@
 
 import math
 from collections.abc import Callable
+from typing import Annotated
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.base.options import check_number, options
+from askless.base.options import Count, Limits, NotNegative, options
 from askless.learn.differing import check_differing
 from askless.learn.material import Material, Views
-from askless.learn.training import Training
+from askless.learn.schedule import Schedule
+from askless.learn.training import Optimiser, Training
 
 
 @options
 class Consistency(Training):
     """Options of both: Adam, and `weight` reached by exp(-5 (1 - t)^2), t running from 0 to 1 over `ramp` of the steps."""
 
-    weight: float = 8.0
-    ramp: float = 0.4
-    batch: int = 50
-    optimiser: str = "adam"
-    weight_decay: float = 0.0
-    schedule: str = "drop"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number(type(self).__name__, "weight", self.weight)
-        check_number(type(self).__name__, "ramp", self.ramp, 1e-9, 1)
+    weight: NotNegative = 8.0
+    ramp: Annotated[float, Limits(1e-9, 1)] = 0.4
+    batch: Count = 50
+    optimiser: Optimiser = "adam"
+    weight_decay: NotNegative = 0.0
+    schedule: Schedule = "drop"
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
         check_differing(type(self).__name__, net, views, size, "weak")

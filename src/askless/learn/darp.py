@@ -16,7 +16,7 @@ whose gradient is \sum_m x_mk - M_k and whose Hessian is -\sum_m (1 / w_m) (diag
 """
 
 import warnings
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 import scipy.linalg
@@ -25,7 +25,7 @@ from scipy.optimize import brentq, newton
 from scipy.special import expit, logsumexp, xlogy
 
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import check_choice, check_count, check_number
+from askless.base.options import Count, Limits, NotNegative, check_annotated
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 Solver = Literal["newton", "alternating"]
@@ -89,21 +89,18 @@ def darp(
 def solve(
     probs: Any,
     target: Any = None,
-    alpha: float = 2.0,
+    alpha: NotNegative = 2.0,
     *,
     solver: Solver = "newton",
-    iterations: int = 10,
-    tol: float = 0.1,
+    iterations: Count = 10,
+    tol: Annotated[float, Limits(1e-15)] = 0.1,
     start: Any = None,
 ) -> Refined:
     """What `darp` returns, with the multipliers and an account."""
+    check_annotated("darp", solve, locals())
     P = check_probs(probs)
     N, K = P.shape
     counts = check_target(target, N, K)
-    check_number("darp", "alpha", alpha)
-    check_choice("darp", "solver", solver, get_args(Solver))
-    check_count("darp", "iterations", iterations)
-    check_number("darp", "tol", tol, least=1e-15)
 
     there = counts > 0
     p, M, first = rows_to_one(P[:, there]), counts[there], check_start(start, K)[there]

@@ -1,6 +1,6 @@
 """FixMatch (Sohn et al., NeurIPS 2020), with pseudo-labels refined by DARP (Kim et al., NeurIPS 2020) if wanted."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -8,8 +8,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.base.errors import InputError
-from askless.base.options import check_choice, check_count, check_number, options
-from askless.learn.darp import Refined, solve
+from askless.base.options import Count, Limits, NotNegative, Share, check_choice, options
+from askless.learn.darp import Refined, Solver, solve
 from askless.learn.differing import check_differing
 from askless.learn.material import Material, Views
 from askless.learn.ranks import ALONE, Ranks
@@ -26,20 +26,15 @@ class DARP:
     """
 
     target: Any = "uniform"
-    alpha: float = 2.0
-    warm_up: float = 0.4
-    every: int = 10
+    alpha: NotNegative = 2.0
+    warm_up: Share = 0.4
+    every: Count = 10
     mask_on: Literal["refined", "original", "both"] = "refined"
-    solver: Literal["newton", "alternating"] = "newton"
+    solver: Solver = "newton"
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):
             check_choice("DARP", "target", self.target, ("uniform", "labelled"))
-        check_number("DARP", "alpha", self.alpha)
-        check_number("DARP", "warm_up", self.warm_up, 0, 1)
-        check_count("DARP", "every", self.every)
-        check_choice("DARP", "mask_on", self.mask_on, ("refined", "original", "both"))
-        check_choice("DARP", "solver", self.solver, ("newton", "alternating"))
 
 
 @options
@@ -52,19 +47,12 @@ class FixMatch(Training):
     all mu B unlabelled items, kept or not. `darp` refines q first. The averaged network is the one that is used.
     """
 
-    mu: int = 7
-    tau: float = 0.95
-    weight: float = 1.0
-    temperature: float = 1.0
+    mu: Count = 7
+    tau: Share = 0.95
+    weight: NotNegative = 1.0
+    temperature: Annotated[float, Limits(1e-6)] = 1.0
     darp: DARP | None = None
-    ema: float | None = 0.999
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("FixMatch", "mu", self.mu)
-        check_number("FixMatch", "tau", self.tau, 0, 1)
-        check_number("FixMatch", "weight", self.weight)
-        check_number("FixMatch", "temperature", self.temperature, 1e-6)
+    ema: Share | None = 0.999
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
         check_differing("FixMatch", net, views, size, "strong")

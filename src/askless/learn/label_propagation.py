@@ -1,10 +1,10 @@
 """Label propagation as a learner: no network, only a neighbour graph of features."""
 
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from askless.base.options import check_choice, check_count, check_number, options
+from askless.base.options import Count, Limits, options
 from askless.learn.propagation import Metric, neighbour_graph, predict_new, propagate
 
 
@@ -16,14 +16,9 @@ class LabelPropagation:
     features of networks, "euclidean" a few measured numbers.
     """
 
-    neighbours: int = 15
-    alpha: float = 0.99
+    neighbours: Count = 15
+    alpha: Annotated[float, Limits(0, 0.999999)] = 0.99
     metric: Metric = "cosine"
-
-    def __post_init__(self) -> None:
-        check_count("LabelPropagation", "neighbours", self.neighbours)
-        check_number("LabelPropagation", "alpha", self.alpha, 0, 0.999999)
-        check_choice("LabelPropagation", "metric", self.metric, ("cosine", "euclidean"))
 
     def fit(
         self, features: np.ndarray, labelled: np.ndarray, labels: np.ndarray, classes: int, graph: Any = None

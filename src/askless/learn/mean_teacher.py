@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from askless.base.options import options
+from askless.base.options import NotNegative, Share, options
 from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import Consistency, consistency_loss
 from askless.learn.ema import Average
@@ -17,9 +17,9 @@ from askless.learn.training import Method
 class MeanTeacher(Consistency):
     """The target is the averaged network, kept in train mode: decay min(1 - 1 / (t + 1), .95) after step t = 1, 2, ..."""
 
-    lr: float = 4e-4
-    weight: float = 8.0
-    teacher: float = 0.95
+    lr: NotNegative = 4e-4
+    weight: NotNegative = 8.0
+    teacher: Share = 0.95
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "MeanTeacherLoss":
         return MeanTeacherLoss(self, net, material)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from askless.base.options import options
+from askless.base.options import NotNegative, options
 from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import Consistency, consistency_loss
 from askless.learn.material import Material
@@ -14,8 +14,8 @@ from askless.learn.training import Method
 class PiModel(Consistency):
     """The target is a second stochastic pass of the same network."""
 
-    lr: float = 3e-4
-    weight: float = 20.0
+    lr: NotNegative = 3e-4
+    weight: NotNegative = 20.0
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "PiModelLoss":
         return PiModelLoss(self, net, material)

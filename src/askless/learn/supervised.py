@@ -5,7 +5,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.base.options import check_count, check_number, options
+from askless.base.options import CountOrZero, Share, options
 from askless.learn.material import Material
 from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
@@ -19,14 +19,8 @@ class Supervised(Training):
     training, in more than `stop_epochs` epochs (dynamicAL queries after 10 epochs above .97).
     """
 
-    stop_accuracy: float | None = None
-    stop_epochs: int = 10
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_count("Supervised", "stop_epochs", self.stop_epochs, least=0)
-        if self.stop_accuracy is not None:
-            check_number("Supervised", "stop_accuracy", self.stop_accuracy, 0, 1)
+    stop_accuracy: Share | None = None
+    stop_epochs: CountOrZero = 10
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "SupervisedLoss":
         return SupervisedLoss(self, net, material, material.ranks)

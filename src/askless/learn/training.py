@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from askless.base import digest
 from askless.base.errors import AsklessError, InputError, ModelError
-from askless.base.options import check_choice, check_count, check_number, options
+from askless.base.options import Count, NotNegative, Share, check_count, options
 from askless.base.rng import Seed, stream
 from askless.base.terminal import training_bar
 from askless.learn import checkpoint as checkpoints
@@ -26,8 +26,9 @@ from askless.learn.log import Log
 from askless.learn.material import Material, Views
 from askless.learn.ranks import Ranks, these
 from askless.learn.rate import admissible_rate
-from askless.learn.schedule import rate_at
+from askless.learn.schedule import Schedule, rate_at
 
+Optimiser = Literal["sgd", "adam"]
 KEEP_EVERY = 50  # steps between copies of the last good weights
 
 
@@ -70,37 +71,22 @@ class Training:
     returns the best. `autocast` computes in bfloat16 (slower on most CPUs), `compile` uses torch.compile.
     """
 
-    steps: int = 1000
-    batch: int = 64
-    optimiser: str = "sgd"
-    lr: float = 0.03
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    schedule: str = "cosine"
-    horizon: int | None = None
-    ema: float | None = None
+    steps: Count = 1000
+    batch: Count = 64
+    optimiser: Optimiser = "sgd"
+    lr: NotNegative = 0.03
+    momentum: Share = 0.9
+    weight_decay: NotNegative = 5e-4
+    schedule: Schedule = "cosine"
+    horizon: Count | None = None
+    ema: Share | None = None
     ema_warm_up: bool = True
     kernel_rate: bool = False
-    evaluate_every: int = 100
-    patience: int | None = None
-    checkpoint_every: int = 200
+    evaluate_every: Count = 100
+    patience: Count | None = None
+    checkpoint_every: Count = 200
     autocast: bool = False
     compile: bool = False
-
-    def __post_init__(self) -> None:
-        name = type(self).__name__
-        for option in ("steps", "batch", "evaluate_every", "checkpoint_every"):
-            check_count(name, option, getattr(self, option))
-        for option in ("horizon", "patience"):
-            if getattr(self, option) is not None:
-                check_count(name, option, getattr(self, option))
-        check_choice(name, "optimiser", self.optimiser, ("sgd", "adam"))
-        check_choice(name, "schedule", self.schedule, ("cosine", "constant", "drop"))
-        check_number(name, "lr", self.lr)
-        check_number(name, "momentum", self.momentum, 0, 1)
-        check_number(name, "weight_decay", self.weight_decay)
-        if self.ema is not None:
-            check_number(name, "ema", self.ema, 0, 1)
 
     @property
     def horizon_steps(self) -> int:
@@ -247,7 +233,7 @@ class _Run:
         return self.finished or (self.learner.patience is not None and self.since_best >= self.learner.patience)
 
     def one_step(self) -> dict[str, float]:
-        rate = rate_at(self.step, schedule=self.learner.schedule, lr=self.lr, horizon=self.learner.horizon_steps)  # type: ignore[arg-type]
+        rate = rate_at(self.step, schedule=self.learner.schedule, lr=self.lr, horizon=self.learner.horizon_steps)
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.net.train()

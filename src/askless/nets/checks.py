@@ -1,11 +1,26 @@
-"""The door of every net: the shape of its inputs."""
+"""What every net has: a head on its features, and a door for the shape of its inputs."""
 
 from typing import Any
+
+from torch import Tensor, nn
 
 from askless.base.errors import InputError
 from askless.base.options import check_count
 
 Shape = tuple[int, ...]
+
+
+class Net(nn.Module):
+    """A network that ends in a linear layer, `head`, on its `features`: those of `body`, or as a net has them."""
+
+    body: nn.Module
+    head: nn.Linear
+
+    def features(self, x: Tensor) -> Tensor:
+        return self.body(x)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
 
 
 def input_shape(owner: str, shape: Any) -> Shape:

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from askless.base.options import check_count, check_number
-from askless.nets.checks import image_shape
+from askless.base.options import Count, Share, check_annotated
+from askless.nets.checks import Net, image_shape
 
 
-class TutorialCNN(nn.Module):
+class TutorialCNN(Net):
     """conv 6@5x5, pool, conv 16@5x5, pool, linear 120, 84, head: the net of PyTorch's tutorial, which dynamicAL uses."""
 
     def __init__(self, shape: Any, classes: int) -> None:
@@ -31,12 +31,6 @@ class TutorialCNN(nn.Module):
         )
         self.head = nn.Linear(84, classes)
 
-    def features(self, x: Tensor) -> Tensor:
-        return self.body(x)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
-
 
 def after_two_pools(side: int) -> int:
     """The side of the map after (conv 5x5, pool 2x2) twice.
@@ -47,7 +41,7 @@ def after_two_pools(side: int) -> int:
     return ((side - 4) // 2 - 4) // 2
 
 
-class CNNGap(nn.Module):
+class CNNGap(Net):
     """conv3x3 of 32, 64, 128 channels with ReLU, all at full size; global average pool; head. Of dynamicAL's NTK figures."""
 
     def __init__(self, shape: Any, classes: int) -> None:
@@ -66,11 +60,8 @@ class CNNGap(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         return self.body(x).mean(dim=(2, 3))  # (n, 128, h, w) -> (n, 128)
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
-
-class SmallCNN(nn.Module):
+class SmallCNN(Net):
     """For images of 8 to 32 pixels and a processor without a graphics card: conv3x3, BN, ReLU five times.
 
     Two blocks of `width` channels at full size, two of twice as many at half, one of four times as many at a quarter
@@ -79,13 +70,11 @@ class SmallCNN(nn.Module):
     """
 
     def __init__(
-        self, shape: Any, classes: int, *, width: int = 16, bn_momentum: float = 0.1, dropout: float = 0.0
+        self, shape: Any, classes: int, *, width: Count = 16, bn_momentum: Share = 0.1, dropout: Share = 0.0
     ) -> None:
         super().__init__()
         channels, _, _ = image_shape("small-cnn", shape, smallest=8)
-        check_count("small-cnn", "width", width)
-        check_number("small-cnn", "bn_momentum", bn_momentum, 0, 1)
-        check_number("small-cnn", "dropout", dropout, 0, 1)
+        check_annotated("small-cnn", SmallCNN.__init__, locals())
         w, momentum = width, bn_momentum
         leave_out = [nn.Dropout2d(dropout)] if dropout else []
         self.body = nn.Sequential(
@@ -106,9 +95,6 @@ class SmallCNN(nn.Module):
         x = x.contiguous(memory_format=torch.channels_last)  # a third less time on a processor
         x = self.body(x).mean(dim=(2, 3))  # (n, 4 width, h, w) -> (n, 4 width)
         return x if self.dropout is None else self.dropout(x)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
 
 def conv_bn_relu(i: int, o: int, momentum: float) -> nn.Sequential:

@@ -1,17 +1,17 @@
 """ResNet-18 (He et al., CVPR 2016), with the stem for small images or the one for ImageNet."""
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from askless.base.options import check_choice, check_number
-from askless.nets.checks import image_shape
+from askless.base.options import Share, check_annotated
+from askless.nets.checks import Net, image_shape
 
 Stem = Literal["cifar", "imagenet"]
 
 
-class ResNet18(nn.Module):
+class ResNet18(Net):
     """Four stages of two basic blocks, 64 to 512 channels; global average pool; linear head on 512 features.
 
     `stem` "cifar" is conv3x3 without pooling; "imagenet" is conv7x7 of stride 2 and max-pool 3 of stride 2, so that
@@ -20,14 +20,12 @@ class ResNet18(nn.Module):
     """
 
     def __init__(
-        self, shape: Any, classes: int, *, stem: Stem = "cifar", dropout: float = 0.0, bn_momentum: float = 0.1
+        self, shape: Any, classes: int, *, stem: Stem = "cifar", dropout: Share = 0.0, bn_momentum: Share = 0.1
     ) -> None:
         super().__init__()
-        check_choice("resnet-18", "stem", stem, get_args(Stem))
+        check_annotated("resnet-18", ResNet18.__init__, locals())
         owner, smallest = ("resnet-18", 8) if stem == "cifar" else ("resnet-18-imagenet", 32)
         channels, _, _ = image_shape(owner, shape, smallest)
-        check_number(owner, "dropout", dropout, 0, 1)
-        check_number(owner, "bn_momentum", bn_momentum, 0, 1)
         self.dropout, momentum = dropout, bn_momentum
         if stem == "cifar":
             first, last = nn.Conv2d(channels, 64, 3, padding=1, bias=False), []
@@ -44,9 +42,6 @@ class ResNet18(nn.Module):
         x = self.stage3(self.stage2(self.stage1(self.stem(x))))
         x = self.stage4(F.dropout(x, self.dropout, self.training))
         return F.dropout(x.mean(dim=(2, 3)), self.dropout, self.training)  # (n, 512, h, w) -> (n, 512)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
 
 class Block(nn.Module):

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from askless.base.options import check_choice, check_count, check_number
-from askless.nets.checks import image_shape
+from askless.base.options import Count, Share, check_annotated
+from askless.nets.checks import Net, image_shape
 
 Variant = Literal["official", "leedoyup", "kekmodel"]
 Entry = Literal["shared", "split", "raw"]
@@ -17,7 +17,7 @@ Norm = Callable[[int], nn.BatchNorm2d]
 BLOCKS = 4  # of two convolutions per stage: 28 = 3 * 4 * 2 + 4
 
 
-class WideResNet(nn.Module):
+class WideResNet(Net):
     """WRN-28-`width`: conv3x3 to 16 channels; three stages of 4 pre-activation blocks of 16, 32 and 64 times `width`
     channels, strides 1, 2, 2; BN, LeakyReLU, global average pool; linear head on 64 `width` features.
 
@@ -36,19 +36,15 @@ class WideResNet(nn.Module):
         shape: Any,
         classes: int,
         *,
-        width: int = 2,
-        slope: float = 0.1,
-        bn_momentum: float = 0.001,
-        bn_eps: float = 1e-5,
+        width: Count = 2,
+        slope: Share = 0.1,
+        bn_momentum: Share = 0.001,
+        bn_eps: Share = 1e-5,
         wrn_variant: Variant = "official",
     ) -> None:
         super().__init__()
         channels, _, _ = image_shape("wrn", shape, smallest=4)
-        check_count("wrn", "width", width)
-        check_number("wrn", "slope", slope, 0, 1)
-        check_number("wrn", "bn_momentum", bn_momentum, 0, 1)
-        check_number("wrn", "bn_eps", bn_eps, 0, 1)
-        check_choice("wrn", "wrn_variant", wrn_variant, get_args(Variant))
+        check_annotated("wrn", WideResNet.__init__, locals())
         norm = partial(nn.BatchNorm2d, momentum=bn_momentum, eps=bn_eps)
         enter: dict[str, Entry] = {"official": "split", "leedoyup": "shared", "kekmodel": "raw"}
         self.slope = slope
@@ -64,9 +60,6 @@ class WideResNet(nn.Module):
     def features(self, x: Tensor) -> Tensor:
         x = self.stage3(self.stage2(self.stage1(self.stem(x))))
         return F.leaky_relu(self.bn(x), self.slope).mean(dim=(2, 3))  # (n, 64 width, h, w) -> (n, 64 width)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.features(x))
 
 
 class Block(nn.Module):

@@ -9,6 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from askless.acquire import table
 from askless.base.errors import InputError, OptionError, unknown
 from askless.base.files import in_full, write_whole
 from askless.base.machine import versions
@@ -19,11 +20,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_runs)
 # Names only, so that the page starts without torch; the tests hold them against what there is.
-STRATEGIES = (
-    *("askless", "random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
-    *("albl", "typiclust", "probcover", "dal"),
-)
 LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
 BACKBONES = ("efficientnet-lite0", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")

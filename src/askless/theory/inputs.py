@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from askless.base.errors import InputError
+from askless.base.options import is_whole_number
 
 ASYMMETRY = 1e-5  # of the largest entry; a product in float32 is symmetric to about 1e-6
 
@@ -68,7 +69,7 @@ def one_hot(labels: Any, classes: int) -> np.ndarray:
 
 
 def as_count(name: str, given: Any, least: int, most: float = float("inf")) -> int:
-    if isinstance(given, bool) or not isinstance(given, int | np.integer) or not least <= given <= most:
+    if not is_whole_number(given, least, most):
         limit = f"from {least} to {most}" if most < float("inf") else f">= {least}"
         raise InputError(f"{name}: expected a whole number {limit}, got {given!r}")
     return int(given)

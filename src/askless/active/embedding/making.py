@@ -19,7 +19,6 @@ from askless.features.backbones import Backbone, resized, three_channels
 from askless.features.frozen import Frozen, make_backbone
 from askless.sources.shards import write_shard
 
-NUMBERS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
 PASSES = 20  # with dropout, as BALD has them
 OF_A_LEARNER = ("features", "probs", "grad_sq", "grad_dot")
 

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from askless.active.embedding.making import NUMBERS, OF_A_LEARNER, Job, ShardMaker
+from askless.acquire.table import BY_ROWS
+from askless.active.embedding.making import OF_A_LEARNER, Job, ShardMaker
 from askless.active.embedding.sources import Part, absolute, loaded, parts_of
 from askless.base import digest
 from askless.base.engine import check_engine, work
@@ -107,7 +108,7 @@ def embed(
 
 
 def checked_columns(given: Sequence[str] | None, by_learner: bool) -> tuple[str, ...]:
-    possible = NUMBERS if by_learner else ("features",)
+    possible = BY_ROWS if by_learner else ("features",)
     columns = tuple(given) if given is not None else OF_A_LEARNER if by_learner else possible
     for name in columns:
         if name not in possible:

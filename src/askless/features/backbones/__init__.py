@@ -1,7 +1,7 @@
 """Networks that are never trained: images or texts -> feature vectors."""
 
 from askless.features.backbones.backbone import Backbone, TextBackbone, resized, three_channels
-from askless.features.backbones.hugging_face import POOLINGS, copy_hf, hf_images, hf_texts
+from askless.features.backbones.hugging_face import Pooling, copy_hf, hf_images, hf_texts
 from askless.features.backbones.images import (
     efficientnet_lite0,
     module_backbone,
@@ -13,7 +13,7 @@ from askless.features.backbones.images import (
 __all__ = [
     "Backbone",
     "TextBackbone",
-    "POOLINGS",
+    "Pooling",
     # by name
     "efficientnet_lite0",
     "copy_hf",

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from askless.nets.hub import can_ask_hub
 from askless.nets.optional import required, torchvision
 from askless.nets.weights import first_line
 
-POOLINGS = ("auto", "pooler", "cls", "mean")
+Pooling = Literal["auto", "pooler", "cls", "mean"]
 NO_POOLER = "pooling='pooler': this model has no trained pooler; use pooling='mean' or 'cls'"
 LONGEST = 512  # tokens of a text that are looked at, where the model does not say
 
@@ -128,8 +128,8 @@ def pooled(out: Any, mask: Tensor | None, pooling: str) -> Tensor:
 def load_model(transformers: Any, place: str, pooling: str, both: str) -> tuple[Any, str, frozenset[str]]:
     """The model; the pooling, which is "mean" for "auto" where the pooler was never trained; and the names of the weights
     that were not in the file, and are random. `both`: a method of models for images and texts."""
-    if pooling not in POOLINGS:
-        raise OptionError(f"pooling must be one of {', '.join(POOLINGS)}, got {pooling!r}")
+    if pooling not in get_args(Pooling):
+        raise OptionError(f"pooling must be one of {', '.join(get_args(Pooling))}, got {pooling!r}")
     with torch.random.fork_rng(devices=[]):  # what is missing is drawn
         net, info = loaded(transformers.AutoModel, place, "a model (config.json and weights)", output_loading_info=True)
     missing = frozenset(name for name in info["missing_keys"] if not name.endswith("position_ids"))

@@ -3,17 +3,14 @@
 from collections.abc import Sequence
 
 import numpy as np
-import torch
 
-from askless.acquire import Selection
+from askless.acquire import STRATEGIES, Selection
 from askless.active.learner import ActiveLearner
 from askless.base.rng import stream
 from askless.data import Pool
-from askless.linalg import gram_score
+from askless.linalg import Rows, gram_score
 
 HESITATES = 0.3  # difference of the two largest probabilities below which the model hesitates
-SPECTRAL = ("npc", "crc")
-COVERING = ("coreset", "typiclust")
 REPLACEMENTS = 5  # random items that a pick is compared with
 
 
@@ -27,14 +24,15 @@ def reasons(
 ) -> list[str]:
     """One short text per pick; `noun` is what one item is called."""
     name = learner.strategy.name
-    if name == "random":
+    reason = STRATEGIES[name].reason if name in STRATEGIES else "hesitates"
+    if reason == "random":
         return ["drawn at random"] * len(picks)
     unsure = [None] * len(picks) if probs is None else [between(probs[i], names) for i in picks.indices.tolist()]
     features = features_of(pool)
     fallback = ["chosen by " + name] * len(picks)
     if features is not None:
         fallback = regions(features, learner.labelled, picks.indices, noun)
-    if name in SPECTRAL and features is not None and len(picks) > 1:
+    if reason == "eigenvalue" and features is not None and len(picks) > 1:
         gains = eigenvalue_gains(features, learner.labelled, picks.indices, learner.seed)
         spectral = [
             f"raises the smallest eigenvalue ({low:.3g} with a random {noun}, {high:.3g} with this)"
@@ -43,9 +41,9 @@ def reasons(
             for low, high in gains
         ]
         return [one or doubt or other for one, doubt, other in zip(spectral, unsure, fallback, strict=True)]
-    if name in COVERING:
+    if reason == "new region":
         return fallback
-    if name == "askless" and len(picks.info.get("stands_for", ())) == len(picks):
+    if reason == "stands for" and len(picks.info.get("stands_for", ())) == len(picks):
         others = zip(picks.info["stands_for"], fallback, strict=True)
         stand = [f"stands for {k} {noun}s like it" if k > 1 else other for k, other in others]
         return [f"{one}; {doubt}" if doubt else one for one, doubt in zip(stand, unsure, strict=True)]
@@ -98,18 +96,14 @@ def eigenvalue_gains(
     if len(others) == 0:
         return [(0.0, 0.0)] * len(picks)
     stand_ins = rng.choice(others, REPLACEMENTS)
-    rows = with_bias(features[members])
-    high = gram_score(torch.from_numpy(rows)).value
+    rows = Rows(features)
+    high = gram_score(rows.take(members)).value
     result = []
     for place in range(len(labelled), len(members)):
         lows = []
         for other in stand_ins:
-            changed = rows.copy()
-            changed[place] = with_bias(features[[other]])[0]
-            lows.append(gram_score(torch.from_numpy(changed)).value)
+            changed = members.copy()
+            changed[place] = other
+            lows.append(gram_score(rows.take(changed)).value)
         result.append((float(np.median(lows)), high))
     return result
-
-
-def with_bias(rows: np.ndarray) -> np.ndarray:
-    return np.hstack([rows.astype(np.float64), np.ones((len(rows), 1))])

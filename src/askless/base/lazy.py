@@ -1,0 +1,21 @@
+"""Packages whose names are imported when they are first used."""
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package that finds each of its names in a module of its own, by `homes` (name ->
+    module; a name that is its module's is the module itself)."""
+
+    def find(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module = import_module(f"{package}.{homes[name]}")
+        value = module if homes[name] == name else getattr(module, name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
