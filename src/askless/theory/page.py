@@ -1,71 +1,49 @@
-"""`theory.html`, one self-contained page with the table and the pictures, and `theory.json`, all the numbers."""
+"""`theory.html`, one self-contained page with the pictures and the table, and `theory.json`, all the numbers."""
 
-import base64
-import html
-import io
-import json
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from askless.base.files import write_whole
+from askless.report.data import as_data, json_text, write_files
+from askless.report.markup import tag
+from askless.report.numbers import digits
+from askless.report.page import Section, again, bullets, html_page, plot
+from askless.theory import Bounds
 from askless.theory.findings import Findings
-from askless.theory.words import as_data, lines, number
+from askless.theory.words import table
 
 # Okabe and Ito's colours, which the colour-blind tell apart
 BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
 
-_STYLE = """
-:root{color-scheme:light dark;--text:#1a1a1a;--back:#fff;--faint:#5c5c5c;--line:#d0d0d0}
-@media (prefers-color-scheme:dark){:root{--text:#e8e8e8;--back:#16181b;--faint:#a5a5a5;--line:#44484d}}
-body{font:16px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:var(--text);
-background:var(--back)}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-td,th{padding:.15rem .8rem;text-align:left;border-bottom:1px solid var(--line);font-weight:400}
-tr.part th{font-weight:600;padding-top:.9rem}td:nth-child(2){text-align:right;white-space:nowrap}
-td:first-child{white-space:pre}td:nth-child(3){color:var(--faint)}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.2rem}
-figure{margin:0}img{width:100%;height:auto;background:#fff;border-radius:4px}figcaption{color:var(--faint);font-size:.9rem}
-"""
 
-
-def write(found: Findings, folder: Path, title: str) -> Path:
+def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
     """Writes `theory.json` and `theory.html` into `folder`, each whole or not at all, and returns the page."""
-    data = json.dumps({"run": title, **as_data(found)}, indent=1, allow_nan=False).encode()
-    text = page(found, title).encode()
-    write_whole(folder / "theory.json", lambda file: file.write(data))
-    write_whole(folder / "theory.html", lambda file: file.write(text))
+    data = as_data(found, lambda value: {"holds": value.holds()} if isinstance(value, Bounds) else {})
+    texts = {"theory.json": json_text({"run": title, **data}), "theory.html": page(found, title, command)}
+    write_files(folder, texts)
     return folder / "theory.html"
 
 
-def page(found: Findings, title: str) -> str:
-    rows = []
-    for part, group in groupby(lines(found), key=lambda line: line.part):
-        rows.append(f'<tr class="part"><th colspan="3">{html.escape(part)}</th></tr>')
-        rows += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line[1:]) + "</tr>" for line in group]
-    drawn = [(figure, caption) for draw in FIGURES if (figure := draw(found)) is not None for caption in [draw.__doc__]]
-    pictures = "".join(
-        f"<figure>{_image(figure)}<figcaption>{html.escape(' '.join((caption or '').split()))}</figcaption></figure>"
-        for figure, caption in drawn
+def page(found: Findings, title: str, command: str = "") -> str:
+    drawn = [
+        (figure, " ".join((draw.__doc__ or "").split())) for draw in FIGURES if (figure := draw(found)) is not None
+    ]
+    plots = [plot(figure, figure.axes[0].get_title(), caption) for figure, caption in drawn]
+    about = (
+        f"The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen "
+        f"by the trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} "
+        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: on a "
+        "network like this one they describe, they do not promise."
     )
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in found.notes)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Theory of {html.escape(title)}</title><style>{_STYLE}</style></head><body>
-<h1>What the theory says about {html.escape(title)}</h1>
-<p>The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen by the
-trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} classes, in float64.
-The theorems are about the squared error, gradient descent and very wide networks: on a network like this one they describe,
-they do not promise.</p>
-{f"<ul>{notes}</ul>" if notes else ""}
-<div class="scroll"><table>{"".join(rows)}</table></div>
-<h2>Pictures</h2>
-<div class="figures">{pictures}</div>
-</body></html>
-"""
+    sections = [
+        Section("Pictures", tag("div", plots, cls="plots")),
+        Section("The numbers", table(found).html()),
+        Section("What was left out", bullets(found.notes), "Left out"),
+        Section("How to run it again", again(command), "Run it again"),
+    ]
+    return html_page(f"What the theory says about {title}", about, sections, tab=f"Theory of {title}")
 
 
 def eigenvalues(found: Findings) -> Any:
@@ -109,8 +87,9 @@ def ratios(found: Findings) -> Any:
     if len(values) == 0:
         return None
     figure, axes = _axes("approximation ratio", "queries", "Approximation ratio")
+    median = float(np.median(values))
     axes.hist(values, edges, color=BLUE, alpha=0.7)
-    axes.axvline(float(np.median(values)), color=BLUE, ls="--", label=f"median {number(float(np.median(values)))}")
+    axes.axvline(median, color=BLUE, ls="--", label=f"median {digits(median)}")
     axes.axvline(1.0, color=GREY, ls=":", label="1")
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.legend()
@@ -123,7 +102,7 @@ def agreement(found: Findings) -> Any:
     tau = found.dynamics.tau
     if tau is None:
         return None
-    figure, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {number(tau.tau)}")
+    figure, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {digits(tau.tau)}")
     axes.scatter(tau.alignment, tau.dynamics, s=10, color=BLUE, alpha=0.6)
     return figure
 
@@ -183,10 +162,3 @@ def _axes(x: str, y: str, title: str) -> tuple[Any, Any]:
     axes.set(xlabel=x, ylabel=y, title=title)
     axes.grid(alpha=0.25)
     return figure, axes
-
-
-def _image(figure: Any) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
-    alt = html.escape(figure.axes[0].get_title())
-    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
