@@ -85,7 +85,7 @@ class Table:
         from rich.table import Table as Shown
         from rich.text import Text
 
-        shown = Shown(title=self.title, caption=self.note or None, box=box.SIMPLE_HEAD, pad_edge=False)
+        shown = Shown(title=self.title, caption=self.note or None, box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
         for i, name in enumerate(self.head):
             shown.add_column(name, justify="left" if i in self.left else "right", overflow="fold")
         for row in self.rows:
