@@ -78,7 +78,7 @@ def test_gains_are_from_one_count_to_the_next(curve_results):
 
 def test_methods_differ_in_colour_and_marker(make):
     r = make(methods=[f"m{i}" for i in range(14)], groups=[""], learners=["s"], seeds=[0], labels=[10, 20])
-    styles = [figures._style(r, m) for m in r.about["methods"]]
+    styles = [figures.style(r, m) for m in r.about["methods"]]
     assert len({(s["color"], s["marker"]) for s in styles}) == 14
     assert len({(s["marker"], str(s["linestyle"])) for s in styles}) == 14  # in grey
 

@@ -113,7 +113,7 @@ def table(results: Results) -> Table:
     head = ("on", "strategy", *map(str, LABELS))
     gains = [f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON]
     title = f"digits, FixMatch + DARP: accuracy in % by number of labels, {_of_seeds(results)}"
-    return Table.of(title, head, rows, ".\n".join(gains), left=(0, 1))
+    return Table.of(title, head, rows, ".\n".join(gains) + ".", left=(0, 1))
 
 
 def write_report(results: Results, folder: Path) -> Path:
@@ -178,7 +178,7 @@ def _chosen_figure(asked: list[list[int]]) -> Any:
     pool = digits()
     tiles = [[np.pad(pool.take([i])[0, 0].numpy(), 2) for i in batch] for batch in asked]
     strip = np.vstack([np.hstack(row) for row in tiles])
-    figure = Figure(figsize=(strip.shape[1] / 14, strip.shape[0] / 14))
+    figure = Figure(figsize=(strip.shape[1] / 20, strip.shape[0] / 20))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(strip, cmap="gray_r", interpolation="nearest")
     axes.set_axis_off()

@@ -10,12 +10,10 @@ from askless.report.data import as_data, json_text, write_files
 from askless.report.markup import tag
 from askless.report.numbers import digits
 from askless.report.page import Section, again, bullets, html_page, plot
+from askless.report.plots import BLUE, GREEN, GREY, RED, figure
 from askless.theory import Bounds
 from askless.theory.findings import Findings
 from askless.theory.words import table
-
-# Okabe and Ito's colours, which the colour-blind tell apart
-BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
 
 
 def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
@@ -49,7 +47,7 @@ def page(found: Findings, title: str, command: str = "") -> str:
 def eigenvalues(found: Findings) -> Any:
     """The kernel's eigenvalues, largest first; those that are rounding are left out. All layers lie above the last one, and
     the ratio of first to last is the condition number."""
-    figure, axes = _axes("number", "eigenvalue", "Eigenvalues")
+    made, axes = _axes("number", "eigenvalue", "Eigenvalues")
     for values, name, style in (
         (found.spectra.values_all, "all layers", {"color": BLUE, "marker": "o", "ms": 4.5, "mfc": "none"}),
         (found.spectra.values_last, "last layer", {"color": RED, "marker": "s", "ms": 2.5}),
@@ -58,14 +56,14 @@ def eigenvalues(found: Findings) -> Any:
         axes.plot(np.arange(1, len(kept) + 1), kept, lw=1, label=name, **style)
     axes.set_yscale("log")
     axes.legend()
-    return figure
+    return made
 
 
 def convergence(found: Findings) -> Any:
     """dynamicAL's theorem 1: the squared residual after t steps from f = 0, between the bounds that the alignment gives, and
     between the sharp ones. The paper's lower bound ends where it falls below zero."""
     t = found.theorems
-    figure, axes = _axes("steps t", "squared residual", "Theorem 1")
+    made, axes = _axes("steps t", "squared residual", "Theorem 1")
     top = len(found.positions)  # the residual of f = 0, for one-hot labels
     axes.set(xscale="log", yscale="log", ylim=(max(1e-9 * top, 0.5 * t.convergence_sharp[-1].lower), 3 * top))
     for bounds, name, colour, dash in (
@@ -77,7 +75,7 @@ def convergence(found: Findings) -> Any:
         axes.plot(t.times, [b.upper for b in bounds], color=colour, ls=dash, marker="v", ms=4, label=f"{name} bounds")
     axes.plot(t.times, [b.value for b in t.convergence], color=BLUE, marker="o", ms=4, label="residual")
     axes.legend()
-    return figure
+    return made
 
 
 def ratios(found: Findings) -> Any:
@@ -86,14 +84,14 @@ def ratios(found: Findings) -> Any:
     values, edges = binned(found.dynamics.ratios)
     if len(values) == 0:
         return None
-    figure, axes = _axes("approximation ratio", "queries", "Approximation ratio")
+    made, axes = _axes("approximation ratio", "queries", "Approximation ratio")
     median = float(np.median(values))
     axes.hist(values, edges, color=BLUE, alpha=0.7)
     axes.axvline(median, color=BLUE, ls="--", label=f"median {digits(median)}")
     axes.axvline(1.0, color=GREY, ls=":", label="1")
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.legend()
-    return figure
+    return made
 
 
 def agreement(found: Findings) -> Any:
@@ -102,16 +100,16 @@ def agreement(found: Findings) -> Any:
     tau = found.dynamics.tau
     if tau is None:
         return None
-    figure, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {digits(tau.tau)}")
+    made, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {digits(tau.tau)}")
     axes.scatter(tau.alignment, tau.dynamics, s=10, color=BLUE, alpha=0.6)
-    return figure
+    return made
 
 
 def linearised(found: Findings) -> Any:
     """The linearised network, trained on from where it is by gradient descent on the squared error: loss per item. The dot
     is the smallest test loss."""
     c, m = found.linearised.curves, found.linearised.minimum
-    figure, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
+    made, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
     shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may go on to 1e-300
     low, top = shown.min() / 1e4, max(shown.max(), 1e-12)
     axes.set_xscale("symlog", linthresh=1)
@@ -121,7 +119,7 @@ def linearised(found: Findings) -> Any:
         axes.plot(c.times, c.test, color=RED, ls="--", label="test items")
         axes.plot(m.step, m.loss, color=RED, marker="o")
     axes.legend()
-    return figure
+    return made
 
 
 def wide(found: Findings) -> Any:
@@ -130,12 +128,12 @@ def wide(found: Findings) -> Any:
     if found.wide is None:
         return None
     d = found.wide.descent
-    figure, axes = _axes("steps", "loss", "A wide network's loss")
+    made, axes = _axes("steps", "loss", "A wide network's loss")
     axes.plot(np.arange(1, len(d.bound) + 1), d.bound, color=GREY, ls=":", label="bound")
     axes.plot(np.arange(len(d.loss)), d.loss, color=BLUE, label="loss")
     axes.set_yscale("log")
     axes.legend()
-    return figure
+    return made
 
 
 FIGURES: tuple[Callable[[Findings], Any], ...] = (eigenvalues, convergence, ratios, agreement, linearised, wide)
@@ -155,10 +153,7 @@ def binned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _axes(x: str, y: str, title: str) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.4, 3.7), layout="constrained")
-    axes = figure.subplots()
+    made, axes = figure(5.4, 3.7)
     axes.set(xlabel=x, ylabel=y, title=title)
     axes.grid(alpha=0.25)
-    return figure, axes
+    return made, axes
