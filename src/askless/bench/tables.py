@@ -34,10 +34,9 @@ from askless.bench.statistics import (
     wilcoxon,
 )
 from askless.report.numbers import known, plus_minus, sentence
-from askless.report.table import NOTHING, Cell, Table, markdown
+from askless.report.table import NOTHING, Cell, Column, Table, markdown
 
 MEAN = "Mean ± standard deviation (number of seeds)."
-Column = tuple[str, Sequence[str | Cell]]  # a heading, and a cell for each method
 
 
 def all_tables(results: Results) -> list[Table]:
@@ -407,8 +406,7 @@ def _names(results: Sequence[Results]) -> list[str]:
 
 
 def _by_method(title: str, methods: Sequence[str], columns: Sequence[Column], notes: Sequence[str] = ()) -> Table:
-    rows = list(zip(methods, *(cells for _, cells in columns), strict=True))
-    return Table.of(title, ["method", *(head for head, _ in columns)], rows, " ".join(notes))
+    return Table.by_columns(title, [("method", methods), *columns], " ".join(notes))
 
 
 def _mean(values: np.ndarray, metric: str) -> str:

@@ -67,16 +67,17 @@ class Frame:
 
 
 def curve(
-    points: Sequence[Measured], levels: Sequence[tuple[float, str, str]], x_name: str, y_name: str, said: str
+    points: Sequence[Measured], levels: Sequence[tuple[float | None, str, str]], x_name: str, y_name: str, said: str
 ) -> Markup:
-    """Shares with whiskers against whole numbers. `levels`: (value, rule or goal, its name), drawn across."""
-    lowest = min([p.low for p in points] + [value for value, _, _ in levels])
+    """Shares with whiskers against whole numbers. `levels`: (value, rule or goal, its name), drawn across, if any."""
+    across = [(value, kind, name) for value, kind, name in levels if value is not None]
+    lowest = min([p.low for p in points] + [value for value, _, _ in across])
     bottom = max(0.0, math.floor(lowest * 10 - 0.3) / 10)
     most = max(p.x for p in points) * 1.06
     frame = Frame(640, 320, (0, most), (bottom, 1.0))
     ys = [(k / 10, f"{k / 10:.1f}") for k in range(10, round(10 * bottom) - 1, -2 if bottom < 0.35 else -1)]
     parts: list[object] = [frame.axes(x_name, [(v, f"{v:,.0f}") for v in _ticks(0, most)], y_name, ys)]
-    for value, kind, name in levels:
+    for value, kind, name in across:
         at, side = (frame.right, "end") if kind == "rule" else (frame.left + 4, "start")  # where no point is near
         parts += [frame.level(value, kind), frame.text(at, frame.y(value) - 5, f"{name} {value:.2f}", side)]
     trace = " ".join(f"{frame.x(p.x):.1f},{frame.y(p.y):.1f}" for p in points)

@@ -48,6 +48,11 @@ def paragraphs(text: str) -> Markup:
     return markup(tag("p", part.strip()) for part in text.split("\n\n") if part.strip())
 
 
+def nothing(said: str) -> Markup:
+    """Stands where there is nothing to show."""
+    return tag("p", said, cls="none")
+
+
 def note(*inside: object) -> Markup:
     return tag("p", *inside, cls="note")
 

@@ -21,6 +21,9 @@ class Cell(NamedTuple):
     kind: str | None = None
 
 
+Column = tuple[str, Sequence[str | Cell]]
+
+
 @dataclass(frozen=True)
 class Table:
     """A heading, the names of the columns, rows of cells (the first one names the row), and what there is to say.
@@ -45,6 +48,12 @@ class Table:
     ) -> "Table":
         cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
         return cls(title, tuple(head), cells, note, tuple(left))
+
+    @classmethod
+    def by_columns(cls, title: str, columns: Sequence[Column], note: str = "", left: Sequence[int] = (0,)) -> "Table":
+        """A table from the name and the cells of each column."""
+        rows = list(zip(*(cells for _, cells in columns), strict=True))
+        return cls.of(title, [head for head, _ in columns], rows, note, left)
 
     def turned(self, corner: str) -> "Table":
         """Its rows as columns."""

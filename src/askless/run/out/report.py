@@ -14,7 +14,7 @@ from askless.report import chart, numbers
 from askless.report.data import as_data, json_text, write_files
 from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
-from askless.report.page import Section, again, box, bullets, folded, html_page, note, picture, terms
+from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, picture, terms
 from askless.report.table import NOTHING, Cell, Table
 from askless.run.out.report_facts import Batch, Facts, FileFact, Map, Point, Share, Shown
 from askless.run.steps.advice import of_check
@@ -125,50 +125,65 @@ def summary_sentences(facts: Facts) -> list[str]:
 
 
 def _curve(facts: Facts) -> Markup:
-    if not facts.curve:
-        return tag("p", "No model has been trained yet.", cls="none")
-    noun = facts.data.noun
-    measured = [(p, s) for p in facts.curve if (s := _share_of(p))]
-    changed = [(str(p.round), p.change, f"round {p.round}: {percent(p.change)}")
-               for p in facts.curve if p.change is not None]  # fmt: skip
-    charts: list[Markup] = []
-    if measured:
-        points = [chart.Measured(p.labels, s["accuracy"], s["low"], s["high"],
-                                 f"round {p.round}, {p.labels} labels: {of_check(s)}") for p, s in measured]  # fmt: skip
-        named = ((facts.baseline, "rule", "most common class"), (facts.target, "goal", "target"))
-        levels = [(value, kind, name) for value, kind, name in named if value is not None]
-        last, share = measured[-1]
-        said = f"Check accuracy over labels; last: {of_check(share)} with {last.labels} labels"
-        sizes = sorted({p.n for p, _ in measured})
-        n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
-        caption = (
-            f"Accuracy on the check {noun}s ({n}) after each round; whiskers: 95 % Wilson intervals. Where they overlap "
-            "much, a difference may be chance."
-        )
-        drawn = chart.curve(points, levels, "labels to train on", "check accuracy", said)
-        charts.append(tag("figure", drawn, tag("figcaption", caption)))
-    if changed:
-        said = f"Changed predictions for each round; last: {percent(changed[-1][1])}"
-        caption = (
-            "Share of the pool whose predicted class changed since the round before. Below 2 % twice in a row, the "
-            "predictions count as stable."
-        )
-        drawn = chart.bars(changed, 0.02, "round", "changed", said)
-        charts.append(tag("figure", drawn, tag("figcaption", caption), cls="narrow"))
-    missing = None if measured else f"Check accuracy: {NOT_MEASURED} (no labelled check {noun}s)."
-    rows: list[list[str | Cell]] = [
+    curve, noun = facts.curve, facts.data.noun
+    if not curve:
+        return nothing("No model has been trained yet.")
+    measured, changed = _accuracy_chart(facts), _change_chart(facts)
+    table = Table.by_columns(
+        "",
         [
-            *(str(p.round), f"{p.labels:,}", ", ".join(p.new_classes) or NOTHING, seconds(p.seconds)),
-            *(_share_cell(_share_of(p)), percent(p.change), known(p.margin, ".2f")),
-        ]
-        for p in facts.curve
-    ]
-    head = ["Round", "Labels", "New classes", "Training", "Check accuracy", "Predictions changed", "Mean margin"]
-    return markup(
-        tag("p", missing, cls="none") if missing else None,
-        tag("div", charts, cls="charts") if charts else None,
-        Table.of("", head, rows, left=(0, 2)).html(),
+            ("Round", [str(p.round) for p in curve]),
+            ("Labels", [f"{p.labels:,}" for p in curve]),
+            ("New classes", [", ".join(p.new_classes) or NOTHING for p in curve]),
+            ("Training", [seconds(p.seconds) for p in curve]),
+            ("Check accuracy", [_share_cell(_share_of(p)) for p in curve]),
+            ("Predictions changed", [percent(p.change) for p in curve]),
+            ("Mean margin", [known(p.margin, ".2f") for p in curve]),
+        ],
+        left=(0, 2),
     )
+    return markup(
+        None if measured else nothing(f"Check accuracy: {NOT_MEASURED} (no labelled check {noun}s)."),
+        tag("div", measured, changed, cls="charts") if measured or changed else None,
+        table.html(),
+    )
+
+
+def _accuracy_chart(facts: Facts) -> Markup:
+    measured = [(p, share) for p in facts.curve if (share := _share_of(p))]
+    if not measured:
+        return Markup()
+    points = [
+        chart.Measured(
+            p.labels, s["accuracy"], s["low"], s["high"], f"round {p.round}, {p.labels} labels: {of_check(s)}"
+        )
+        for p, s in measured
+    ]
+    levels = [(facts.baseline, "rule", "most common class"), (facts.target, "goal", "target")]
+    last, share = measured[-1]
+    said = f"Check accuracy over labels; last: {of_check(share)} with {last.labels} labels"
+    drawn = chart.curve(points, levels, "labels to train on", "check accuracy", said)
+    sizes = sorted({p.n for p, _ in measured})
+    n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
+    caption = (
+        f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: 95 % Wilson intervals. Where they "
+        "overlap much, a difference may be chance."
+    )
+    return tag("figure", drawn, tag("figcaption", caption))
+
+
+def _change_chart(facts: Facts) -> Markup:
+    changed = [(p.round, p.change) for p in facts.curve if p.change is not None]
+    if not changed:
+        return Markup()
+    bars = [(str(number), part, f"round {number}: {percent(part)}") for number, part in changed]
+    said = f"Changed predictions for each round; last: {percent(changed[-1][1])}"
+    caption = (
+        "Share of the pool whose predicted class changed since the round before. Below 2 % twice in a row, the "
+        "predictions count as stable."
+    )
+    drawn = chart.bars(bars, 0.02, "round", "changed", said)
+    return tag("figure", drawn, tag("figcaption", caption), cls="narrow")
 
 
 def _share_of(p: Point) -> Share:
@@ -176,21 +191,31 @@ def _share_of(p: Point) -> Share:
 
 
 def _classes(facts: Facts) -> Markup:
-    if not facts.classes:
-        return tag("p", "No classes yet.", cls="none")
-    noun, pool = facts.data.noun, sum(c.predicted or 0 for c in facts.classes)
-    rows: list[list[str | Cell]] = []
-    for i, c in enumerate(facts.classes):
-        part = tag("small", f"{100 * (c.predicted or 0) / max(pool, 1):.0f} %")
-        predicted = NOTHING if c.predicted is None else markup(f"{c.predicted:,} ", part)
-        shares = (_share_cell(c.precision), _share_cell(c.recall))
-        rows.append([markup(chart.glyph(i), c.name), f"{c.labels:,}", f"{c.check:,}", predicted, *shares])
-    head = ["Class", "Labels to train on", f"Check {noun}s", "Predicted in the pool", "Precision", "Recall"]
+    classes, noun = facts.classes, facts.data.noun
+    if not classes:
+        return nothing("No classes yet.")
+    pool = max(sum(c.predicted or 0 for c in classes), 1)
+
+    def predicted(n: int | None) -> str:
+        return NOTHING if n is None else markup(f"{n:,} ", tag("small", f"{100 * n / pool:.0f} %"))
+
     said = (
         f"Precision: of the check {noun}s that the model calls so, the share that are. Recall: of those that are, the "
         f"share that it calls so. Both with 95 % intervals and the number of {noun}s behind them."
     )
-    return Table.of("", head, rows, said).html()
+    table = Table.by_columns(
+        "",
+        [
+            ("Class", [markup(chart.glyph(i), c.name) for i, c in enumerate(classes)]),
+            ("Labels to train on", [f"{c.labels:,}" for c in classes]),
+            (f"Check {noun}s", [f"{c.check:,}" for c in classes]),
+            ("Predicted in the pool", [predicted(c.predicted) for c in classes]),
+            ("Precision", [_share_cell(c.precision) for c in classes]),
+            ("Recall", [_share_cell(c.recall) for c in classes]),
+        ],
+        said,
+    )
+    return table.html()
 
 
 def _mistakes(facts: Facts, thumbs: "_Thumbs") -> Markup:
@@ -207,7 +232,7 @@ def _mistakes(facts: Facts, thumbs: "_Thumbs") -> Markup:
     thumbs.allow(EXAMPLES)
     for n, i, j in wrong[:PAIRS]:
         mistake = found.get((i, j))
-        shots = _shots(mistake.examples, thumbs, 12, n) if mistake else tag("p", "No examples kept.", cls="none")
+        shots = _shots(mistake.examples, thumbs, 12, n) if mistake else nothing("No examples kept.")
         count = many(n, f"check {thumbs.noun}")
         title = markup(tag("b", names[i]), " taken for ", tag("b", names[j]), f": {count}")
         listed.append(folded(title, tag("div", shots, id=f"mistake-{i}-{j}")))
@@ -223,18 +248,17 @@ def _matrix(table: list[list[int]], names: list[str], linked: set[tuple[int, int
     if len(names) > WIDEST:
         return note(f"The matrix of {len(names)} classes is in report.json; its mistakes are listed below.")
 
-    def cell(i: int, j: int, n: int, total: int) -> Markup:
-        colour = "0,158,115" if i == j else "213,94,0"
-        style = f"background:rgba({colour},{0.08 + 0.37 * n / total:.2f})" if n else None
+    def cell(i: int, j: int, row: Sequence[int]) -> Markup:
+        n, colour = row[j], "0,158,115" if i == j else "213,94,0"
+        style = f"background:rgba({colour},{0.08 + 0.37 * n / sum(row):.2f})" if n else None
         inside = tag("a", n, href=f"#mistake-{i}-{j}") if (i, j) in linked else n
         return tag("td", inside, cls="zero" if not n else "right" if i == j else None, style=style)
 
     head = [tag("th", i + 1, scope="col", title=name) for i, name in enumerate(names)]
     body = [
-        tag("tr", tag("th", f"{i + 1} {names[i]}", scope="row"),
-            [cell(i, j, n, max(sum(row), 1)) for j, n in enumerate(row)])
+        tag("tr", tag("th", f"{i + 1} {names[i]}", scope="row"), [cell(i, j, row) for j in range(len(row))])
         for i, row in enumerate(table)
-    ]  # fmt: skip
+    ]
     corner = tag("th", "true, down; predicted, across", cls="faint")
     inside = tag("table", tag("thead", tag("tr", corner, head)), tag("tbody", body), cls="matrix")
     return tag("div", inside, cls="scroll")
@@ -269,12 +293,12 @@ def _batch(b: Batch, thumbs: "_Thumbs", to_come: int, first: bool) -> Markup:
 
 def _map(m: Map, names: Sequence[str], noun: str) -> Markup:
     """All items as grey dots, the labelled ones as coloured marks: filled if chosen, hollow if check images."""
+    named = dict(enumerate(names))
     marks = [
-        chart.Marked(place, k, not number, f"{names[k] if k < len(names) else k}, "
-                     + (f"round {number}" if number else f"check {noun}"))
+        chart.Marked(place, k, not number, f"{named.get(k, k)}, {f'round {number}' if number else f'check {noun}'}")
         for place, k, number in zip(m.points, m.labels, m.rounds, strict=True)
         if place is not None and k >= 0
-    ]  # fmt: skip
+    ]
     counts = Counter(mark.k for mark in marks)
     legend = [
         tag("li", chart.glyph(k), name, tag("span", f"{counts[k]:,}", cls="count faint"))
@@ -340,11 +364,6 @@ def _suspicious(found: Sequence[Shown], thumbs: "_Thumbs") -> Markup:
 
 def _process(facts: Facts) -> Markup:
     p, noun = facts.process, facts.data.noun
-    rows = [
-        [*(a.name or "(no name)", f"{a.answers:,}", f"{a.unsure:,}"),
-         *(seconds(a.median_seconds), known(a.per_minute, ".1f"))]
-        for a in p.people
-    ]  # fmt: skip
     agreement = f"{NOT_MEASURED} (no {noun} has answers of two people)"
     if p.agreement:
         kappa = "not defined" if p.agreement.kappa is None else f"{p.agreement.kappa:.2f}"
@@ -366,9 +385,18 @@ def _process(facts: Facts) -> Markup:
         "If labels agree with the model much more often where its suggestion was shown, the suggestions may sway the "
         "annotators."
     )
-    people = Table.of("", ["Annotator", "Answers", "Unsure", "Median time", "Per minute"], rows)
+    people = Table.by_columns(
+        "",
+        [
+            ("Annotator", [a.name or "(no name)" for a in p.people]),
+            ("Answers", [f"{a.answers:,}" for a in p.people]),
+            ("Unsure", [f"{a.unsure:,}" for a in p.people]),
+            ("Median time", [seconds(a.median_seconds) for a in p.people]),
+            ("Per minute", [known(a.per_minute, ".1f") for a in p.people]),
+        ],
+    )
     return markup(
-        people.html() if rows else tag("p", "No answers yet.", cls="none"),
+        people.html() if p.people else nothing("No answers yet."),
         terms(told),
         note(sway) if s.with_it else None,
     )
@@ -377,7 +405,7 @@ def _process(facts: Facts) -> Markup:
 def _model(facts: Facts) -> Markup:
     m, noun = facts.model, facts.data.noun
     if m is None:
-        return tag("p", "No model has been trained yet.", cls="none")
+        return nothing("No model has been trained yet.")
     measured = f"{_words(facts.measure)} on check {noun}s"
     return terms(
         {
