@@ -51,6 +51,7 @@ def page(results: Results) -> str:
     overlap = tables.iou_tables(results) if tables.asks_for_iou(results) else []
     sections = [
         Section("What the paper claims", paragraphs((about.get("paper") or {}).get("says") or ""), "Claim"),
+        Section("Protocol", paragraphs(about.get("protocol") or "")),
         Section("Figures", _figures(results)),
         Section("Results", _html(tables.accuracy_tables(results, first))),
         Section("The paper's table", markup(banner, paper) if paper else paper),
@@ -60,7 +61,6 @@ def page(results: Results) -> str:
         Section("What was asked for", _folded("Overlap of the methods' label sets", overlap), "Overlap"),
         Section("Other measurements", markup(_folded(unit(m), tables.accuracy_tables(results, m)) for m in others)),
         Section("Times and memory", _html(tables.times_tables(results)), "Times"),
-        Section("Protocol", paragraphs(about.get("protocol") or "")),
         Section("Open points, and how they were resolved", bullets(about.get("open_points", [])), "Open points"),
         Section("How to run it again", _again(results), "Run it again"),
         Section("The numbers", _files(results)),
