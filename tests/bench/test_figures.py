@@ -153,6 +153,11 @@ def test_bars_are_the_means_at_the_last_count(curve_results):
         figures.bars(r, "mmd")
 
 
+def test_bars_name_a_method_as_it_is(curve_results):
+    (axes,) = shown(figures.bars(curve_results({"$a$": [[1.0, 2.0]]}, metric="mmd"), ["mmd"]))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == [r"\$a\$"]
+
+
 def test_moons_draw_the_arrays_of_the_first_seed(tmp_path):
     side = (3, 4)
     grid = np.stack(np.meshgrid(np.linspace(0, 1, 4), np.linspace(0, 1, 3)), axis=-1).reshape(-1, 2)
