@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from askless.run.out import report
+from askless.run.out import report, report_pictures
 from askless.run.out import report_facts as told
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import confusion, per_class, share
@@ -280,11 +280,11 @@ def test_pictures_stay_within_their_limits(facts, tmp_path, monkeypatch):
 
     text = report.page(found, noisy)
     sizes = [len(uri) for uri in re.findall(r'<img[^>]*src="([^"]*)"', text)]
-    assert len(sizes) == report.THUMBS
-    assert sum(sizes) < report.BYTES
+    assert len(sizes) == report_pictures.THUMBS
+    assert sum(sizes) < report_pictures.BYTES
     assert len(asked) == len(set(asked))  # each is drawn once
     assert "more images" in text
-    monkeypatch.setattr(report, "BYTES", 50_000)
+    monkeypatch.setattr(report_pictures, "BYTES", 50_000)
     text = report.page(found, noisy)
     assert 0 < sum(len(uri) for uri in re.findall(r'<img[^>]*src="([^"]*)"', text)) < 50_000
 

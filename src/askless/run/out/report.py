@@ -1,34 +1,29 @@
 """`report.html`, one self-contained page about a labelling run, and `report.json`, the same facts for machines."""
 
-import io
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-from PIL import Image
 
 from askless.base.files import sha256_of
 from askless.report import chart, numbers
 from askless.report.data import as_data, json_text, write_files
 from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
-from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, picture, terms
+from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
 from askless.run.out.report_facts import Batch, Facts, FileFact, Map, Point, Share, Shown
+from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
-from askless.sources import UnreadableError, as_8_bit, refusing_damage
 
-THUMBS, SIDE, BYTES = 300, 96, 5_000_000  # pictures in a page: so many, of so many pixels, so large together
-EXAMPLES, DOUBTS = 100, 40  # of these, at most so many for mistakes and for suspicious labels; batches share the others
+EXAMPLES, DOUBTS = 100, 40  # pictures for mistakes and for suspicious labels, at most; batches share the others
 LISTED = 30  # entries of a list before "and so many more"
 PAIRS = 4 * LISTED  # classes that are taken for one another
 WIDEST = 30  # classes in a confusion matrix
 MARKS = 4000  # labelled items on the map
 NOT_MEASURED = "not measured"
 GOOD = {"target reached": "good", "likely enough": "good", "keep going": "warn"}
-Thumb = Callable[[int], bytes | None]
 
 
 def write(facts: Facts, folder: Path, thumb: Thumb) -> Path:
@@ -54,7 +49,7 @@ def file_facts(folder: Path, names: Iterable[str]) -> list[FileFact]:
 
 def page(facts: Facts, thumb: Thumb) -> str:
     """`report.html`, with its pictures inside. Mistakes and suspicious labels get theirs first."""
-    thumbs = _Thumbs(thumb, facts.data.noun)
+    thumbs = Thumbs(thumb, facts.data.noun)
     mistakes, suspicious = _mistakes(facts, thumbs), _suspicious(facts.problems.suspicious, thumbs)
     sections = [
         Section("Summary", _summary(facts)),
@@ -218,7 +213,7 @@ def _classes(facts: Facts) -> Markup:
     return table.html()
 
 
-def _mistakes(facts: Facts, thumbs: "_Thumbs") -> Markup:
+def _mistakes(facts: Facts, thumbs: Thumbs) -> Markup:
     """The confusion matrix, whose mistakes lead to examples."""
     if not facts.confusion or not any(map(sum, facts.confusion)):
         return Markup()
@@ -232,15 +227,15 @@ def _mistakes(facts: Facts, thumbs: "_Thumbs") -> Markup:
     thumbs.allow(EXAMPLES)
     for n, i, j in wrong[:PAIRS]:
         mistake = found.get((i, j))
-        shots = _shots(mistake.examples, thumbs, 12, n) if mistake else nothing("No examples kept.")
+        examples = shots(mistake.examples, thumbs, 12, n) if mistake else nothing("No examples kept.")
         count = many(n, f"check {thumbs.noun}")
         title = markup(tag("b", names[i]), " taken for ", tag("b", names[j]), f": {count}")
-        listed.append(folded(title, tag("div", shots, id=f"mistake-{i}-{j}")))
+        listed.append(folded(title, tag("div", examples, id=f"mistake-{i}-{j}")))
     return markup(
         tag("h3", f"Right and wrong on the check {thumbs.noun}s"),
         _matrix(facts.confusion, names, {(i, j) for _, i, j in wrong[:PAIRS]}),
         [tag("h3", "Mistakes"), listed] if listed else tag("p", "No mistakes among them."),
-        _more(len(wrong) - PAIRS, "pair of classes", "pairs of classes"),
+        and_more(len(wrong) - PAIRS, "pair of classes", "pairs of classes"),
     )
 
 
@@ -264,7 +259,7 @@ def _matrix(table: list[list[int]], names: list[str], linked: set[tuple[int, int
     return tag("div", inside, cls="scroll")
 
 
-def _chosen(facts: Facts, thumbs: "_Thumbs") -> Markup:
+def _chosen(facts: Facts, thumbs: Thumbs) -> Markup:
     c, noun = facts.chosen, thumbs.noun
     asked = many(sum(len(b.items) for b in c.batches), noun)
     told = {
@@ -281,14 +276,14 @@ def _chosen(facts: Facts, thumbs: "_Thumbs") -> Markup:
     )
 
 
-def _batch(b: Batch, thumbs: "_Thumbs", to_come: int, first: bool) -> Markup:
+def _batch(b: Batch, thumbs: Thumbs, to_come: int, first: bool) -> Markup:
     thumbs.allow(math.ceil(thumbs.left / to_come))
     why = Counter(s.reason or "no reason kept" for s in b.items)
     reasons = ", ".join(f"{reason} ({n})" for reason, n in sorted(why.items(), key=lambda w: (-w[1], w[0]))[:5])
     took = f", chosen in {seconds(b.seconds)}" if b.seconds is not None else ""
     said = f": {many(len(b.items), thumbs.noun)} by {b.picked_by}{took} "
     title = markup(tag("b", f"Batch {b.round}"), said, tag("span", reasons, cls="faint"))
-    return folded(title, _shots(b.items, thumbs, thumbs.allowed, len(b.items)), unfolded=first)
+    return folded(title, shots(b.items, thumbs, thumbs.allowed, len(b.items)), unfolded=first)
 
 
 def _map(m: Map, names: Sequence[str], noun: str) -> Markup:
@@ -325,7 +320,7 @@ def _problems(facts: Facts) -> Markup:
     p, noun = facts.problems, facts.data.noun
 
     def listed(found: Sequence[object], one: str) -> Markup:
-        return markup(bullets(found[:LISTED]), _more(len(found) - LISTED, one))
+        return markup(bullets(found[:LISTED]), and_more(len(found) - LISTED, one))
 
     def group(paths: Sequence[str]) -> Markup:
         names = [(", " if i else "", tag("code", path)) for i, path in enumerate(paths[:6])]
@@ -353,13 +348,13 @@ def _problems(facts: Facts) -> Markup:
     return markup(out)
 
 
-def _suspicious(found: Sequence[Shown], thumbs: "_Thumbs") -> Markup:
+def _suspicious(found: Sequence[Shown], thumbs: Thumbs) -> Markup:
     if not found:
         return Markup()
     thumbs.allow(DOUBTS)
     said = "The model is sure of another class, although it was trained on these labels. It may be wrong itself."
     heading = tag("h3", f"{many(len(found), 'label')} to look at again")
-    return markup(heading, tag("p", said), _shots(found, thumbs, DOUBTS, len(found)))
+    return markup(heading, tag("p", said), shots(found, thumbs, DOUBTS, len(found)))
 
 
 def _process(facts: Facts) -> Markup:
@@ -433,73 +428,6 @@ def _files(facts: Facts) -> Markup:
     )
 
 
-class _Thumbs:
-    """Pictures within the limits of a page: so many, and so many bytes. `allow` sets how many the next part may use."""
-
-    def __init__(self, thumb: Thumb, noun: str) -> None:
-        self.noun = noun
-        self._thumb, self.left, self._bytes, self.allowed = thumb, THUMBS, BYTES, 0
-        self._known: dict[int, tuple[bytes, str, bool] | None] = {}
-
-    def allow(self, n: int) -> None:
-        self.allowed = min(n, self.left)
-
-    def take(self, item: int, alt: str) -> Markup | None:
-        """An item's picture; None where there is none or no room."""
-        if self.allowed <= 0:
-            return None
-        if item not in self._known:
-            self._known[item] = _small(self._thumb(item))
-        found = self._known[item]
-        if found is None:
-            return None
-        data, kind, tiny = found
-        made = picture(data, kind, alt, "tiny" if tiny else None)
-        if len(made) > self._bytes:
-            return None
-        self.allowed, self.left, self._bytes = self.allowed - 1, self.left - 1, self._bytes - len(made)
-        return made
-
-
-def _small(data: bytes | None) -> tuple[bytes, str, bool] | None:
-    """Any picture as a small JPEG, or PNG where that is smaller: what the page embeds is always written here. With it, its
-    format, and whether it is tiny."""
-    if data is None:
-        return None
-    try:
-        with refusing_damage(), Image.open(io.BytesIO(data)) as image:
-            small = as_8_bit(image).copy()
-            small.thumbnail((SIDE, SIDE))
-    except UnreadableError:
-        return None
-    written = {}
-    for kind, settings in (("jpeg", {"quality": 82}), ("png", {"optimize": True})):
-        out = io.BytesIO()
-        small.save(out, format=kind.upper(), **settings)
-        written[kind] = out.getvalue()
-    kind = min(written, key=lambda k: len(written[k]))
-    return written[kind], kind, max(small.size) <= SIDE // 2
-
-
-def _shots(items: Sequence[Shown], thumbs: _Thumbs, most: int, total: int) -> Markup:
-    """A grid of images with what is said about them; as many as are allowed, but always a few names."""
-    out = []
-    for s in items[: max(most, 4)]:
-        name = Path(s.path).name
-        shown = tag("blockquote", s.text, dir="auto") if s.text else thumbs.take(s.item, s.path)
-        said = [
-            s.label,
-            tag("span", f"model: {s.model_label}{'' if s.model_prob is None else f' {s.model_prob:.2f}'}")
-            if s.model_label
-            else None,
-            tag("span", s.reason) if s.reason else None,
-            tag("span", name, cls="name") if shown else None,
-        ]
-        inside = shown or tag("div", name, cls="blank")
-        out.append(tag("figure", inside, tag("figcaption", said), cls="shot", title=s.path))
-    return markup(tag("div", out, cls="shots"), _more(total - len(out), thumbs.noun))
-
-
 def _share_cell(s: Share) -> Cell:
     if not s:
         return Cell(NOT_MEASURED, kind="none")
@@ -512,10 +440,6 @@ def _words(s: Share) -> str:
 
 def _pairs(values: Mapping[str, Any]) -> str:
     return ", ".join(f"{k} {v}" for k, v in values.items()) or "none"
-
-
-def _more(n: int, one: str, more: str = "") -> Markup:
-    return tag("p", f"and {many(n, f'more {one}', more and f'more {more}')}", cls="faint small") if n > 0 else Markup()
 
 
 def _median(facts: Facts) -> str:
