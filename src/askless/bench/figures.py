@@ -1,7 +1,7 @@
 """The pictures of a benchmark: each kind a function of the results and of options with names, listed in `FIGURES`.
 
-A kind returns None where the results hold too little for it. Methods keep their colour, marker and line style from one
-picture to the next; the styles tell them apart in grey too.
+A kind returns None where the results hold too little for it; the first paragraph of its docstring is its caption. Methods
+keep their colour, marker and line style from one picture to the next; the styles tell them apart in grey too.
 """
 
 import inspect
@@ -56,17 +56,21 @@ def check(spec: dict[str, Any]) -> None:
 
 
 def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:
-    """The main metric against the number of labels: the mean over seeds with its 95 % interval; axes by group x learner."""
+    """The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band.
+
+    Of the main metric, if no other is named; axes by group x learner.
+    """
     return _by_labels(results, metric or main_metric(results), log_x)
 
 
 def pool_curves(results: Results, log_x: bool = False) -> Any:
-    """The same for the pool: what the trained network knows of the items that nobody labelled, and of those labelled."""
+    """Accuracy on the pool against the number of labels: what the trained network knows of the items that nobody labelled,
+    and of those labelled. Bands: 95 % intervals."""
     return _by_labels(results, "pool_accuracy", log_x)
 
 
 def gains(results: Results, metric: str | None = None) -> Any:
-    """What each query gained: the main metric minus that before the query, seed by seed, drawn as `curves` are."""
+    """What each query gained: the metric minus that before the query, seed by seed; the mean, and its 95 % interval."""
     return _by_labels(results, metric or main_metric(results), gained=True)
 
 
@@ -137,7 +141,7 @@ def critical_difference_diagram(results: Results, learner: str | None = None) ->
 
 
 def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
-    """In how many settings the method of the row is clearly better than that of the column."""
+    """In how many settings (group x number of labels) the method of the row is clearly better than that of the column."""
     metric = main_metric(results)
     methods, W, settings = win_loss(results, metric, learner)
     if len(methods) < 2 or not more_is_better(metric):
@@ -185,8 +189,10 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Any:
-    """A metric against the `x` of a round: the mean over seeds with its 95 % interval; axes by group and number of labels
-    (with `labels`, of that one). `reference` draws a level line."""
+    """The metric within a round: the mean over the seeds, and its 95 % interval as a band.
+
+    Against the `x` of the records; axes by group and number of labels (with `labels`, of that one). `reference` draws a level.
+    """
     rows = [r for r in records_of(results, metric) if r.x is not None and labels in (None, r.labels)]
     keys = [(g, n) for g in groups_of(results) for n in sorted({r.labels for r in rows if r.group == g})]
     if not keys:
@@ -206,9 +212,12 @@ def lines(
 
 
 def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False, log_y: bool = False) -> Any:
-    """One metric against another, of the same method, seed, number of labels and x; many values of a round stand against the
-    one that the other metric has of it. Axes by group; the title gives Kendall's tau and the slope of least squares (of the
-    logarithms where an axis is logarithmic)."""
+    """One metric against the other, of the same method, seed and number of labels, with Kendall's tau and the slope of least
+    squares.
+
+    Both have the same x, or many values of a round stand against the one that the other metric has of it. Axes by group; the
+    slope is of the logarithms where an axis is logarithmic.
+    """
     a, b = (
         {(r.group, r.method, r.seed, r.labels, r.x): r.value for r in records_of(results, m)}
         for m in (x_metric, y_metric)
@@ -239,7 +248,7 @@ def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False,
 
 
 def spread_boxes(results: Results, metric: str, log: bool = False, reference: float | None = None) -> Any:
-    """Boxes of all the values of a metric at each number of labels; axes by group. Whiskers: 1.5 quartile ranges."""
+    """All the values at each number of labels, as boxes. Whiskers: 1.5 quartile ranges."""
     from matplotlib.patches import Patch
 
     rows = [r for r in records_of(results, metric) if _drawable(r.value, log)]
@@ -278,8 +287,10 @@ def spread_boxes(results: Results, metric: str, log: bool = False, reference: fl
 
 
 def bars(results: Results, metrics: Sequence[str], labels: int | None = None, log: bool = False) -> Any:
-    """Several metrics by method, as bars with 95 % intervals over seeds, at `labels` labels (else each method's last). Axes
-    by group."""
+    """The means by method, with 95 % intervals over the seeds.
+
+    Of several metrics, at `labels` labels, else at each method's last; axes by group.
+    """
     if isinstance(metrics, str) or not metrics:
         raise InputError(f"expected metrics as a list of names, got {metrics!r}")
     views = {g: [panel(results, m, g) for m in metrics] for g in groups_of(results)}
@@ -323,8 +334,11 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
 
 
 def moons(results: Results, methods: Sequence[str] | None = None, classes: Sequence[str] = ("0", "1")) -> Any:
-    """A plane with its items, what was labelled, and the network's probability of class 1, at each number of labels of the
-    first seed, from the arrays x, y, labelled, newest, grid, probability and side that a measure kept."""
+    """The plane with its items, what was labelled, and the network's probability of a class, at each number of labels of the
+    first seed.
+
+    From the arrays x, y, labelled, newest, grid, probability and side that a measure kept.
+    """
     cells: dict[tuple[str, str], set[tuple[int, int]]] = {}
     for r in results.records:
         cells.setdefault((r.group, r.method), set()).add((r.seed, r.labels))

@@ -5,12 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from askless.bench import tables
-from askless.bench.figures import draw
+from askless.bench.figures import FIGURES, draw
 from askless.bench.panels import main_metric, unit, words
 from askless.bench.results import Results, csv_text
+from askless.report import plots
 from askless.report.data import write_files
 from askless.report.markup import Markup, markup, tag
-from askless.report.numbers import many
+from askless.report.numbers import many, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, paragraphs, plot
 from askless.report.table import Table, latex, markdown, markdown_text
 
@@ -95,11 +96,12 @@ def _failures(results: Results) -> Markup:
 def _figures(results: Results) -> Markup:
     out = []
     for spec in results.about.get("figures", []):
-        options = dict(spec)
-        caption = str(options.pop("caption", "") or words(str(options.get("kind", ""))))
+        options = {name: value for name, value in spec.items() if name != "caption"}
         figure = draw(results, options)
-        missing = f"{caption}: not drawn, since the results hold too little for it."
-        out.append(note(missing) if figure is None else plot(figure, caption, caption))
+        caption = str(spec.get("caption") or plots.caption(FIGURES[spec["kind"]]))
+        name = str(spec.get("caption") or words(spec["kind"]))
+        missing = note(f"{name}: not drawn, since the results hold too little for it.")
+        out.append(missing if figure is None else plot(figure, name, sentence(caption)))
     return markup(out)
 
 

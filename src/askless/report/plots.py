@@ -1,7 +1,8 @@
 """What pictures by matplotlib share: axes, colours, legends, scales. It is imported only when something is drawn."""
 
+import inspect
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,3 +109,8 @@ def plain(*names: str) -> str:
     """Names as they are, with commas: no mathematics between dollars, and not left out of a legend for a first _."""
     written = [f" {name}" if name.startswith("_") else name for name in names if name]
     return ", ".join(written).replace("$", r"\$")
+
+
+def caption(draw: Callable[..., Any]) -> str:
+    """What a picture shows: the first paragraph of what is said about the function that draws it."""
+    return " ".join((inspect.getdoc(draw) or "").partition("\n\n")[0].split())

@@ -10,7 +10,7 @@ from askless.report.data import as_data, json_text, write_files
 from askless.report.markup import tag
 from askless.report.numbers import digits
 from askless.report.page import Section, again, bullets, html_page, plot
-from askless.report.plots import BLUE, GREEN, GREY, RED, figure
+from askless.report.plots import BLUE, GREEN, GREY, RED, caption, figure
 from askless.theory import Bounds
 from askless.theory.findings import Findings
 from askless.theory.words import table
@@ -25,10 +25,8 @@ def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
 
 
 def page(found: Findings, title: str, command: str = "") -> str:
-    drawn = [
-        (figure, " ".join((draw.__doc__ or "").split())) for draw in FIGURES if (figure := draw(found)) is not None
-    ]
-    plots = [plot(figure, figure.axes[0].get_title(), caption) for figure, caption in drawn]
+    drawn = [(made, caption(draw)) for draw in FIGURES if (made := draw(found)) is not None]
+    plots = [plot(made, made.axes[0].get_title(), said) for made, said in drawn]
     about = (
         f"The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen "
         f"by the trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} "
