@@ -191,7 +191,7 @@ def lines(
 ) -> Any:
     """The metric within a round: the mean over the seeds, and its 95 % interval as a band.
 
-    Against the `x` of the records; axes by group and number of labels (with `labels`, of that one). `reference` draws a level.
+    Against the `x` of the records; axes by group and number of labels (with `labels`, of that one); `reference` is a level.
     """
     rows = [r for r in records_of(results, metric) if r.x is not None and labels in (None, r.labels)]
     keys = [(g, n) for g in groups_of(results) for n in sorted({r.labels for r in rows if r.group == g})]
