@@ -36,6 +36,7 @@ def test_a_map_has_its_marks_and_one_picture_for_all_dots():
     assert "translate(280.0 280.0)" in drawn
 
 
-def test_a_part_that_is_too_large_fills_the_bar():
-    assert 'width="200.0"' in chart.bar(1.5)
-    assert 'width="0.0"' in chart.bar(-1)
+def test_a_meter_stays_within_its_line():
+    assert "left:0.0%;width:100.0%" in chart.meter(0, 1.5)
+    assert "left:0.0%;width:0.0%" in chart.meter(0, -1)
+    assert '<span class="place" style="left:50.0%">' in chart.meter(0.4, 0.6, 0.5)

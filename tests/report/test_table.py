@@ -7,7 +7,7 @@ from askless.report.table import Cell, Table, latex, markdown
 
 
 def test_special_characters_are_escaped_everywhere():
-    t = Table.of("a|b", ["method", "x_1"], [["R&D <b>_%$#{x}^~\\", Cell("-1.0 ± 2", True)]], "50 %")
+    t = Table("a|b", ["method", "x_1"], [["R&D <b>_%$#{x}^~\\", Cell("-1.0 ± 2", True)]], "50 %")
     assert "| R&amp;D &lt;b&gt;\\_%$#{x}^\\~\\\\ | **-1.0 ± 2** |" in markdown([t])
     assert "### a\\|b" in markdown([t])
     assert (
@@ -19,14 +19,14 @@ def test_special_characters_are_escaped_everywhere():
 
 
 def test_columns_of_words_stand_left_in_every_form():
-    t = Table.of("t", ["name", "n", "why"], [["a", "1", "x"]], left=(0, 2))
+    t = Table("t", ["name", "n", "why"], [["a", "1", "x"]], left=(0, 2))
     assert "|---|---:|---|" in markdown([t])
     assert r"\begin{tabular}{lrl}" in latex([t])
     assert '<td>1</td><td class="left">x</td>' in t.html()
 
 
 def test_a_row_of_one_cell_is_a_heading_of_the_rows_below_it():
-    t = Table.of("t", ["quantity", "value"], [["first part"], ["a", "1"], ["second part"], ["b", "2"]])
+    t = Table("t", ["quantity", "value"], [["first part"], ["a", "1"], ["second part"], ["b", "2"]])
     assert '<tr class="part"><th colspan="2" scope="rowgroup">first part</th></tr>' in t.html()
     console = Console(width=60, file=io.StringIO())
     console.print(t.terminal())
@@ -36,11 +36,11 @@ def test_a_row_of_one_cell_is_a_heading_of_the_rows_below_it():
 
 
 def test_a_turned_table_has_its_rows_as_columns():
-    t = Table.of("t", ["method", "10", "20"], [["a", "1", Cell("2", True)], ["b", "3", "4"]], "note")
-    assert t.turned("labels") == Table.of(
+    t = Table("t", ["method", "10", "20"], [["a", "1", Cell("2", True)], ["b", "3", "4"]], "note")
+    assert t.turned("labels") == Table(
         "t", ["labels", "a", "b"], [["10", "1", "3"], ["20", Cell("2", True), "4"]], "note"
     )
 
 
 def test_markup_in_a_cell_stays_markup():
-    assert "<code>a&amp;b</code>" in Table.of("", ["f"], [[tag("code", "a&b")]]).html()
+    assert "<code>a&amp;b</code>" in Table("", ["f"], [[tag("code", "a&b")]]).html()

@@ -113,7 +113,7 @@ def table(results: Results) -> Table:
     head = ("on", "strategy", *map(str, LABELS))
     gains = [f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON]
     title = f"digits, FixMatch + DARP: accuracy in % by number of labels, {_of_seeds(results)}"
-    return Table.of(title, head, rows, ".\n".join(gains) + ".", left=(0, 1))
+    return Table(title, head, rows, ".\n".join(gains) + ".", left=(0, 1))
 
 
 def write_report(results: Results, folder: Path) -> Path:

@@ -186,7 +186,7 @@ def win_loss_tables(results: Results) -> list[Table]:
         f"In how many of the {settings} settings (group x number of labels) the method of the row is clearly better than "
         "that of the column: the 95 % t interval of the difference paired by seed excludes 0."
     )
-    return [Table.of(f"Wins and losses in {words(metric)}", ["wins of", *methods, "all wins"], [*rows, lost], note)]
+    return [Table(f"Wins and losses in {words(metric)}", ["wins of", *methods, "all wins"], [*rows, lost], note)]
 
 
 def paper_tables(results: Results) -> list[Table]:
@@ -343,7 +343,7 @@ def failure_tables(results: Results) -> list[Table]:
     """The cells that are missing from every other table."""
     rows = [(f.group or NOTHING, f.method, str(f.seed)) for f in sorted(results.failures)]
     head, note = ("group", "method", "seed"), "The means above are without them."
-    return [Table.of("Cells that failed", head, rows, note)] if rows else []
+    return [Table("Cells that failed", head, rows, note)] if rows else []
 
 
 def compare(results: Sequence[Results]) -> str:
@@ -357,7 +357,7 @@ def compare(results: Sequence[Results]) -> str:
         for method, areas in zip(p.methods, p.areas(), strict=True)
     ]
     head = ["benchmark", "group", "learner", "method", "metric", "labels", "AUBC"]
-    out = [Table.of("Areas under the curve", head, rows, MEAN)]
+    out = [Table("Areas under the curve", head, rows, MEAN)]
     if len(results) > 1:
         pairs = [
             [f"{names[b]} minus {names[a]}", *row]
@@ -371,7 +371,7 @@ def compare(results: Sequence[Results]) -> str:
             if pairs
             else "These benchmarks share no group, learner and method with a seed in common, so there is nothing to pair."
         )
-        out.append(Table.of("Paired differences", head, pairs, note))
+        out.append(Table("Paired differences", head, pairs, note))
     return markdown(out)
 
 

@@ -162,22 +162,9 @@ def _mark(k: int, x: float, y: float, r: float, hollow: bool, said: str = "") ->
     return tag("path", tag("title", said) if said else None, d=shape, transform=at, **ink)
 
 
-def interval(low: float, high: float, value: float) -> Markup:
-    """An interval on the line from 0 to 1."""
-    return _line(
-        tag("rect", cls="rest", y=5, width=200, height=4, rx=2),
-        tag("rect", cls="fill", x=200 * low, y=3, width=200 * (high - low), height=8, rx=2, opacity=".45"),
-        tag("rect", cls="fill", x=200 * value - 1.5, width=3, height=14),
-    )
-
-
-def bar(part: float) -> Markup:
-    """How much of the whole is done."""
-    return _line(
-        tag("rect", cls="rest", y=4, width=200, height=6, rx=3),
-        tag("rect", cls="fill", y=4, width=200 * min(max(part, 0.0), 1.0), height=6, rx=3),
-    )
-
-
-def _line(*inside: Markup) -> Markup:
-    return tag("svg", *inside, viewBox="0 0 200 14", preserveAspectRatio="none", aria_hidden="true")
+def meter(low: float, high: float, value: float | None = None) -> Markup:
+    """A stretch of the line from 0 to 1, and a place on it."""
+    low, high = (min(max(end, 0.0), 1.0) for end in (low, high))
+    stretch = tag("span", style=f"left:{100 * low:.1f}%;width:{100 * (high - low):.1f}%")
+    place = None if value is None else tag("span", cls="place", style=f"left:{100 * value:.1f}%")
+    return tag("div", stretch, place, cls="meter" if value is None else "meter unsure", aria_hidden="true")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from askless.report.markup import Markup, markup, tag
 
@@ -32,34 +32,27 @@ class Table:
     """
 
     title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
+    head: Sequence[str]
+    rows: Sequence[Sequence[Any]]  # of cells
     note: str = ""
-    left: tuple[int, ...] = (0,)
+    left: Sequence[int] = (0,)
 
-    @classmethod
-    def of(
-        cls,
-        title: str,
-        head: Sequence[str],
-        rows: Sequence[Sequence[str | Cell]],
-        note: str = "",
-        left: Sequence[int] = (0,),
-    ) -> "Table":
-        cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in rows)
-        return cls(title, tuple(head), cells, note, tuple(left))
+    def __post_init__(self) -> None:
+        cells = tuple(tuple(c if isinstance(c, Cell) else Cell(c) for c in row) for row in self.rows)
+        object.__setattr__(self, "head", tuple(self.head))
+        object.__setattr__(self, "rows", cells)
 
     @classmethod
     def by_columns(cls, title: str, columns: Sequence[Column], note: str = "", left: Sequence[int] = (0,)) -> "Table":
         """A table from the name and the cells of each column."""
         rows = list(zip(*(cells for _, cells in columns), strict=True))
-        return cls.of(title, [head for head, _ in columns], rows, note, left)
+        return cls(title, [head for head, _ in columns], rows, note, left)
 
     def turned(self, corner: str) -> "Table":
         """Its rows as columns."""
         names, *columns = zip(*self.rows, strict=True)
-        rows = [(Cell(name), *column) for name, column in zip(self.head[1:], columns, strict=True)]
-        return Table(self.title, (corner, *(c.text for c in names)), tuple(rows), self.note, self.left)
+        rows = [(name, *column) for name, column in zip(self.head[1:], columns, strict=True)]
+        return Table(self.title, [corner, *(c.text for c in names)], rows, self.note, self.left)
 
     def html(self) -> Markup:
         """It scrolls by itself on a narrow screen."""

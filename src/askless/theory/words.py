@@ -32,7 +32,7 @@ def table(found: Findings, title: str = "") -> Table:
     rows: list[tuple[str, ...]] = []
     for part, group in groupby(lines(found), key=lambda line: line.part):
         rows += [(part,), *(line[1:] for line in group)]
-    return Table.of(title, ("quantity", "value", "meaning"), rows, left=(0, 2))
+    return Table(title, ("quantity", "value", "meaning"), rows, left=(0, 2))
 
 
 def lines(found: Findings) -> list[Line]:

@@ -70,10 +70,13 @@ def _summary(facts: Facts) -> Markup:
     quality = [tag("b", NOT_MEASURED, cls="words"), tag("span", f"check accuracy: no labelled check {d.noun}s")]
     if m:
         told = f"check accuracy, {m['low']:.2f}–{m['high']:.2f} with 95 % confidence, n = {m['n']}"
-        quality = [_figure_of(f"{m['accuracy']:.2f}", told), chart.interval(m["low"], m["high"], m["accuracy"])]
+        quality = [_figure_of(f"{m['accuracy']:.2f}", told), chart.meter(m["low"], m["high"], m["accuracy"])]
     tiles = [
         quality,
-        [_figure_of(f"{l.spent:,} / {l.budget:,}", "answers of the budget"), chart.bar(l.spent / max(l.budget, 1))],
+        [
+            _figure_of(f"{l.spent:,} / {l.budget:,}", "answers of the budget"),
+            chart.meter(0, l.spent / max(l.budget, 1)),
+        ],
         _figure_of(f"{d.images:,}", f"{d.noun}s, {many(len(facts.classes), 'class', 'classes')}"),
         _figure_of(duration(l.minutes), f"of labelling{_median(facts)}"),
     ]
@@ -419,11 +422,9 @@ def _model(facts: Facts) -> Markup:
 
 
 def _files(facts: Facts) -> Markup:
-    rows: list[list[str | Cell]] = [
-        [tag("code", f.name), numbers.size(f.size), Cell(f.sha256, kind="hash")] for f in facts.files
-    ]
+    rows = [(tag("code", f.name), numbers.size(f.size), Cell(f.sha256, kind="hash")) for f in facts.files]
     return markup(
-        Table.of("", ["File", "Size", "sha256"], rows, left=(0, 2)).html() if rows else None,
+        Table("", ["File", "Size", "sha256"], rows, left=(0, 2)).html() if rows else None,
         [tag("p", "The same run again, with the same answers:"), again(facts.command)] if facts.command else None,
     )
 
