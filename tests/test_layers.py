@@ -8,7 +8,7 @@ import askless
 ROOT = Path(askless.__file__).parent
 FLOORS = [
     {"base"},
-    {"sources", "track", "linalg"},
+    {"sources", "track", "linalg", "report"},
     {"kernels", "acquire", "nets", "data"},
     {"learn", "features"},
     {"models"},

@@ -18,7 +18,7 @@ import askless as al
 def main() -> None:
     package = files("askless")
     assert "site-packages" in str(package), f"expected the installed package, got {package}"
-    for needed in ("py.typed", "label/web/static", "run/out/report.css", "bench/paper_numbers.csv"):
+    for needed in ("py.typed", "label/web/static", "report/style.css", "bench/paper_numbers.csv"):
         found = package / needed
         assert found.is_file() or found.is_dir(), f"{needed} is not in the wheel"
 

@@ -78,7 +78,7 @@ def test_gains_are_from_one_count_to_the_next(curve_results):
 
 def test_methods_differ_in_colour_and_marker(make):
     r = make(methods=[f"m{i}" for i in range(14)], groups=[""], learners=["s"], seeds=[0], labels=[10, 20])
-    styles = [figures._style(r, m) for m in r.about["methods"]]
+    styles = [figures.style(r, m) for m in r.about["methods"]]
     assert len({(s["color"], s["marker"]) for s in styles}) == 14
     assert len({(s["marker"], str(s["linestyle"])) for s in styles}) == 14  # in grey
 
@@ -151,6 +151,11 @@ def test_bars_are_the_means_at_the_last_count(curve_results):
     assert [p.get_height() for p in shown(figures.bars(r, ["mmd"], labels=10))[0].patches] == [9.0]
     with pytest.raises(InputError, match="expected metrics as a list of names, got 'mmd'"):
         figures.bars(r, "mmd")
+
+
+def test_bars_name_a_method_as_it_is(curve_results):
+    (axes,) = shown(figures.bars(curve_results({"$a$": [[1.0, 2.0]]}, metric="mmd"), ["mmd"]))
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == [r"\$a\$"]
 
 
 def test_moons_draw_the_arrays_of_the_first_seed(tmp_path):

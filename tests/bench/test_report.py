@@ -55,11 +55,13 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(written):
     page = Page(text)
     assert not {"script", "link", "iframe", "object"} & set(page.tags)
     assert all(value.startswith("data:image/png;base64,") for name, value in page.attributes if name == "src")
-    assert not [value for name, value in page.attributes if name == "href" or name.startswith("on")]
+    ids = {value for name, value in page.attributes if name == "id"}
+    assert {value for name, value in page.attributes if name == "href"} <= {f"#{key}" for key in ids}
+    assert not [name for name, _ in page.attributes if name.startswith("on")]
     assert "http" not in re.sub(r"base64,[^\"]*", "", text)
     assert "@import" not in text
     assert "url(" not in text
-    assert "prefers-color-scheme:dark" in text
+    assert "prefers-color-scheme: dark" in text
 
 
 def test_every_picture_says_what_it_shows(written):
@@ -67,6 +69,11 @@ def test_every_picture_says_what_it_shows(written):
     alts = [value for name, value in page.attributes if name == "alt"]
     assert page.tags.count("img") == 2
     assert alts == ["curves", "critical difference"]
+    assert (
+        "The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band."
+        in page.text
+    )
+    assert "bars join methods closer than Nemenyi's critical difference (5 %)" in page.text
 
 
 @pytest.mark.parametrize(
@@ -104,7 +111,7 @@ def test_nothing_failed_nothing_red(written):
 def test_failures_stand_in_a_red_box(make, without, tmp_path):
     r = without(make(figures=[]), [("SVHN", "badge", 3), ("SVHN", "npc", 1)], "out of <memory> & time")
     text = report.write(r, tmp_path).read_text()
-    assert '<div class="failures" role="alert"><strong>2 of 60 cells failed</strong>' in text
+    assert '<div class="box bad" role="alert"><strong>2 of 60 cells failed</strong>' in text
     assert "SVHN, badge, 3: out of &lt;memory&gt; &amp; time" in text
 
 

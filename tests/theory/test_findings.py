@@ -12,9 +12,10 @@ import askless as al
 from askless import kernels, theory
 from askless.base.rng import stream
 from askless.learn import admissible_rate
+from askless.report.data import as_data
 from askless.theory.findings import HORIZON, QUERY, both_spectra, choose_items, draw, examine
 from askless.theory.page import binned, page, write
-from askless.theory.words import as_data, lines
+from askless.theory.words import lines
 
 START, MORE = 6, 24
 
@@ -323,8 +324,9 @@ def test_progress_ends_where_it_said(learner):
 def test_the_page_is_one_file_and_the_numbers_are_json(found, tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        place = write(found, tmp_path / "new", "a <run>")
+        place = write(found, tmp_path / "new", "a <run>", "askless theory 'a <run>' --seed 0")
     text = place.read_text()
+    assert "askless theory &#x27;a &lt;run&gt;&#x27; --seed 0" in text
     assert "a &lt;run&gt;" in text
     assert text.count('src="data:image/png;base64,') == 6
     assert "http" not in text

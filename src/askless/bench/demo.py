@@ -6,16 +6,12 @@ over. After every answer the network is trained afresh by FixMatch with DARP, on
 strategies share the starting images and the first weights of a seed, so their curves are paired.
 """
 
-import base64
-import html
-import io
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from askless import bench
 from askless.base import digest
@@ -27,6 +23,10 @@ from askless.bench.plan import settings
 from askless.bench.statistics import Difference, paired, spread
 from askless.data import digits
 from askless.learn import DARP, FixMatch
+from askless.report.data import write_files
+from askless.report.markup import markup, tag
+from askless.report.page import Section, again, html_page, note, paragraphs, plot
+from askless.report.table import Table
 
 STRATEGIES = ("random", "askless")
 LABELS = (10, 20, 30, 40, 50)
@@ -79,7 +79,8 @@ def run(
     that was killed goes on there, and one with other settings does not meet it."""
     plan = benchmark(seeds, steps)
     kept = out / f"{steps}-steps-{digest.of_text(*map(settings, plan.rows))[:8]}"
-    results = bench.run(plan, kept, workers=workers, progress=progress)
+    command = ("askless", "demo", "--seeds", str(seeds), "--steps", str(steps))
+    results = bench.run(plan, kept, workers=workers, progress=progress, command=command)
     results = replace(  # without the seeds that only an earlier demo had
         results,
         about=results.about | {"seeds": list(plan.seeds)},
@@ -108,61 +109,37 @@ def gain(results: Results, on: str) -> Difference:
 
 
 def table(results: Results) -> Table:
-    out = Table(
-        title=f"digits, FixMatch + DARP: accuracy in % by number of labels, {_of_seeds(results)}",
-        caption="\n".join(
-            f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON
-        ),
-        padding=(0, 0, 0, 1),  # fits a terminal of 80 columns
-    )
-    out.add_column("images", no_wrap=True)
-    out.add_column("strategy", no_wrap=True)
-    for count in LABELS:
-        out.add_column(str(count), justify="right", no_wrap=True)
-    for on in ON:
-        for name in STRATEGIES:
-            out.add_row(on, name, *(cell.replace(" ", "") for cell in _cells(results, name, on)))
-    return out
+    rows = [(on, name, *_cells(results, name, on)) for on in ON for name in STRATEGIES]
+    head = ("on", "strategy", *map(str, LABELS))
+    gains = [f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON]
+    title = f"digits, FixMatch + DARP: accuracy in % by number of labels, {_of_seeds(results)}"
+    return Table(title, head, rows, ".\n".join(gains) + ".", left=(0, 1))
 
 
 def write_report(results: Results, folder: Path) -> Path:
     """`report.html`, one self-contained file: the curves, the table, the images chosen in each round, a map of the pool."""
-    rows = [
-        f"<tr><th>{on}</th><th>{name}</th>{''.join(f'<td>{c}</td>' for c in _cells(results, name, on))}</tr>"
-        for on in ON
-        for name in STRATEGIES
-    ]
-    heads = "".join(f"<th>{count}</th>" for count in LABELS)
     asked = {name: results.asked["", name, SHOWN] for name in STRATEGIES}
-    choices = "".join(
-        f"<h3>{name}</h3>{_image(_chosen_figure(asked[name]), f'chosen by {name}')}" for name in STRATEGIES
-    )
-    sentences = "".join(
-        f"<p>On the {on} images, askless's curve minus random's: {_points(gain(results, on))}.</p>" for on in ON
-    )
     seconds = sum(r.value for r in results.times if r.metric == "cell_seconds")
-    page = f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>askless demo: digits</title>
-<style>body{{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}}
-table{{border-collapse:collapse}}td,th{{padding:.2rem .6rem;text-align:right;border-bottom:1px solid #ccc}}
-img{{max-width:100%}}</style>
-<h1>Which digits should be labelled?</h1>
-<p>{html.escape(__doc__ or "").replace(chr(10) * 2, "</p><p>")}</p>
-{_image(_curve_figure(results), "learning curves")}
-<table><tr><th>images</th><th>accuracy in % with</th>{heads}</tr>
-{"".join(rows)}</table>
-{sentences}
-<p>Accuracy: {_of_seeds(results)}; {seconds:.0f} s of computing.
-With so few seeds the spread is as much of a result as the mean.</p>
-<h2>What was chosen (seed {SHOWN}; first row: the start, then one row per question)</h2>{choices}
-<h2>Where it lies</h2>
-<p>The pool on a map that puts similar images together (t-SNE of their pixels). Colours: the true digit.
-Circles: chosen by askless. Crosses: drawn by random.</p>
-{_image(_map_figure(asked), "map of the pool")}
-</html>"""
-    path = folder / "report.html"
-    write_whole(path, lambda file: file.write(page.encode()))
-    return path
+    few = f"{seconds:.0f} s of computing. With so few seeds the spread is as much of a result as the mean."
+    curves = "Thick: the mean over the seeds. Thin: each seed."
+    chosen = f"Seed {SHOWN}. First row: the start, then one row per question."
+    where = (
+        "The pool on a map that puts similar images together (t-SNE of their pixels). Colours: the true digit. Circles: "
+        "chosen by askless. Crosses: drawn by random."
+    )
+    choices = [(tag("h3", name), plot(_chosen_figure(asked[name]), f"chosen by {name}")) for name in STRATEGIES]
+    sections = [
+        Section("Learning curves", plot(_curve_figure(results), "learning curves", curves)),
+        Section("Accuracy", markup(table(results).html(), tag("p", few))),
+        Section("What was chosen", markup(note(chosen), choices)),
+        Section("Where it lies", plot(_map_figure(asked), "map of the pool", where)),
+        Section("How this was made", paragraphs((__doc__ or "").partition("\n\n")[2])),
+        Section("How to run it again", again(results.about.get("command", ""))),
+    ]
+    first = (__doc__ or "").partition("\n")[0]
+    page = html_page("Which digits should be labelled?", first, sections, tab="askless demo: digits")
+    write_files(folder, {"report.html": page})
+    return folder / "report.html"
 
 
 def _of_seeds(results: Results) -> str:
@@ -192,7 +169,6 @@ def _curve_figure(results: Results) -> Any:
         axes.set(xlabel="labels", title=f"{on} images", xticks=LABELS)
         axes.legend(loc="lower right")
     figure.axes[0].set_ylabel("accuracy, %")
-    figure.suptitle("thick: mean, thin: each seed", fontsize=10)
     return figure
 
 
@@ -202,7 +178,7 @@ def _chosen_figure(asked: list[list[int]]) -> Any:
     pool = digits()
     tiles = [[np.pad(pool.take([i])[0, 0].numpy(), 2) for i in batch] for batch in asked]
     strip = np.vstack([np.hstack(row) for row in tiles])
-    figure = Figure(figsize=(strip.shape[1] / 14, strip.shape[0] / 14))
+    figure = Figure(figsize=(strip.shape[1] / 20, strip.shape[0] / 20))
     axes = figure.add_axes((0, 0, 1, 1))
     axes.imshow(strip, cmap="gray_r", interpolation="nearest")
     axes.set_axis_off()
@@ -228,9 +204,3 @@ def _map_figure(asked: dict[str, list[list[int]]]) -> Any:
     axes.legend(loc="lower left", bbox_to_anchor=(1, 0))
     axes.set_axis_off()
     return figure
-
-
-def _image(figure: Any, alt: str) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'

@@ -1,7 +1,7 @@
 """The pictures of a benchmark: each kind a function of the results and of options with names, listed in `FIGURES`.
 
-A kind returns None where the results hold too little for it. Methods keep their colour, marker and line style from one
-picture to the next; the styles tell them apart in grey too.
+A kind returns None where the results hold too little for it; the first paragraph of its docstring is its caption. Methods
+keep their colour, marker and line style from one picture to the next; the styles tell them apart in grey too.
 """
 
 import inspect
@@ -30,12 +30,11 @@ from askless.bench.panels import (
 )
 from askless.bench.results import Record, Results
 from askless.bench.statistics import average_ranks, cliques, critical_difference, friedman, interval, kendall
+from askless.report import plots
+from askless.report.numbers import known
+from askless.report.plots import COLOURS, DASHES, HATCHES, MARKERS, plain
 
-# Okabe and Ito's colours, which the colour-blind tell apart; the lengths of the three lists share no factor.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A4A00", "#4B0082")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
-DASHES: tuple[Any, ...] = ("-", "--", "-.", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
-BASELINE: dict[str, Any] = {"color": "#555555", "marker": "o", "linestyle": ":"}
+BASELINE: dict[str, Any] = {"color": plots.GREY, "marker": "o", "linestyle": ":"}
 
 
 def draw(results: Results, spec: dict[str, Any]) -> Any:
@@ -46,51 +45,52 @@ def draw(results: Results, spec: dict[str, Any]) -> Any:
 
 def check(spec: dict[str, Any]) -> None:
     """Refuses a kind that there is not, and an option that it has not."""
-    options = {k: v for k, v in spec.items() if k != "kind"}
     kind = spec.get("kind")
     if kind not in FIGURES:
         raise InputError(f"expected a kind of figure ({', '.join(FIGURES)}), got {kind!r}")
-    known = list(inspect.signature(FIGURES[kind]).parameters)[1:]
-    if unknown := sorted(set(options) - set(known)):
+    options = list(inspect.signature(FIGURES[kind]).parameters)[1:]
+    if unknown := sorted(set(spec) - {"kind", *options}):
         raise InputError(
-            f"the figure {kind!r} has no option {', '.join(unknown)}; expected some of: {', '.join(known) or 'none'}"
+            f"the figure {kind!r} has no option {', '.join(unknown)}; expected some of: {', '.join(options) or 'none'}"
         )
 
 
 def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:
-    """The main metric against the number of labels: the mean over seeds with its 95 % interval; axes by group x learner."""
+    """The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band.
+
+    Of the main metric, if no other is named; axes by group x learner.
+    """
     return _by_labels(results, metric or main_metric(results), log_x)
 
 
+def pool_curves(results: Results, log_x: bool = False) -> Any:
+    """Accuracy on the pool against the number of labels: what the trained network knows of the items that nobody labelled,
+    and of those labelled. Bands: 95 % intervals."""
+    return _by_labels(results, "pool_accuracy", log_x)
+
+
 def gains(results: Results, metric: str | None = None) -> Any:
-    """What each query gained: the main metric minus that before the query, seed by seed, drawn as `curves` are."""
+    """What each query gained: the metric minus that before the query, seed by seed; the mean, and its 95 % interval."""
     return _by_labels(results, metric or main_metric(results), gained=True)
 
 
 def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool = False) -> Any:
     learners = learners_of(results, metric)
-    views = {(g, l): panel(results, metric, g, l) for g in groups_of(results) for l in learners}
+    views = [panel(results, metric, g, l) for g in groups_of(results) for l in learners]
     if gained:
-        views = {k: v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for k, v in views.items()}
-    views = {key: v for key, v in views.items() if not np.isnan(v.values).all()}
+        views = [v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for v in views]
+    views = [v for v in views if not np.isnan(v.values).all()]
     if not views:
         return None
-    wide = len(learners) if len(learners) > 1 and len(views) > len(learners) else 3
-    figure, places = _grid(len(views), wide)
-    for axes, ((group, learner), v) in zip(places, views.items(), strict=True):
+    figure, places = plots.grid(len(views), len(learners) if 1 < len(learners) < len(views) else 3)
+    for axes, v in zip(places, views, strict=True):
         for method in v.methods:
             _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
         axes.set(xlabel="labels", ylabel=f"gain in {words(metric)}, points" if gained else unit(metric))
-        if gained:
-            axes.axhline(0, color="black", lw=1, ls="--", zorder=1)
-        _title(axes, _join(group, learner))
-        _label_ticks(axes, v.labels, log_x)
-    return _legend(figure, results, {m for v in views.values() for m in v.methods})
-
-
-def pool_curves(results: Results, log_x: bool = False) -> Any:
-    """The same for the pool: what the trained network knows of the items that nobody labelled, and of those labelled."""
-    return curves(results, "pool_accuracy", log_x)
+        plots.level(axes, 0 if gained else None)
+        plots.title(axes, plain(v.group, v.learner))
+        plots.count_ticks(axes, v.labels, log_x)
+    return _legend(figure, results, {m for v in views for m in v.methods})
 
 
 def critical_difference_diagram(results: Results, learner: str | None = None) -> Any:
@@ -106,28 +106,30 @@ def critical_difference_diagram(results: Results, learner: str | None = None) ->
     left, right = order[: (k + 1) // 2], order[(k + 1) // 2 :][::-1]
     step, floor = 0.5, 0.35 + 0.22 * len(bars)
     depth = floor + step * (len(left) - 1) + 0.2
-    figure, axes = _figure(5.5 + 0.16 * max(map(len, methods)), 1.4 + 0.55 * (depth + 0.9))
-    axes.plot([1, k], [0, 0], color="black", lw=1.2)
+    figure, axes = plots.figure(5.5 + 0.16 * max(map(len, methods)), 1.4 + 0.55 * (depth + 0.9))
+
+    def line(xs: Sequence[float], ys: Sequence[float], lw: float = 1.2) -> None:
+        axes.plot(xs, ys, color="black", lw=lw, solid_capstyle="butt" if lw > 2 else "projecting")
+
+    line([1, k], [0, 0])
     for r in range(1, k + 1):
-        axes.plot([r, r], [0, 0.12], color="black", lw=1.2)
+        line([r, r], [0, 0.12])
         axes.text(r, 0.2, str(r), ha="center", va="bottom")
     margin = 0.08 * (k - 1)
     for side, members in ((-1, left), (1, right)):
         edge = 1 - margin if side < 0 else k + margin
         for row, i in enumerate(members):
             y = -(floor + step * row)
-            axes.plot([ranks[i], ranks[i], edge], [0, y, y], color="black", lw=0.9)
-            text = f"{_text(methods[i])}  {ranks[i]:.2f} " if side < 0 else f" {ranks[i]:.2f}  {_text(methods[i])}"
+            line([ranks[i], ranks[i], edge], [0, y, y], lw=0.9)
+            text = f"{plain(methods[i])}  {ranks[i]:.2f} " if side < 0 else f" {ranks[i]:.2f}  {plain(methods[i])}"
             axes.text(edge, y, text, ha="right" if side < 0 else "left", va="center")
+    reach = 0.02 * (k - 1) / 3
     for row, (low, high) in enumerate(bars):
-        y = -(0.22 + 0.22 * row)
-        axes.plot(
-            [low - 0.02 * (k - 1) / 3, high + 0.02 * (k - 1) / 3], [y, y], color="black", lw=4, solid_capstyle="butt"
-        )
+        line([low - reach, high + reach], [-(0.22 + 0.22 * row)] * 2, lw=4)
     shown = min(cd, k - 1)
-    axes.plot([1, 1 + shown], [0.85, 0.85], color="black", lw=1.2)
+    line([1, 1 + shown], [0.85, 0.85])
     for x in (1, 1 + shown):
-        axes.plot([x, x], [0.78, 0.92], color="black", lw=1.2)
+        line([x, x], [0.78, 0.92])
     wider = "" if cd <= k - 1 else " (wider than the scale)"
     axes.text(1 + shown / 2, 0.95, f"critical difference {cd:.2f}{wider}", ha="center", va="bottom")
     axes.set(xlim=(1 - margin, k + margin), ylim=(-depth - 0.1, 1.35))
@@ -139,19 +141,14 @@ def critical_difference_diagram(results: Results, learner: str | None = None) ->
 
 
 def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
-    """In how many settings the method of the row is clearly better than that of the column."""
+    """In how many settings (group x number of labels) the method of the row is clearly better than that of the column."""
     metric = main_metric(results)
     methods, W, settings = win_loss(results, metric, learner)
     if len(methods) < 2 or not more_is_better(metric):
         return None
-    k = len(methods)
-    figure, axes = _figure(2.6 + 0.55 * k, 2.2 + 0.5 * k)
-    shares = W / max(settings, 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
-    for i in range(k):
-        for j in range(k):
-            axes.text(j, i, "–" if i == j else str(W[i, j]), ha="center", va="center", color=_ink(shares[i, j]))
-    _names(axes, methods)
+    figure, axes = plots.figure(2.6 + 0.55 * len(methods), 2.2 + 0.5 * len(methods))
+    texts = np.where(np.eye(len(methods), dtype=bool), "–", W.astype(str))
+    image = plots.matrix(axes, W / max(settings, 1), texts, methods, (), cmap="Blues", vmax=1)
     axes.set(xlabel="loses to the row", ylabel="beats the column")
     axes.set_title(f"wins out of {settings} settings", fontsize=10)
     figure.colorbar(image, ax=axes, label="share of the settings", shrink=0.8)
@@ -161,31 +158,24 @@ def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
 def iou(results: Results, group: str | None = None) -> Any:
     """Intersection over union of the methods' label sets, a small matrix for each number of labels; in a column of its own
     that of the seeds of one method."""
-    groups = groups_of(results) if group is None else [group]
     found = [
         (g, n, methods, np.column_stack([M, iou_of_seeds(results, g, n)]))
-        for g in groups
+        for g in (groups_of(results) if group is None else [group])
         for n in counts_asked(results, g)
         for methods, M in [iou_matrix(results, g, n)]
     ]
     found = [f for f in found if not np.isnan(f[3]).all()]
     if not found:
         return None
-    k = max(len(methods) for _, _, methods, _ in found)
-    side = max(1.8, 0.6 + 0.36 * k)
+    side = max(1.8, 0.6 + 0.36 * max(len(methods) for _, _, methods, _ in found))
     name = 0.06 * max(len(m) for _, _, methods, _ in found for m in methods)
     wide = max(1, min(4, int(12 / (side + name))))
-    figure, places = _grid(len(found), wide, width=side + name, height=side + 0.7 * name)
-    image: Any = None
+    figure, places = plots.grid(len(found), wide, width=side + name, height=side + 0.7 * name)
     for axes, (g, n, methods, M) in zip(places, found, strict=True):
-        image = axes.imshow(M, cmap="Greens", vmin=0, vmax=100)
-        for i in range(len(methods)):
-            for j in range(len(methods) + 1):
-                text = "–" if np.isnan(M[i, j]) else f"{M[i, j]:.0f}"
-                axes.text(j, i, text, ha="center", va="center", fontsize=8, color=_ink(M[i, j] / 100))
-        _names(axes, methods, fontsize=8, more=["between its seeds"])
+        texts = np.array([[known(v, ".0f") for v in row] for row in M])
+        image = plots.matrix(axes, M, texts, methods, ["between its seeds"], cmap="Greens", vmax=100)
         axes.axvline(len(methods) - 0.5, color="white", lw=3)
-        axes.set_title("\n".join([*textwrap.wrap(_text(g), int(12 * side)), f"{n} labels"]), fontsize=9)
+        axes.set_title("\n".join([*textwrap.wrap(plain(g), int(12 * side)), f"{n} labels"]), fontsize=9)
     figure.colorbar(image, ax=list(places), label="overlap (IoU), %", shrink=0.6)
     return figure
 
@@ -199,31 +189,35 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Any:
-    """A metric against the `x` of a round: the mean over seeds with its 95 % interval; axes by group and number of labels
-    (with `labels`, of that one). `reference` draws a level line."""
+    """The metric within a round: the mean over the seeds, and its 95 % interval as a band.
+
+    Against the `x` of the records; axes by group and number of labels (with `labels`, of that one); `reference` is a level.
+    """
     rows = [r for r in records_of(results, metric) if r.x is not None and labels in (None, r.labels)]
     keys = [(g, n) for g in groups_of(results) for n in sorted({r.labels for r in rows if r.group == g})]
     if not keys:
         return None
     counts = len(keys) // len({g for g, _ in keys})
-    figure, places = _grid(len(keys), counts if 1 < counts <= 4 and len(keys) > counts else 3)
+    figure, places = plots.grid(len(keys), counts if 1 < counts <= 4 and len(keys) > counts else 3)
     for axes, (group, n) in zip(places, keys, strict=True):
         here = [r for r in rows if (r.group, r.labels) == (group, n)]
         for method in _present(results, here):
             xs, table = _by_x([r for r in here if r.method == method])
             _band(axes, results, method, xs, _scaled(table, metric), markers=len(xs) <= 30)
-        if reference is not None:
-            axes.axhline(reference, color="black", lw=1, ls="--", zorder=1)
+        plots.level(axes, reference)
         axes.set(xlabel=x_name, ylabel=unit(metric))
-        _title(axes, _join(group, f"{n} labels"))
-        _logs(axes, log_x, log_y)
+        plots.title(axes, plain(group, f"{n} labels"))
+        plots.log_scales(axes, log_x, log_y)
     return _legend(figure, results, {r.method for r in rows})
 
 
 def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False, log_y: bool = False) -> Any:
-    """One metric against another, of the same method, seed, number of labels and x; many values of a round stand against the
-    one that the other metric has of it. Axes by group; the title gives Kendall's tau and the slope of least squares (of the
-    logarithms where an axis is logarithmic)."""
+    """One metric against the other, of the same method, seed and number of labels, with Kendall's tau and the slope of least
+    squares.
+
+    Both have the same x, or many values of a round stand against the one that the other metric has of it. Axes by group; the
+    slope is of the logarithms where an axis is logarithmic.
+    """
     a, b = (
         {(r.group, r.method, r.seed, r.labels, r.x): r.value for r in records_of(results, m)}
         for m in (x_metric, y_metric)
@@ -236,66 +230,67 @@ def scatter(results: Results, x_metric: str, y_metric: str, log_x: bool = False,
             pairs.setdefault(key[0], []).append((key[1], at_x, at_y))
     if not pairs:
         return None
-    figure, places = _grid(len(pairs), 3)
+    figure, places = plots.grid(len(pairs), 3)
     for axes, (group, found) in zip(places, pairs.items(), strict=True):
-        for method in dict.fromkeys(m for m, _, _ in found):
-            style = _style(results, method)
-            xy = _scaled_pair([p[1:] for p in found if p[0] == method], x_metric, y_metric)
-            axes.scatter(
-                xy[:, 0], xy[:, 1], color=style["color"], marker=style["marker"], s=18, alpha=0.6, linewidths=0
-            )
-        xy = _scaled_pair([p[1:] for p in found], x_metric, y_metric)
-        x, y = np.log10(xy[:, 0]) if log_x else xy[:, 0], np.log10(xy[:, 1]) if log_y else xy[:, 1]
-        tau = f"Kendall τ {_or_dash(kendall(x, y), '.2f')}"
-        slope = f"slope{' in logarithms' if log_x or log_y else ''} {_or_dash(_slope(x, y), '.3g')}"
+        names = np.array([m for m, _, _ in found])
+        x = _scaled(np.array([at for _, at, _ in found]), x_metric)
+        y = _scaled(np.array([at for _, _, at in found]), y_metric)
+        for method in dict.fromkeys(names.tolist()):
+            look = {k: v for k, v in style(results, method).items() if k != "linestyle"}
+            axes.scatter(x[names == method], y[names == method], s=18, alpha=0.6, linewidths=0, **look)
+        x, y = np.log10(x) if log_x else x, np.log10(y) if log_y else y
+        tau = f"Kendall τ {known(kendall(x, y), '.2f')}"
+        slope = f"slope{' in logarithms' if log_x or log_y else ''} {known(_slope(x, y), '.3g')}"
         axes.set(xlabel=unit(x_metric), ylabel=unit(y_metric))
-        _title(axes, _text(group), f"{tau}, {slope}")
-        _logs(axes, log_x, log_y)
+        plots.title(axes, plain(group), f"{tau}, {slope}")
+        plots.log_scales(axes, log_x, log_y)
     return _legend(figure, results, {m for found in pairs.values() for m, _, _ in found}, line=False)
 
 
 def spread_boxes(results: Results, metric: str, log: bool = False, reference: float | None = None) -> Any:
-    """Boxes of all the values of a metric at each number of labels; axes by group. Whiskers: 1.5 quartile ranges."""
+    """All the values at each number of labels, as boxes. Whiskers: 1.5 quartile ranges."""
     from matplotlib.patches import Patch
 
     rows = [r for r in records_of(results, metric) if _drawable(r.value, log)]
     groups = [g for g in groups_of(results) if any(r.group == g for r in rows)]
     if not groups:
         return None
-    figure, places = _grid(len(groups), 3)
+
+    def face(method: str) -> dict[str, Any]:
+        hatch = HATCHES[methods_of(results).index(method) % len(HATCHES)]
+        return {"facecolor": style(results, method)["color"], "hatch": hatch, "alpha": 0.75}
+
+    figure, places = plots.grid(len(groups), 3)
     for axes, group in zip(places, groups, strict=True):
         here = [r for r in rows if r.group == group]
         counts, methods = sorted({r.labels for r in here}), _present(results, here)
-        width = 0.8 / len(methods)
-        for i, method in enumerate(methods):
+        for method, at, width in _beside(len(counts), methods):
             values = [[r.value for r in here if (r.method, r.labels) == (method, n)] for n in counts]
-            at = np.arange(len(counts)) + (i - (len(methods) - 1) / 2) * width
             box = axes.boxplot(
                 [_scaled(np.array(v), metric) for v in values],
                 positions=at,
                 widths=0.85 * width,
                 patch_artist=True,
                 manage_ticks=False,
-                flierprops={"marker": ".", "markersize": 4, "markeredgecolor": "#555555"},
+                flierprops={"marker": ".", "markersize": 4, "markeredgecolor": plots.GREY},
                 medianprops={"color": "black"},
             )
             for patch in box["boxes"]:
-                patch.set(facecolor=_style(results, method)["color"], hatch=_hatch(results, method), alpha=0.75)
-        if reference is not None:
-            axes.axhline(reference, color="black", lw=1, ls="--", zorder=1)
+                patch.set(**face(method))
+        plots.level(axes, reference)
         axes.set_xticks(np.arange(len(counts)), [str(n) for n in counts])
-        axes.set_xlim(*_room(len(counts)))
-        axes.set(xlabel="labels", ylabel=unit(metric))
-        _title(axes, _text(group))
-        _logs(axes, False, log)
+        axes.set(xlabel="labels", ylabel=unit(metric), xlim=plots.room(len(counts)))
+        plots.title(axes, plain(group))
+        plots.log_scales(axes, y=log)
     methods = _present(results, rows)
-    faces = [{"facecolor": _style(results, m)["color"], "hatch": _hatch(results, m)} for m in methods]
-    return _below(figure, [Patch(alpha=0.75, **face) for face in faces], methods) if len(methods) > 1 else figure
+    return plots.legend_below(figure, [Patch(**face(m)) for m in methods], methods) if len(methods) > 1 else figure
 
 
 def bars(results: Results, metrics: Sequence[str], labels: int | None = None, log: bool = False) -> Any:
-    """Several metrics by method, as bars with 95 % intervals over seeds, at `labels` labels (else each method's last). Axes
-    by group."""
+    """The means by method, with 95 % intervals over the seeds.
+
+    Of several metrics, at `labels` labels, else at each method's last; axes by group.
+    """
     if isinstance(metrics, str) or not metrics:
         raise InputError(f"expected metrics as a list of names, got {metrics!r}")
     views = {g: [panel(results, m, g) for m in metrics] for g in groups_of(results)}
@@ -303,24 +298,19 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
     if not views:
         return None
     many = max(len(v.methods) for vs in views.values() for v in vs)
-    figure, places = _grid(len(views), 3, width=max(4.2, 0.6 * many * len(metrics) ** 0.5 + 1.6))
+    figure, places = plots.grid(len(views), 3, width=max(4.2, 0.6 * many * len(metrics) ** 0.5 + 1.6))
     for axes, (group, vs) in zip(places, views.items(), strict=True):
         methods = [m for m in methods_of(results) if any(m in v.methods for v in vs)]
         at = set()
-        width = 0.8 / len(metrics)
-        for i, v in enumerate(vs):
-            found = []
-            for m in methods:
-                table = v.of(m) if m in v.methods else np.full((1, len(v.labels)), np.nan)
-                known = np.isfinite(table).any(axis=0)
-                k = [j for j, n in enumerate(v.labels) if labels in (None, n) and known[j]][-1:]
-                at |= {v.labels[j] for j in k}
-                found.append(interval(_scaled(table[:, k], v.metric)))
+        for i, (v, places_of, width) in enumerate(_beside(len(methods), vs)):
+            ends = [[n for n in v.reached(m) if labels in (None, n)][-1:] for m in methods]
+            at |= {n for end in ends for n in end}
+            found = [interval(_scaled(v.part(m, v.seeds, end), v.metric)) for m, end in zip(methods, ends, strict=True)]
             heights = np.array([d.mean for d in found])
             halves = np.nan_to_num(np.array([d.half for d in found]))
             low = np.minimum(halves, 0.999 * heights) if log else halves  # a bar may not reach 0 on a log scale
             axes.bar(
-                np.arange(len(methods)) + (i - (len(metrics) - 1) / 2) * width,
+                places_of,
                 np.where(heights > 0, heights, np.nan) if log else heights,
                 0.92 * width,
                 yerr=np.stack([np.nan_to_num(low), halves]),
@@ -331,42 +321,40 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
                 error_kw={"lw": 1},
                 label=words(v.metric),
             )
-        axes.set_xticks(
-            np.arange(len(methods)), methods, rotation=30 if many > 3 else 0, ha="right" if many > 3 else "center"
-        )
+        turned = {"rotation": 30, "ha": "right"} if many > 3 else {}
+        axes.set_xticks(np.arange(len(methods)), [plain(m) for m in methods], **turned)
         units = {unit(m).removeprefix(words(m)).removeprefix(", ") for m in metrics}
-        axes.set(ylabel=_join(" and ".join(words(m) for m in metrics), *sorted(units)))
+        axes.set(ylabel=plain(" and ".join(words(m) for m in metrics), *sorted(units)), xlim=plots.room(len(methods)))
         numbers = f"{min(at)} to {max(at)}" if len(at) > 1 else str(max(at, default=0))
         counted = f"{numbers} labels" if at else ""
-        _title(axes, group if counted and group.endswith(counted) else _join(group, counted))
-        axes.set_xlim(*_room(len(methods)))
-        _logs(axes, False, log)
+        plots.title(axes, plain(group, "" if group.endswith(counted) else counted))
+        plots.log_scales(axes, y=log)
     handles, names = places[0].get_legend_handles_labels()
-    return _below(figure, handles, names) if len(metrics) > 1 else figure
+    return plots.legend_below(figure, handles, names) if len(metrics) > 1 else figure
 
 
 def moons(results: Results, methods: Sequence[str] | None = None, classes: Sequence[str] = ("0", "1")) -> Any:
-    """A plane with its items, what was labelled, and the network's probability of class 1, at each number of labels of the
-    first seed, from the arrays x, y, labelled, newest, grid, probability and side that a measure kept."""
-    cells = sorted({(r.group, r.method, r.seed) for r in results.records}, key=lambda c: c[2])
+    """The plane with its items, what was labelled, and the network's probability of a class, at each number of labels of the
+    first seed.
+
+    From the arrays x, y, labelled, newest, grid, probability and side that a measure kept.
+    """
+    cells: dict[tuple[str, str], set[tuple[int, int]]] = {}
+    for r in results.records:
+        cells.setdefault((r.group, r.method), set()).add((r.seed, r.labels))
     rows = []
     for group in groups_of(results):
         for method in methods_of(results) if methods is None else methods:
-            seed = next((s for g, m, s in cells if (g, m) == (group, method)), None)
-            counts = sorted({r.labels for r in results.records if (r.group, r.method, r.seed) == (group, method, seed)})
-            kept = [(n, results.arrays(group, method, seed, n)) for n in counts] if seed is not None else []
-            rows.append([(_join(group, method), n, a) for n, a in kept if "probability" in a and "grid" in a])
-    rows = [row for row in rows if row]
-    if not rows:
+            found = sorted(cells.get((group, method), ()))
+            kept = [(n, results.arrays(group, method, seed, n)) for seed, n in found if seed == found[0][0]]
+            rows.append([(plain(group, method), n, a) for n, a in kept if "probability" in a and "grid" in a])
+    longest = max(map(len, rows), default=0)
+    if not longest:
         return None
-    longest = max(len(row) for row in rows)
     wide = -(-longest // -(-longest // 6))  # rows of at most six, and as even as they can be
     chunks = [row[i : i + wide] for row in rows for i in range(0, len(row), wide)]
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(2.6 * wide + 1, 2.5 * len(chunks) + 0.7), layout="constrained")
-    places = figure.subplots(len(chunks), wide, squeeze=False, sharex=True, sharey=True)
-    filled: Any = None
+    figure, flat = plots.grid(wide * len(chunks), wide, width=2.6 + 1 / wide, height=2.5 + 0.2 / len(chunks))
+    places = np.array(flat).reshape(len(chunks), wide)
     for line, chunk in zip(places, chunks, strict=True):
         for axes in line[len(chunk) :]:
             axes.set_visible(False)
@@ -402,45 +390,17 @@ def _plane(axes: Any, a: dict[str, np.ndarray]) -> Any:
     return filled
 
 
-# Shared parts
-
-HATCHES = ("", "//", "..", "xx", "\\\\", "--", "oo")
+# What they share
 
 
-def _figure(width: float, height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _grid(n: int, wide: int, width: float = 4.2, height: float = 3.3) -> tuple[Any, list[Any]]:
-    """A figure with n axes, `wide` beside each other."""
-    from matplotlib.figure import Figure
-
-    columns = min(n, wide)
-    rows = -(-n // columns)
-    figure = Figure(figsize=(max(5.0, width * columns), height * rows + 0.5), layout="constrained")
-    places = list(figure.subplots(rows, columns, squeeze=False).ravel())
-    for axes in places[n:]:
-        axes.set_visible(False)
-    return figure, places[:n]
-
-
-def _style(results: Results, method: str) -> dict[str, Any]:
+def style(results: Results, method: str) -> dict[str, Any]:
     """Colour, marker and line style, by the method's place among all of the benchmark."""
-    if method == results.about.get("baseline"):
+    baseline = results.about.get("baseline")
+    if method == baseline:
         return BASELINE
-    i = [m for m in methods_of(results) if m != results.about.get("baseline")].index(method)
-    return {
-        "color": COLOURS[i % len(COLOURS)],
-        "marker": MARKERS[(i + 1) % len(MARKERS)],
-        "linestyle": DASHES[i % len(DASHES)],
-    }
-
-
-def _hatch(results: Results, method: str) -> str:
-    return HATCHES[methods_of(results).index(method) % len(HATCHES)]
+    i = [m for m in methods_of(results) if m != baseline].index(method)
+    marker, dash = MARKERS[(i + 1) % len(MARKERS)], DASHES[i % len(DASHES)]
+    return {"color": COLOURS[i % len(COLOURS)], "marker": marker, "linestyle": dash}
 
 
 def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.ndarray, markers: bool = True) -> None:
@@ -449,94 +409,29 @@ def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.nda
     mean, half = np.array([d.mean for d in found]), np.array([d.half for d in found])
     there = ~np.isnan(mean)  # a method has not every number of labels that others have
     x, mean, half = x[there], mean[there], half[there]
-    style = {**_style(results, method), **({} if markers else {"marker": ""})}
-    axes.plot(x, mean, lw=1.8, markersize=5, **style)
+    look = {**style(results, method), **({} if markers else {"marker": ""})}
+    axes.plot(x, mean, lw=1.8, markersize=5, **look)
     if (~np.isnan(half)).any():
-        axes.fill_between(x, mean - half, mean + half, color=style["color"], alpha=0.15, lw=0)
+        axes.fill_between(x, mean - half, mean + half, color=look["color"], alpha=0.15, lw=0)
 
 
 def _legend(figure: Any, results: Results, methods: Iterable[str], line: bool = True) -> Any:
     from matplotlib.lines import Line2D
 
     names = [m for m in methods_of(results) if m in set(methods)]
-    styles = [_style(results, m) if line else {**_style(results, m), "linestyle": ""} for m in names]
-    return _below(figure, [Line2D([], [], lw=1.8, markersize=5, **s) for s in styles], names)
+    looks = [style(results, m) | ({} if line else {"linestyle": ""}) for m in names]
+    return plots.legend_below(figure, [Line2D([], [], lw=1.8, markersize=5, **look) for look in looks], names)
 
 
-def _below(figure: Any, handles: list[Any], names: Sequence[str]) -> Any:
-    """One legend below all axes, for which the figure grows; about 0.09 inch a letter and 0.21 a line."""
-    wide, high = figure.get_size_inches()
-    columns = max(1, min(len(names), int(wide / (0.75 + 0.09 * max(map(len, names), default=1)))))
-    figure.set_size_inches(wide, high + 0.21 * (-(-len(names) // columns) - 1))
-    figure.legend(handles, [_text(n) for n in names], loc="outside lower center", ncols=columns, frameon=False)
-    return figure
-
-
-def _label_ticks(axes: Any, labels: Sequence[int], log: bool) -> None:
-    """A tick at every number of labels where they have room."""
-    from matplotlib.ticker import NullFormatter
-
-    if log:
-        axes.set_xscale("log")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    if len(labels) <= 7:
-        x = np.log(labels) if log else np.array(labels, dtype=float)
-        gaps = np.diff(x) / (x[-1] - x[0]) if len(labels) > 1 else np.array([1.0])
-        if gaps.min() > 0.025 * max(len(str(n)) for n in labels):
-            axes.set_xticks(list(labels), [str(n) for n in labels])
-
-
-def _room(n: int) -> tuple[float, float]:
-    """Limits around n places; a single one does not fill the axes."""
-    return (-0.55, n - 0.45) if n > 1 else (-1.2, 1.2)
-
-
-def _names(axes: Any, methods: list[str], fontsize: float = 9, more: Sequence[str] = ()) -> None:
-    """The methods at both axes; `more` columns to the right of them."""
-    axes.set_xticks(
-        range(len(methods) + len(more)),
-        [_text(m) for m in (*methods, *more)],
-        rotation=45,
-        ha="right",
-        rotation_mode="anchor",
-        fontsize=fontsize,
-    )
-    axes.set_yticks(range(len(methods)), [_text(m) for m in methods], fontsize=fontsize)
-
-
-def _logs(axes: Any, x: bool, y: bool) -> None:
-    """Logarithmic scales with plain numbers that have room."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    for chosen, name, axis in ((x, "x", axes.xaxis), (y, "y", axes.yaxis)):
-        if not chosen:
-            continue
-        axes.set(**{f"{name}scale": "log"})
-        low, high = sorted(axis.get_view_interval())
-        decades = np.log10(high / low)
-        subs = (1.0, 2.0, 5.0) if decades < 2.5 else (1.0,)
-        axis.set_major_locator(LogLocator(subs=subs, numticks=8) if decades > 0.5 else MaxNLocator(4))
-        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
-        axis.set_minor_formatter(NullFormatter())
-
-
-def _title(axes: Any, *lines: str) -> None:
-    """Lines that stay above their own axes."""
-    width = int(11 * axes.get_figure().get_size_inches()[0] / axes.get_gridspec().ncols)
-    axes.set_title("\n".join(textwrap.fill(line, width) for line in lines if line), fontsize=10)
-
-
-def _ink(darkness: float) -> str:
-    return "white" if darkness > 0.55 else "black"
+def _beside(n: int, members: Sequence[Any]) -> list[tuple[Any, np.ndarray, float]]:
+    """For each of the members that stand beside each other at n places: itself, where it stands, and how wide it may be."""
+    width = 0.8 / len(members)
+    middle = (len(members) - 1) / 2
+    return [(member, np.arange(n) + (i - middle) * width, width) for i, member in enumerate(members)]
 
 
 def _scaled(values: np.ndarray, metric: str) -> np.ndarray:
     return 100 * values if more_is_better(metric) else values
-
-
-def _scaled_pair(pairs: list[tuple[float, float]], x_metric: str, y_metric: str) -> np.ndarray:
-    xy = np.array(pairs, dtype=np.float64)
-    return np.stack([_scaled(xy[:, 0], x_metric), _scaled(xy[:, 1], y_metric)], axis=1)
 
 
 def _drawable(value: float, log: bool) -> bool:
@@ -546,20 +441,6 @@ def _drawable(value: float, log: bool) -> bool:
 def _slope(x: np.ndarray, y: np.ndarray) -> float:
     centred = x - x.mean()
     return float(centred @ (y - y.mean()) / (centred @ centred)) if (x != x[0]).any() else float("nan")
-
-
-def _or_dash(value: float, form: str) -> str:
-    return "–" if np.isnan(value) else f"{value:{form}}"
-
-
-def _text(name: str) -> str:
-    """A name as it is: no mathematics between dollars, and not left out of a legend for its first character."""
-    name = name.replace("$", r"\$")
-    return f" {name}" if name.startswith("_") else name
-
-
-def _join(*parts: str) -> str:
-    return ", ".join(_text(p) for p in parts if p)
 
 
 def _present(results: Results, rows: Sequence[Record]) -> list[str]:

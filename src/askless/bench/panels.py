@@ -28,6 +28,14 @@ class Panel(NamedTuple):
             return np.asarray(self.values[self.methods.index(method)])
         return np.full(self.values.shape[1:], np.nan)
 
+    def reached(self, method: str) -> list[int]:
+        """The numbers of labels that the method has with some seed."""
+        return [n for n, column in zip(self.labels, self.of(method).T, strict=True) if not np.isnan(column).all()]
+
+    def part(self, method: str, seeds: Sequence[int], labels: Sequence[int]) -> np.ndarray:
+        """(seeds, labels) of one method, of these only."""
+        return self.of(method)[np.ix_([self.seeds.index(s) for s in seeds], [self.labels.index(n) for n in labels])]
+
     @property
     def shared(self) -> list[int]:
         """The positions of the numbers of labels that every method has reached with some seed."""

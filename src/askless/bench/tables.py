@@ -1,4 +1,4 @@
-"""The tables of a benchmark. Their numbers are the same whenever it is run again, except those of `times_table`."""
+"""The tables of a benchmark. Their numbers are the same whenever it is run again, except those of `times_tables`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,8 +23,6 @@ from askless.bench.panels import (
 )
 from askless.bench.results import Results
 from askless.bench.statistics import (
-    Difference,
-    Spread,
     against,
     aubc,
     clear_best,
@@ -35,39 +33,25 @@ from askless.bench.statistics import (
     spread,
     wilcoxon,
 )
-from askless.bench.typeset import Cell, Table, markdown
+from askless.report.numbers import known, plus_minus, sentence
+from askless.report.table import NOTHING, Cell, Column, Table, markdown
 
-NOTHING = "–"
+MEAN = "Mean ± standard deviation (number of seeds)."
 
 
-def accuracy_table(p: Panel, baseline: str | None = None, heads: Sequence[str] = (), by: str = "") -> Table:
-    """Method x labels: mean ± sd (n) of a panel; `heads` name the columns where they are no numbers of labels."""
-    ranked = more_is_better(p.metric)
-    best = [clear_best(p.values[:, :, k]) if ranked else None for k in range(len(p.labels))]
-    marked = ranked and baseline in p.methods
-    marks = np.zeros((len(p.methods), len(p.labels)), dtype=int)
-    if marked:
-        base = p.of(str(baseline))
-        marks = np.stack([against(p.values[:, :, k], base[:, k]) for k in range(len(p.labels))], axis=1)
-    rows = [
-        (
-            Cell(method),
-            *(
-                Cell(
-                    _spread(spread(p.values[i, :, k]), p.metric) + {1: " ↑", -1: " ↓", 0: ""}[marks[i, k]], best[k] == i
-                )
-                for k in range(len(p.labels))
-            ),
-        )
-        for i, method in enumerate(p.methods)
+def all_tables(results: Results) -> list[Table]:
+    """Every table whose numbers are the same whenever the benchmark is run again."""
+    first, *others = dict.fromkeys([main_metric(results), *results.about.get("metrics", [])])
+    return [
+        *accuracy_tables(results, first),
+        *paper_tables(results),
+        *summary_tables(results),
+        *learner_tables(results),
+        *win_loss_tables(results),
+        *(table for metric in others for table in accuracy_tables(results, metric)),
+        *(iou_tables(results) if asks_for_iou(results) else []),
+        *failure_tables(results),
     ]
-    note = "Mean ± standard deviation (number of seeds)."
-    if ranked:
-        note += " Bold: the paired 95 % interval of its difference to the second best excludes 0 (each cell by itself)."
-    if marked:
-        note += f" ↑ ↓: that of its difference to {baseline} excludes 0."
-    title = _title(unit(p.metric), p, by or "by number of labels")
-    return Table(title, ("method", *(heads or map(str, p.labels))), tuple(rows), note)
 
 
 def accuracy_tables(results: Results, metric: str) -> list[Table]:
@@ -84,7 +68,30 @@ def accuracy_tables(results: Results, metric: str) -> list[Table]:
         counts = sorted({r.labels for r in results.records if r.group == p.group})  # a metric may lack the start
         heads = [f"{word} {counts.index(n)} ({n} labels)" for n in p.labels]
         out.append(accuracy_table(p, baseline, heads, f"by query {word}"))
-    return [_transposed(t, "round") for t in out] if layout == "rounds" else out
+    return [t.turned("round") for t in out] if layout == "rounds" else out
+
+
+def accuracy_table(
+    p: Panel, baseline: str | None = None, heads: Sequence[str] = (), by: str = "by number of labels"
+) -> Table:
+    """Method x labels: mean ± sd (n) of a panel; `heads` name the columns where they are no numbers of labels."""
+    ranked = more_is_better(p.metric)
+    marked = ranked and baseline in p.methods
+    columns = []
+    for k, head in enumerate(heads or map(str, p.labels)):
+        values = p.values[:, :, k]
+        best = clear_best(values) if ranked else None
+        marks = against(values, p.of(str(baseline))[:, k]) if marked else np.zeros(len(values), dtype=int)
+        arrows = [{1: " ↑", -1: " ↓", 0: ""}[mark] for mark in marks.tolist()]
+        columns.append((head, [Cell(_mean(values[i], p.metric) + arrow, best == i) for i, arrow in enumerate(arrows)]))
+    notes = [MEAN]
+    if ranked:
+        notes.append(
+            "Bold: the paired 95 % interval of its difference to the second best excludes 0 (each cell by itself)."
+        )
+    if marked:
+        notes.append(f"↑ ↓: that of its difference to {baseline} excludes 0.")
+    return _by_method(_title(f"{sentence(unit(p.metric))} {by}", p.group, p.learner), p.methods, columns, notes)
 
 
 def _end_table(results: Results, metric: str, learner: str) -> Table:
@@ -102,34 +109,32 @@ def _end_table(results: Results, metric: str, learner: str) -> Table:
     return accuracy_table(p, results.about.get("baseline"), heads, "at the end")
 
 
-def _transposed(t: Table, corner: str) -> Table:
-    columns = list(zip(*t.rows, strict=True))
-    rows = [(Cell(name), *column) for name, column in zip(t.head[1:], columns[1:], strict=True)]
-    return Table(t.title, (corner, *(c.text for c in columns[0])), tuple(rows), t.note)
+def summary_tables(results: Results) -> list[Table]:
+    """The main metric in one line per method: its area, the test against the baseline, its ends. Of accuracies only; other
+    metrics have no sum over a curve that means anything."""
+    metric = main_metric(results)
+    return [_summary_table(results, p) for p in panels(results, metric)] if more_is_better(metric) else []
 
 
-def summary_table(results: Results, p: Panel) -> Table:
-    """The panel of the main metric in one line per method: its area, the test against the baseline, its ends."""
-    baseline = results.about.get("baseline")
-    based = baseline in p.methods
-    accuracy = more_is_better(p.metric)
+def _summary_table(results: Results, p: Panel) -> Table:
+    baseline = str(results.about.get("baseline"))
     # With a shared start and one more count in common, half of the area would be the start's.
     first = p.values[:, :, p.shared[0]] if p.shared else np.zeros((1, 1))
-    start_is_shared = bool(
-        (np.nanmax(first, axis=0, initial=-np.inf) == np.nanmin(first, axis=0, initial=np.inf)).all()
-    )
-    short = len(p.shared) < 2 or (len(p.shared) == 2 and start_is_shared)
+    high, low = np.nanmax(first, axis=0, initial=-np.inf), np.nanmin(first, axis=0, initial=np.inf)
+    short = len(p.shared) < 2 or (len(p.shared) == 2 and bool((high == low).all()))
     areas = p.values[:, :, p.shared[-1]] if short and p.shared else p.areas()
-    base = areas[p.methods.index(baseline)] if based else None
-    p_values = np.full(len(p.methods), np.nan)
     name = f"{words(p.metric)} at {p.labels[p.shared[-1]]} labels" if short and p.shared else "AUBC"
-    head = ["method", f"{name}, %" if short else f"AUBC of {unit(p.metric)}"]
-    area = "AUBC: the area under the curve over the numbers of labels, divided by their range; m"
-    notes = [f"{'M' if short else area}ean ± standard deviation (number of seeds)."]
-    if base is not None:
+    columns = [(f"{name}, %" if short else f"AUBC of {unit(p.metric)}", [_mean(a, p.metric) for a in areas])]
+    area = "AUBC: the area under the curve over the numbers of labels, divided by their range; "
+    notes = [MEAN if short else area + MEAN[:1].lower() + MEAN[1:]]
+    if baseline in p.methods:
+        base = areas[p.methods.index(baseline)]
         others = [i for i, m in enumerate(p.methods) if m != baseline]
+        p_values = np.full(len(p.methods), np.nan)
         p_values[others] = holm(np.array([wilcoxon(areas[i], base) for i in others]))
-        head += [f"{name} minus {baseline}" + (", points" if accuracy else ""), "Wilcoxon p (Holm)"]
+        gains = [NOTHING if m == baseline else _gain(a, base, p.metric) for m, a in zip(p.methods, areas, strict=True)]
+        tests = ["< 0.001" if v < 0.001 else known(v, ".3f") for v in p_values]
+        columns += [(f"{name} minus {baseline}, points", gains), ("Wilcoxon p (Holm)", tests)]
         notes.append(
             f"Minus {baseline}: the mean difference, paired by seed, ± half of its 95 % t interval; p: two-sided Wilcoxon "
             f"signed-rank test of these differences, corrected by Holm for the {len(others)} comparisons of this table."
@@ -137,334 +142,22 @@ def summary_table(results: Results, p: Panel) -> Table:
         pairs = max((paired(areas[i], base).n for i in others), default=0)
         if 0 < pairs < 8:
             notes.append(f"With {pairs} pairs no p can be below {2.0 ** (1 - pairs):.3g}, even before the correction.")
-    target = _mean_curve(p, str(baseline))[-1] if based and accuracy and p.shared else float("nan")
-    if not np.isnan(target):
-        head.append(f"labels to reach {100 * target:.1f} %")
+    if baseline in p.methods and p.shared:
+        target = spread(p.of(baseline)[:, p.shared[-1]]).mean
+        columns.append((f"labels to reach {100 * target:.1f} %", [_reach(p, m, baseline) for m in p.methods]))
         notes.append(
             f"Labels to reach: where the mean curve first comes to {baseline}'s final mean over the same seeds, "
             "interpolated between counts."
         )
     ends = [] if short else [(p.metric, -1, "final")]
-    ends += [(m, -1, "final") for m in ("pool_accuracy",) if m != p.metric]
-    ends += [("class_coverage", 0, "first"), ("class_coverage", -1, "final")]
-    columns = []
-    for metric, k, word in ends:
+    ends += [("pool_accuracy", -1, "final")] if p.metric != "pool_accuracy" else []
+    for metric, k, word in [*ends, ("class_coverage", 0, "first"), ("class_coverage", -1, "final")]:
         q = panel(results, metric, p.group, p.learner)
         q = q if q.methods else panel(results, metric, p.group)
         if q.methods:
-            columns.append((q, k))
-            head.append(f"{unit(metric)}, {word} ({q.labels[k]} labels)")
-    rows = []
-    for i, method in enumerate(p.methods):
-        row = [Cell(method), Cell(_spread(spread(areas[i]), p.metric))]
-        if base is not None:
-            d = paired(areas[i], base)
-            row += (
-                [Cell(NOTHING)] * 2 if method == baseline else [Cell(_difference(d, p.metric)), Cell(_p(p_values[i]))]
-            )
-        if not np.isnan(target):
-            row.append(Cell(_reach(p, method, str(baseline))))
-        row += [Cell(_spread(spread(q.of(method)[:, k]), q.metric)) for q, k in columns]
-        rows.append(tuple(row))
-    return Table(_title("Summary", p), tuple(head), tuple(rows), " ".join(notes))
-
-
-def summary_tables(results: Results) -> list[Table]:
-    """Of accuracies; other metrics have no sum over a curve that means anything."""
-    metric = main_metric(results)
-    return [summary_table(results, p) for p in panels(results, metric)] if more_is_better(metric) else []
-
-
-def win_loss_table(results: Results) -> Table | None:
-    """Who is clearly better than whom, and how often; None where methods cannot be ranked."""
-    metric = main_metric(results)
-    methods, W, settings = win_loss(results, metric)
-    if len(methods) < 2 or not more_is_better(metric):
-        return None
-    rows = [
-        (Cell(m), *(Cell(NOTHING if i == j else str(W[i, j])) for j in range(len(methods))), Cell(str(W[i].sum())))
-        for i, m in enumerate(methods)
-    ]
-    lost = (Cell("all losses"), *(Cell(str(n)) for n in W.sum(axis=0)), Cell(""))
-    note = (
-        f"In how many of the {settings} settings (group x number of labels) the method of the row is clearly better than "
-        "that of the column: the 95 % t interval of the difference paired by seed excludes 0."
-    )
-    return Table(f"Wins and losses in {words(metric)}", ("wins of", *methods, "all wins"), (*rows, lost), note)
-
-
-def paper_tables(results: Results) -> list[Table]:
-    """The paper's own table, group by group, or one for all groups where the layout is "ends"; ours beside it where the
-    protocol is the paper's."""
-    paper = results.about.get("paper") or {}
-    given = paper.get("rows") or []
-    layout = results.about.get("layout", "labels")
-    comparable = bool(results.about.get("comparable"))
-    heading = "The paper's numbers" + ("" if comparable else f" (not comparable: {_why_not(results)})")
-    places = max([_places(r["mean"]) for r in given if r["mean"] is not None], default=1)
-    sd_places = max([places, *(_places(r["sd"]) for r in given if r.get("sd") is not None)])
-    groups = list(dict.fromkeys(r["group"] for r in given))
-    out = []
-    for together in [groups] if layout == "ends" and groups else [[group] for group in groups]:
-        here = [r for r in given if r["group"] in together]
-        cells = {(r["method"], r["group"], str(r["column"])): r for r in here}
-        columns = list(dict.fromkeys((r["group"], str(r["column"])) for r in here))
-        rows = [
-            (
-                Cell(m),
-                *(Cell(_printed(cells.get((m, g, c)), places, sd_places) + ours(results, g, m, c)) for g, c in columns),
-            )
-            for m in dict.fromkeys(str(r["method"]) for r in here)
-        ]
-        heads = [", ".join(part for part in (g if layout == "ends" else "", c) if part) for g, c in columns]
-        title = f"{heading}{': ' + together[0] if layout != 'ends' and together[0] else ''}"
-        note = f"{paper.get('source', '')}; {paper.get('unit', '')}".strip("; ")
-        out.append(Table(title, ("method", *heads), tuple(rows), note + ("." if note else "")))
-    return [_transposed(t, "round") for t in out] if layout == "rounds" else out
-
-
-def learner_tables(results: Results) -> list[Table]:
-    """The same acquisitions valued by several learners, side by side, at the last number of labels."""
-    metric = main_metric(results)
-    learners = learners_of(results, metric)
-    if len(learners) < 2:
-        return []
-    out = []
-    for group in groups_of(results):
-        views = [v for v in (panel(results, metric, group, l) for l in learners) if v.methods and v.shared]
-        if len(views) < 2:
-            continue
-        methods = [m for m in views[0].methods if all(m in v.methods for v in views)]
-        out.append(_learner_table(group, metric, views, methods, results.about.get("baseline")))
-    return out
-
-
-def _learner_table(group: str, metric: str, views: list[Panel], methods: list[str], baseline: str | None) -> Table:
-    based = baseline in methods
-    head = ["method"]
-    lasts = [{m: v.of(m)[:, v.shared[-1]] for m in methods} for v in views]
-    for v in views:
-        head += [f"{v.learner}: {unit(metric)} ({v.labels[v.shared[-1]]} labels)"]
-        head += [f"{v.learner}: gain over {baseline}"] if based else []
-        head += [f"{v.learner}: rank"]
-    means = [np.array([spread(last[m]).mean for m in methods]) for last in lasts]
-    ranks = [_ranks(m) for m in means]
-    rows = []
-    for i, m in enumerate(methods):
-        row = [Cell(m)]
-        for last, rank in zip(lasts, ranks, strict=True):
-            row.append(Cell(_spread(spread(last[m]), metric)))
-            if based:
-                row.append(
-                    Cell(NOTHING if m == baseline else _difference(paired(last[m], last[str(baseline)]), metric))
-                )
-            row.append(Cell(rank[i]))
-        rows.append(tuple(row))
-    areas = [np.array([spread(v.areas()[v.methods.index(m)]).mean for m in methods]) for v in views]
-    notes = [
-        "One set of acquisitions, trained on by each learner; gains are paired by seed, ± half of the 95 % interval."
-    ]
-    for v, mean, area in zip(views[1:], means[1:], areas[1:], strict=True):
-        last_tau, area_tau = kendall(means[0], mean), kendall(areas[0], area)
-        changes = (
-            "the ranking cannot be told" if np.isnan(last_tau)
-            else "the ranking stays" if last_tau > 1 - 1e-9
-            else "the ranking changes"
-        )  # fmt: skip
-        notes.append(
-            f"Kendall tau of the methods' order, {views[0].learner} against {v.learner}: {_tau(last_tau)} at the last "
-            f"number of labels ({changes}), {_tau(area_tau)} by AUBC."
-        )
-    title = "One set of acquisitions, several learners" + (f": {group}" if group else "")
-    return Table(title, tuple(head), tuple(rows), " ".join(notes))
-
-
-def asks_for_iou(results: Results) -> bool:
-    return any(spec.get("kind") == "iou" for spec in results.about.get("figures", []))
-
-
-def iou_tables(results: Results) -> list[Table]:
-    """How much the methods' choices overlap, for each group at its last number of labels."""
-    out = []
-    for group in groups_of(results):
-        for labels in counts_asked(results, group)[-1:]:
-            methods, M = iou_matrix(results, group, labels)
-            M = np.column_stack([M, iou_of_seeds(results, group, labels)])
-            rows = [
-                (Cell(m), *(Cell(NOTHING if np.isnan(v) else f"{v:.1f}") for v in M[i])) for i, m in enumerate(methods)
-            ]
-            title = f"Overlap of what was asked for, %, at {labels} labels" + (f": {group}" if group else "")
-            note = (
-                "Intersection over union; a method's set is the union over its seeds, without the start. Between its seeds: "
-                "the mean over pairs of seeds of one method."
-            )
-            out.append(Table(title, ("method", *methods, "between its seeds"), tuple(rows), note))
-    return out
-
-
-def times_table(results: Results) -> Table | None:
-    """Seconds and memory, which differ from run to run and so stay out of the other tables."""
-    measures = (
-        ("select_seconds", "selection, s per round (median)", np.median),
-        ("fit_seconds", "training, s per round (median)", np.median),
-        ("peak_memory_mb", "peak memory, MB (largest)", np.max),
-        ("cell_seconds", "one seed, s (median)", np.median),
-    )
-    found = [(m, title, how) for m, title, how in measures if any(r.metric == m for r in results.times)]
-    if not found:
-        return None
-    rows = []
-    for group in groups_of(results):
-        for method in methods_of(results):
-            values = [
-                [r.value for r in results.times if (r.group, r.method, r.metric) == (group, method, m)]
-                for m, *_ in found
-            ]
-            if any(values):
-                cells = [
-                    Cell(_digits(float(how(v))) if v else NOTHING) for v, (*_, how) in zip(values, found, strict=True)
-                ]
-                rows.append((Cell(f"{group}: {method}" if group else method), *cells))
-    return Table("Times and memory", ("method", *(title for _, title, _ in found)), tuple(rows))
-
-
-def failure_table(results: Results) -> Table | None:
-    """The cells that are missing from every other table."""
-    if not results.failures:
-        return None
-    rows = tuple((Cell(f.group or NOTHING), Cell(f.method), Cell(str(f.seed))) for f in sorted(results.failures))
-    return Table("Cells that failed", ("group", "method", "seed"), rows, "The means above are without them.")
-
-
-def all_tables(results: Results) -> list[Table]:
-    """Every table whose numbers are the same whenever the benchmark is run again."""
-    metrics = list(dict.fromkeys([main_metric(results), *results.about.get("metrics", [])]))
-    single = [t for t in (win_loss_table(results),) if t]
-    failed = [t for t in (failure_table(results),) if t]
-    first, *others = [accuracy_tables(results, m) for m in metrics]
-    return [
-        *first,
-        *paper_tables(results),
-        *summary_tables(results),
-        *learner_tables(results),
-        *single,
-        *(t for tables in others for t in tables),
-        *(iou_tables(results) if asks_for_iou(results) else []),
-        *failed,
-    ]
-
-
-def compare(results: Sequence[Results]) -> str:
-    """Several benchmarks side by side, as Markdown: AUBC of each, and paired differences where they share seeds."""
-    names = _names(results)
-    rows, pairs = [], []
-    for name, r in zip(names, results, strict=True):
-        for p in panels(r, main_metric(r)):
-            for method, areas in zip(p.methods, p.areas(), strict=True):
-                shared = p.shared
-                labels = f"{p.labels[shared[0]]}–{p.labels[shared[-1]]}" if shared else NOTHING
-                where = (name, p.group or NOTHING, p.learner or NOTHING, method, unit(p.metric), labels)
-                rows.append((*map(Cell, where), Cell(_spread(spread(areas), p.metric))))
-    for b in range(len(results)):
-        for a in range(b):
-            pairs += _differences(results[a], results[b], f"{names[b]} minus {names[a]}")
-    head = ("benchmark", "group", "learner", "method", "metric", "labels", "AUBC")
-    out = [Table("Areas under the curve", head, tuple(rows), "Mean ± standard deviation (number of seeds).")]
-    if len(results) > 1:
-        head = ("benchmarks", "group", "learner", "method", "labels", "difference of AUBC", "seeds")
-        note = (
-            "Paired by the seeds, over the numbers of labels, that both have; ± half of the 95 % t interval."
-            if pairs
-            else "These benchmarks share no group, learner and method with a seed in common, so there is nothing to pair."
-        )
-        out.append(Table("Paired differences", head, tuple(pairs), note))
-    return markdown(out)
-
-
-def _differences(first: Results, second: Results, title: str) -> list[tuple[Cell, ...]]:
-    metric = main_metric(first)
-    if metric != main_metric(second):
-        return []
-    rows = []
-    right = {(p.group, p.learner): p for p in panels(second, metric)}
-    for p in panels(first, metric):
-        q = right.get((p.group, p.learner))
-        if q is None:
-            continue
-        seeds = sorted(set(p.seeds) & set(q.seeds))
-        for method in (m for m in p.methods if m in q.methods):
-            kept = [n for n in p.labels if n in q.labels and _has(p, method, n) and _has(q, method, n)]
-            if not seeds or not kept:
-                continue
-            a, b = (aubc(np.array(kept), _part(v, method, seeds, kept)) for v in (p, q))
-            d = paired(b, a)
-            if d.n:
-                where = (title, p.group or NOTHING, p.learner or NOTHING, method, f"{kept[0]}–{kept[-1]}")
-                rows.append((*map(Cell, where), Cell(_difference(d, metric)), Cell(str(d.n))))
-    return rows
-
-
-def _has(p: Panel, method: str, labels: int) -> bool:
-    return not np.isnan(p.of(method)[:, p.labels.index(labels)]).all()
-
-
-def _part(p: Panel, method: str, seeds: list[int], labels: list[int]) -> np.ndarray:
-    rows, columns = [p.seeds.index(s) for s in seeds], [p.labels.index(n) for n in labels]
-    return p.of(method)[np.ix_(rows, columns)]
-
-
-def _names(results: Sequence[Results]) -> list[str]:
-    """The folder's own name where it tells them apart, else its path, else the benchmark's name and its place."""
-    short = [r.folder.name if r.folder else str(r.about.get("name", "")) for r in results]
-    long = [str(r.folder) if r.folder else f"{n} #{i + 1}" for i, (r, n) in enumerate(zip(results, short, strict=True))]
-    return [s if short.count(s) == 1 and s else l for s, l in zip(short, long, strict=True)]
-
-
-# How numbers are written
-
-
-def _spread(s: Spread, metric: str) -> str:
-    if not s.n:
-        return NOTHING
-    if not more_is_better(metric):
-        return f"{_digits(s.mean)}{'' if np.isnan(s.sd) else f' ± {_digits(s.sd)}'} ({s.n})"
-    places = _decimals(100 * s.sd)
-    return f"{100 * s.mean:.{places}f}{'' if np.isnan(s.sd) else f' ± {100 * s.sd:.{places}f}'} ({s.n})"
-
-
-def _difference(d: Difference, metric: str) -> str:
-    if not d.n:
-        return NOTHING
-    if not more_is_better(metric):
-        return f"{d.mean:+.4g}{'' if np.isnan(d.half) else f' ± {_digits(d.half)}'}"
-    places = _decimals(100 * d.half)
-    return f"{100 * d.mean:+.{places}f}{'' if np.isnan(d.half) else f' ± {100 * d.half:.{places}f}'}"
-
-
-def _decimals(sd: float) -> int:
-    """One decimal, and two where one would hide the spread."""
-    return 2 if sd < 0.1 else 1
-
-
-def _digits(value: float) -> str:
-    return f"{value:.4g}"
-
-
-def _p(p: float) -> str:
-    return NOTHING if np.isnan(p) else "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _tau(tau: float) -> str:
-    return NOTHING if np.isnan(tau) else f"{tau:.2f}"
-
-
-def _ranks(means: np.ndarray) -> list[str]:
-    return [NOTHING if np.isnan(m) else str(1 + int((means > m).sum())) for m in means]
-
-
-def _mean_curve(p: Panel, method: str) -> np.ndarray:
-    """The mean over seeds at each of the shared numbers of labels."""
-    return np.array([spread(p.of(method)[:, k]).mean for k in p.shared])
+            head = f"{unit(metric)}, {word} ({q.labels[k]} labels)"
+            columns.append((head, [_mean(q.of(m)[:, k], metric) for m in p.methods]))
+    return _by_method(_title("Summary", p.group, p.learner), p.methods, columns, notes)
 
 
 def _reach(p: Panel, method: str, baseline: str) -> str:
@@ -478,15 +171,51 @@ def _reach(p: Panel, method: str, baseline: str) -> str:
     return f"> {labels[-1]}" if np.isinf(reached) else f"{reached:.0f}"
 
 
-def _title(text: str, p: Panel, more: str = "") -> str:
-    where = ", ".join(part for part in (p.group, p.learner) if part)
-    text = text[0].upper() + text[1:]
-    return " ".join(part for part in (text, more) if part) + (f": {where}" if where else "")
+def win_loss_tables(results: Results) -> list[Table]:
+    """Who is clearly better than whom, and how often; nothing where methods cannot be ranked."""
+    metric = main_metric(results)
+    methods, W, settings = win_loss(results, metric)
+    if len(methods) < 2 or not more_is_better(metric):
+        return []
+    rows = [
+        [m, *(NOTHING if i == j else str(n) for j, n in enumerate(W[i])), str(W[i].sum())]
+        for i, m in enumerate(methods)
+    ]
+    lost = ["all losses", *map(str, W.sum(axis=0)), ""]
+    note = (
+        f"In how many of the {settings} settings (group x number of labels) the method of the row is clearly better than "
+        "that of the column: the 95 % t interval of the difference paired by seed excludes 0."
+    )
+    return [Table(f"Wins and losses in {words(metric)}", ["wins of", *methods, "all wins"], [*rows, lost], note)]
 
 
-def _why_not(results: Results) -> str:
-    scale = results.about.get("scale")
-    return f"this run is scaled down, scale “{scale}”" if scale and scale != "full" else "the protocol differs"
+def paper_tables(results: Results) -> list[Table]:
+    """The paper's own table, group by group, or one for all groups where the layout is "ends"; ours beside it where the
+    protocol is the paper's."""
+    paper = results.about.get("paper") or {}
+    given = paper.get("rows") or []
+    ends, scale = results.about.get("layout") == "ends", results.about.get("scale")
+    differs = f"this run is scaled down, scale “{scale}”" if scale and scale != "full" else "the protocol differs"
+    heading = "The paper's numbers" + ("" if results.about.get("comparable") else f" (not comparable: {differs})")
+    places = max([_places(r["mean"]) for r in given if r["mean"] is not None], default=1)
+    sd_places = max([places, *(_places(r["sd"]) for r in given if r.get("sd") is not None)])
+    groups = list(dict.fromkeys(r["group"] for r in given))
+    note = f"{paper.get('source', '')}; {paper.get('unit', '')}".strip("; ")
+    out = []
+    for together in [groups] if ends and groups else [[group] for group in groups]:
+        here = [r for r in given if r["group"] in together]
+        cells = {(r["method"], r["group"], str(r["column"])): r for r in here}
+        methods = list(dict.fromkeys(str(r["method"]) for r in here))
+        columns = [
+            (
+                ", ".join(part for part in (g if ends else "", c) if part),
+                [_printed(cells.get((m, g, c)), places, sd_places) + ours(results, g, m, c) for m in methods],
+            )
+            for g, c in dict.fromkeys((r["group"], str(r["column"])) for r in here)
+        ]
+        title = _title(heading, "" if ends else together[0])
+        out.append(_by_method(title, methods, columns, [f"{note}."] if note else []))
+    return [t.turned("round") for t in out] if results.about.get("layout") == "rounds" else out
 
 
 def _places(value: float) -> int:
@@ -513,13 +242,183 @@ def ours(results: Results, group: str, method: str, column: str) -> str:
     p = None if where is None else panel(results, main_metric(results), where)
     if p is None or method not in p.methods:
         return ""
-    reached = [k for k in range(len(p.labels)) if not np.isnan(p.of(method)[:, k]).all()]
+    reached = p.reached(method)
     word, _, number = column.partition(" ")
     if column.isdigit():
-        at = [k for k in reached if p.labels[k] == int(column)]
+        at = [n for n in reached if n == int(column)]
     elif word in ("step", "round"):
         at = reached[int(number) : int(number) + 1]
     else:
         at = reached[-1:]
-    s = spread(p.of(method)[:, at[0]]) if at else None
-    return f" (ours {_spread(s, p.metric)})" if s is not None and s.n else ""
+    return f" (ours {_mean(p.part(method, p.seeds, at), p.metric)})" if at else ""
+
+
+def learner_tables(results: Results) -> list[Table]:
+    """The same acquisitions valued by several learners, side by side, at the last number of labels."""
+    metric = main_metric(results)
+    learners = learners_of(results, metric)
+    out = []
+    for group in groups_of(results) if len(learners) > 1 else []:
+        views = [v for v in (panel(results, metric, group, l) for l in learners) if v.methods and v.shared]
+        if len(views) > 1:
+            out.append(_learner_table(group, views, str(results.about.get("baseline"))))
+    return out
+
+
+def _learner_table(group: str, views: list[Panel], baseline: str) -> Table:
+    methods = [m for m in views[0].methods if all(m in v.methods for v in views)]
+    columns, means, areas = [], [], []
+    for v in views:
+        last = [v.of(m)[:, v.shared[-1]] for m in methods]
+        mean = np.array([spread(values).mean for values in last])
+        means.append(mean)
+        areas.append(np.array([spread(v.areas()[v.methods.index(m)]).mean for m in methods]))
+        head = f"{v.learner}: {unit(v.metric)} ({v.labels[v.shared[-1]]} labels)"
+        columns.append((head, [_mean(values, v.metric) for values in last]))
+        if baseline in methods:
+            base = last[methods.index(baseline)]
+            gains = [NOTHING if m == baseline else _gain(x, base, v.metric) for m, x in zip(methods, last, strict=True)]
+            columns.append((f"{v.learner}: gain over {baseline}", gains))
+        ranks = [NOTHING if np.isnan(m) else str(1 + int((mean > m).sum())) for m in mean]
+        columns.append((f"{v.learner}: rank", ranks))
+    notes = [
+        "One set of acquisitions, trained on by each learner; gains are paired by seed, ± half of the 95 % interval."
+    ]
+    for v, mean, area in zip(views[1:], means[1:], areas[1:], strict=True):
+        tau = kendall(means[0], mean)
+        changes = "cannot be told" if np.isnan(tau) else "stays" if tau > 1 - 1e-9 else "changes"
+        notes.append(
+            f"Kendall tau of the methods' order, {views[0].learner} against {v.learner}: {known(tau, '.2f')} at the last "
+            f"number of labels (the ranking {changes}), {known(kendall(areas[0], area), '.2f')} by AUBC."
+        )
+    return _by_method(_title("One set of acquisitions, several learners", group), methods, columns, notes)
+
+
+def asks_for_iou(results: Results) -> bool:
+    return any(spec.get("kind") == "iou" for spec in results.about.get("figures", []))
+
+
+def iou_tables(results: Results) -> list[Table]:
+    """How much the methods' choices overlap, for each group at its last number of labels."""
+    note = (
+        "Intersection over union; a method's set is the union over its seeds, without the start. Between its seeds: "
+        "the mean over pairs of seeds of one method."
+    )
+    out = []
+    for group in groups_of(results):
+        for labels in counts_asked(results, group)[-1:]:
+            methods, M = iou_matrix(results, group, labels)
+            M = np.column_stack([M, iou_of_seeds(results, group, labels)])
+            heads = [*methods, "between its seeds"]
+            columns = [(head, [known(v, ".1f") for v in column]) for head, column in zip(heads, M.T, strict=True)]
+            title = _title(f"Overlap of what was asked for, %, at {labels} labels", group)
+            out.append(_by_method(title, methods, columns, [note]))
+    return out
+
+
+def times_tables(results: Results) -> list[Table]:
+    """Seconds and memory, which differ from run to run and so stay out of the other tables."""
+    measures = (
+        ("select_seconds", "selection, s per round (median)", np.median),
+        ("fit_seconds", "training, s per round (median)", np.median),
+        ("peak_memory_mb", "peak memory, MB (largest)", np.max),
+        ("cell_seconds", "one seed, s (median)", np.median),
+    )
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for r in results.times:
+        values.setdefault((r.group, r.method, r.metric), []).append(r.value)
+    found = [measure for measure in measures if any(metric == measure[0] for _, _, metric in values)]
+    rows = [
+        (g, m) for g in groups_of(results) for m in methods_of(results) if any((g, m, f[0]) in values for f in found)
+    ]
+    columns = [
+        (title, [f"{how(v):.4g}" if (v := values.get((g, m, metric))) else NOTHING for g, m in rows])
+        for metric, title, how in found
+    ]
+    names = [f"{g}: {m}" if g else m for g, m in rows]
+    return [_by_method("Times and memory", names, columns)] if found else []
+
+
+def failure_tables(results: Results) -> list[Table]:
+    """The cells that are missing from every other table."""
+    rows = [(f.group or NOTHING, f.method, str(f.seed)) for f in sorted(results.failures)]
+    head, note = ("group", "method", "seed"), "The means above are without them."
+    return [Table("Cells that failed", head, rows, note)] if rows else []
+
+
+def compare(results: Sequence[Results]) -> str:
+    """Several benchmarks side by side, as Markdown: AUBC of each, and paired differences where they share seeds."""
+    names = _names(results)
+    rows = [
+        [name, p.group or NOTHING, p.learner or NOTHING, method, unit(p.metric), labels, _mean(areas, p.metric)]
+        for name, r in zip(names, results, strict=True)
+        for p in panels(r, main_metric(r))
+        for labels in [f"{p.labels[p.shared[0]]}–{p.labels[p.shared[-1]]}" if p.shared else NOTHING]
+        for method, areas in zip(p.methods, p.areas(), strict=True)
+    ]
+    head = ["benchmark", "group", "learner", "method", "metric", "labels", "AUBC"]
+    out = [Table("Areas under the curve", head, rows, MEAN)]
+    if len(results) > 1:
+        pairs = [
+            [f"{names[b]} minus {names[a]}", *row]
+            for b in range(len(results))
+            for a in range(b)
+            for row in _differences(results[a], results[b])
+        ]
+        head = ["benchmarks", "group", "learner", "method", "labels", "difference of AUBC", "seeds"]
+        note = (
+            "Paired by the seeds, over the numbers of labels, that both have; ± half of the 95 % t interval."
+            if pairs
+            else "These benchmarks share no group, learner and method with a seed in common, so there is nothing to pair."
+        )
+        out.append(Table("Paired differences", head, pairs, note))
+    return markdown(out)
+
+
+def _differences(first: Results, second: Results) -> list[list[str]]:
+    metric = main_metric(first)
+    if metric != main_metric(second):
+        return []
+    rows = []
+    right = {(p.group, p.learner): p for p in panels(second, metric)}
+    for p in panels(first, metric):
+        q = right.get((p.group, p.learner))
+        seeds = sorted(set(p.seeds) & set(q.seeds)) if q is not None else []
+        if q is None or not seeds:
+            continue
+        for method in p.methods:
+            if kept := [n for n in p.reached(method) if n in q.reached(method)]:
+                a, b = (aubc(np.array(kept), v.part(method, seeds, kept)) for v in (p, q))
+                if n := paired(b, a).n:
+                    where = [p.group or NOTHING, p.learner or NOTHING, method, f"{kept[0]}–{kept[-1]}"]
+                    rows.append([*where, _gain(b, a, metric), str(n)])
+    return rows
+
+
+def _names(results: Sequence[Results]) -> list[str]:
+    """The folder's own name where it tells them apart, else its path, else the benchmark's name and its place."""
+    short = [r.folder.name if r.folder else str(r.about.get("name", "")) for r in results]
+    long = [str(r.folder) if r.folder else f"{n} #{i + 1}" for i, (r, n) in enumerate(zip(results, short, strict=True))]
+    return [s if short.count(s) == 1 and s else l for s, l in zip(short, long, strict=True)]
+
+
+# What they share
+
+
+def _by_method(title: str, methods: Sequence[str], columns: Sequence[Column], notes: Sequence[str] = ()) -> Table:
+    return Table.by_columns(title, [("method", methods), *columns], " ".join(notes))
+
+
+def _mean(values: np.ndarray, metric: str) -> str:
+    s = spread(values)
+    return f"{plus_minus(s.mean, s.sd, more_is_better(metric))} ({s.n})" if s.n else NOTHING
+
+
+def _gain(values: np.ndarray, base: np.ndarray, metric: str) -> str:
+    d = paired(values, base)
+    return plus_minus(d.mean, d.half, more_is_better(metric), sign="+") if d.n else NOTHING
+
+
+def _title(text: str, *where: str) -> str:
+    named = ", ".join(part for part in where if part)
+    return f"{text}: {named}" if named else text

@@ -229,7 +229,7 @@ def demo(
         return
     with progress_of("demo") as progress:
         results = digits.run(to, seeds, steps, workers, progress)
-    out.print(digits.table(results))
+    out.print(digits.table(results).terminal())
     report = digits.write_report(results, to)
     notes.print(f"Kept: {results.folder}; remove it to compute everything again")
     out.print(f"Report: {report}")

@@ -216,7 +216,7 @@ def show(report: Path, results: "Results") -> None:
     """The main table on the screen, and where the rest is."""
     from askless.bench.report import warning
     from askless.bench.tables import accuracy_tables
-    from askless.bench.typeset import markdown
+    from askless.report.table import markdown
 
     metric = results.about["metrics"][0]
     out.write(markdown(accuracy_tables(results, metric)) + "\n")

@@ -1,14 +1,11 @@
 """`askless theory`: what the theory says about a finished run."""
 
 import json
-from itertools import groupby
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from askless.base.errors import InputError, OptionError
 from askless.base.terminal import notes, out, progress_bar, text_bar
@@ -18,8 +15,6 @@ from askless.cli.bench import find
 if TYPE_CHECKING:
     from askless.active.learner import ActiveLearner
     from askless.bench import Benchmark, Row
-    from askless.theory.findings import Findings
-
 
 EXPECTED = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
 DATA = ("data", "net", "augment", "validation")  # settings of a row that decide what its network sees
@@ -40,6 +35,7 @@ def theory(
     """Kernel, bounds, dynamics: the theory's quantities for a finished run. Writes theory.html and theory.json."""
     from askless.theory.findings import examine
     from askless.theory.page import write
+    from askless.theory.words import table
 
     place, name, default = locate(run, cell)
     folder = to or default
@@ -47,10 +43,13 @@ def theory(
     learner = load_learner(place)
     with text_bar(name, notes) as progress:
         found = examine(learner, items=items, queries=queries, seed=seed, progress=progress)
-    out.print(table(found, name))
+    out.print(table(found, f"What the theory says about {name}").terminal())
     for note in found.notes:
         out.print(f"Note: {note}")
-    out.print(f"Page: {write(found, folder, name)}")
+    options = {"--cell": cell, "--items": items, "--queries": queries, "--seed": seed}
+    given = [str(word) for option in options.items() if option[1] is not None for word in option]
+    command = shlex.join(["askless", "theory", str(run), *given])
+    out.print(f"Page: {write(found, folder, name, command)}")
 
 
 def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
@@ -164,18 +163,3 @@ def benchmark_of(run: Path) -> "Benchmark":
         raise InputError(
             f"{run}: expected a run of a preset, or of a file that is still where it was, seen from here; {error}"
         ) from None
-
-
-def table(found: "Findings", name: str) -> Table:
-    from askless.theory.words import lines
-
-    made = Table(title=f"What the theory says about {name}", box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
-    made.add_column("quantity", overflow="fold")
-    made.add_column("value", justify="right", overflow="fold")
-    made.add_column("meaning", overflow="fold")
-    for part, group in groupby(lines(found), key=lambda line: line.part):
-        made.add_section()
-        made.add_row(Text(part, "bold"))
-        for line in group:
-            made.add_row(line.name, line.value, line.meaning)
-    return made

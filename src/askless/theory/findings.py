@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -131,7 +132,7 @@ def examine(
     model = check(learner, items, queries)
     places, start = choose_items(learner, items, seed)
     S, labels = learner.labelled[places], learner.known_labels[places]
-    work = Work(learner, model, S, labels, items, seed, Counter(progress, 3 * learner.classes + queries + 1))
+    work = Work(learner, model, S, labels, items, seed, progress, total=3 * learner.classes + queries + 1)
     if learner.rounds and learner.rounds[-1]["labels"] < len(learner.labels):
         told = len(learner.labels) - learner.rounds[-1]["labels"]
         work.notes.append(f"{told} labels were told after the last training; the network was not trained on them.")
@@ -197,34 +198,25 @@ def draw(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
     return np.arange(n) if k >= n else np.sort(rng.choice(n, k, replace=False))
 
 
-class Counter:
-    """Counts what is done for a progress bar."""
-
-    def __init__(self, progress: Progress | None, total: int) -> None:
-        self.progress, self.total, self.done = progress, total, 0
-
-    def __call__(self, text: str, more: int = 1) -> None:
-        self.done = min(self.done + more, self.total)
-        if self.progress is not None:
-            self.progress(self.done, self.total, text)
-
-
+@dataclass
 class Work:
     """What every part needs: the learner, its network, the examined items, and where to say what was left out."""
 
-    def __init__(
-        self,
-        learner: ActiveLearner,
-        model: nn.Module,
-        S: np.ndarray,
-        labels: np.ndarray,
-        items: int,
-        seed: int,
-        count: Counter,
-    ) -> None:
-        self.learner, self.model, self.S, self.labels = learner, model, S, labels
-        self.items, self.seed, self.count = items, seed, count
-        self.notes: list[str] = []
+    learner: ActiveLearner
+    model: nn.Module
+    S: np.ndarray  # positions of the examined items
+    labels: np.ndarray
+    items: int
+    seed: int
+    progress: Progress | None
+    total: int  # steps that the progress bar counts
+    done: int = 0
+    notes: list[str] = field(default_factory=list)
+
+    def count(self, text: str, more: int = 1) -> None:
+        self.done = min(self.done + more, self.total)
+        if self.progress is not None:
+            self.progress(self.done, self.total, text)
 
     def at(self, positions: np.ndarray) -> PlainItems:
         return PlainItems(self.learner.views, positions)

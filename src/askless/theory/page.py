@@ -1,77 +1,51 @@
-"""`theory.html`, one self-contained page with the table and the pictures, and `theory.json`, all the numbers."""
+"""`theory.html`, one self-contained page with the pictures and the table, and `theory.json`, all the numbers."""
 
-import base64
-import html
-import io
-import json
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from askless.base.files import write_whole
+from askless.report.data import as_data, json_text, write_files
+from askless.report.markup import tag
+from askless.report.numbers import digits
+from askless.report.page import Section, again, bullets, html_page, plot
+from askless.report.plots import BLUE, GREEN, GREY, RED, caption, figure
+from askless.theory import Bounds
 from askless.theory.findings import Findings
-from askless.theory.words import as_data, lines, number
-
-# Okabe and Ito's colours, which the colour-blind tell apart
-BLUE, RED, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#555555"
-
-_STYLE = """
-:root{color-scheme:light dark;--text:#1a1a1a;--back:#fff;--faint:#5c5c5c;--line:#d0d0d0}
-@media (prefers-color-scheme:dark){:root{--text:#e8e8e8;--back:#16181b;--faint:#a5a5a5;--line:#44484d}}
-body{font:16px/1.5 system-ui,sans-serif;max-width:68rem;margin:2rem auto;padding:0 1rem;color:var(--text);
-background:var(--back)}
-.scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-td,th{padding:.15rem .8rem;text-align:left;border-bottom:1px solid var(--line);font-weight:400}
-tr.part th{font-weight:600;padding-top:.9rem}td:nth-child(2){text-align:right;white-space:nowrap}
-td:first-child{white-space:pre}td:nth-child(3){color:var(--faint)}
-.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(22rem,1fr));gap:1.2rem}
-figure{margin:0}img{width:100%;height:auto;background:#fff;border-radius:4px}figcaption{color:var(--faint);font-size:.9rem}
-"""
+from askless.theory.words import table
 
 
-def write(found: Findings, folder: Path, title: str) -> Path:
+def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
     """Writes `theory.json` and `theory.html` into `folder`, each whole or not at all, and returns the page."""
-    data = json.dumps({"run": title, **as_data(found)}, indent=1, allow_nan=False).encode()
-    text = page(found, title).encode()
-    write_whole(folder / "theory.json", lambda file: file.write(data))
-    write_whole(folder / "theory.html", lambda file: file.write(text))
+    data = as_data(found, lambda value: {"holds": value.holds()} if isinstance(value, Bounds) else {})
+    texts = {"theory.json": json_text({"run": title, **data}), "theory.html": page(found, title, command)}
+    write_files(folder, texts)
     return folder / "theory.html"
 
 
-def page(found: Findings, title: str) -> str:
-    rows = []
-    for part, group in groupby(lines(found), key=lambda line: line.part):
-        rows.append(f'<tr class="part"><th colspan="3">{html.escape(part)}</th></tr>')
-        rows += ["<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line[1:]) + "</tr>" for line in group]
-    drawn = [(figure, caption) for draw in FIGURES if (figure := draw(found)) is not None for caption in [draw.__doc__]]
-    pictures = "".join(
-        f"<figure>{_image(figure)}<figcaption>{html.escape(' '.join((caption or '').split()))}</figcaption></figure>"
-        for figure, caption in drawn
+def page(found: Findings, title: str, command: str = "") -> str:
+    drawn = [(made, caption(draw)) for draw in FIGURES if (made := draw(found)) is not None]
+    plots = [plot(made, made.axes[0].get_title(), said) for made, said in drawn]
+    about = (
+        f"The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen "
+        f"by the trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} "
+        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: on a "
+        "network like this one they describe, they do not promise."
     )
-    notes = "".join(f"<li>{html.escape(note)}</li>" for note in found.notes)
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Theory of {html.escape(title)}</title><style>{_STYLE}</style></head><body>
-<h1>What the theory says about {html.escape(title)}</h1>
-<p>The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen by the
-trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} classes, in float64.
-The theorems are about the squared error, gradient descent and very wide networks: on a network like this one they describe,
-they do not promise.</p>
-{f"<ul>{notes}</ul>" if notes else ""}
-<div class="scroll"><table>{"".join(rows)}</table></div>
-<h2>Pictures</h2>
-<div class="figures">{pictures}</div>
-</body></html>
-"""
+    sections = [
+        Section("Pictures", tag("div", plots, cls="plots")),
+        Section("The numbers", table(found).html()),
+        Section("What was left out", bullets(found.notes), "Left out"),
+        Section("How to run it again", again(command), "Run it again"),
+    ]
+    return html_page(f"What the theory says about {title}", about, sections, tab=f"Theory of {title}")
 
 
 def eigenvalues(found: Findings) -> Any:
     """The kernel's eigenvalues, largest first; those that are rounding are left out. All layers lie above the last one, and
     the ratio of first to last is the condition number."""
-    figure, axes = _axes("number", "eigenvalue", "Eigenvalues")
+    made, axes = _axes("number", "eigenvalue", "Eigenvalues")
     for values, name, style in (
         (found.spectra.values_all, "all layers", {"color": BLUE, "marker": "o", "ms": 4.5, "mfc": "none"}),
         (found.spectra.values_last, "last layer", {"color": RED, "marker": "s", "ms": 2.5}),
@@ -80,14 +54,14 @@ def eigenvalues(found: Findings) -> Any:
         axes.plot(np.arange(1, len(kept) + 1), kept, lw=1, label=name, **style)
     axes.set_yscale("log")
     axes.legend()
-    return figure
+    return made
 
 
 def convergence(found: Findings) -> Any:
     """dynamicAL's theorem 1: the squared residual after t steps from f = 0, between the bounds that the alignment gives, and
     between the sharp ones. The paper's lower bound ends where it falls below zero."""
     t = found.theorems
-    figure, axes = _axes("steps t", "squared residual", "Theorem 1")
+    made, axes = _axes("steps t", "squared residual", "Theorem 1")
     top = len(found.positions)  # the residual of f = 0, for one-hot labels
     axes.set(xscale="log", yscale="log", ylim=(max(1e-9 * top, 0.5 * t.convergence_sharp[-1].lower), 3 * top))
     for bounds, name, colour, dash in (
@@ -99,7 +73,7 @@ def convergence(found: Findings) -> Any:
         axes.plot(t.times, [b.upper for b in bounds], color=colour, ls=dash, marker="v", ms=4, label=f"{name} bounds")
     axes.plot(t.times, [b.value for b in t.convergence], color=BLUE, marker="o", ms=4, label="residual")
     axes.legend()
-    return figure
+    return made
 
 
 def ratios(found: Findings) -> Any:
@@ -108,13 +82,14 @@ def ratios(found: Findings) -> Any:
     values, edges = binned(found.dynamics.ratios)
     if len(values) == 0:
         return None
-    figure, axes = _axes("approximation ratio", "queries", "Approximation ratio")
+    made, axes = _axes("approximation ratio", "queries", "Approximation ratio")
+    median = float(np.median(values))
     axes.hist(values, edges, color=BLUE, alpha=0.7)
-    axes.axvline(float(np.median(values)), color=BLUE, ls="--", label=f"median {number(float(np.median(values)))}")
+    axes.axvline(median, color=BLUE, ls="--", label=f"median {digits(median)}")
     axes.axvline(1.0, color=GREY, ls=":", label="1")
     axes.yaxis.get_major_locator().set_params(integer=True)
     axes.legend()
-    return figure
+    return made
 
 
 def agreement(found: Findings) -> Any:
@@ -123,16 +98,16 @@ def agreement(found: Findings) -> Any:
     tau = found.dynamics.tau
     if tau is None:
         return None
-    figure, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {number(tau.tau)}")
+    made, axes = _axes("alignment A", "training dynamics G", f"Kendall's tau {digits(tau.tau)}")
     axes.scatter(tau.alignment, tau.dynamics, s=10, color=BLUE, alpha=0.6)
-    return figure
+    return made
 
 
 def linearised(found: Findings) -> Any:
     """The linearised network, trained on from where it is by gradient descent on the squared error: loss per item. The dot
     is the smallest test loss."""
     c, m = found.linearised.curves, found.linearised.minimum
-    figure, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
+    made, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
     shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may go on to 1e-300
     low, top = shown.min() / 1e4, max(shown.max(), 1e-12)
     axes.set_xscale("symlog", linthresh=1)
@@ -142,7 +117,7 @@ def linearised(found: Findings) -> Any:
         axes.plot(c.times, c.test, color=RED, ls="--", label="test items")
         axes.plot(m.step, m.loss, color=RED, marker="o")
     axes.legend()
-    return figure
+    return made
 
 
 def wide(found: Findings) -> Any:
@@ -151,12 +126,12 @@ def wide(found: Findings) -> Any:
     if found.wide is None:
         return None
     d = found.wide.descent
-    figure, axes = _axes("steps", "loss", "A wide network's loss")
+    made, axes = _axes("steps", "loss", "A wide network's loss")
     axes.plot(np.arange(1, len(d.bound) + 1), d.bound, color=GREY, ls=":", label="bound")
     axes.plot(np.arange(len(d.loss)), d.loss, color=BLUE, label="loss")
     axes.set_yscale("log")
     axes.legend()
-    return figure
+    return made
 
 
 FIGURES: tuple[Callable[[Findings], Any], ...] = (eigenvalues, convergence, ratios, agreement, linearised, wide)
@@ -176,17 +151,7 @@ def binned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _axes(x: str, y: str, title: str) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(5.4, 3.7), layout="constrained")
-    axes = figure.subplots()
+    made, axes = figure(5.4, 3.7)
     axes.set(xlabel=x, ylabel=y, title=title)
     axes.grid(alpha=0.25)
-    return figure, axes
-
-
-def _image(figure: Any) -> str:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=130)
-    alt = html.escape(figure.axes[0].get_title())
-    return f'<img alt="{alt}" src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
+    return made, axes

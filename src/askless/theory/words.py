@@ -1,10 +1,14 @@
-"""Findings as lines of a table and as plain data."""
+"""Findings in words: the lines of a table."""
 
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
+from askless.report.numbers import digits
+from askless.report.table import Table
 from askless.theory import Bounds, Spectrum
 from askless.theory.findings import Findings
 
@@ -20,30 +24,39 @@ class Line(NamedTuple):
     meaning: str
 
 
-def lines(found: Findings) -> list[Line]:
-    """Every quantity with its value and what it means, in a form that fits 100 columns."""
-    return [
-        *(Line("eigenvalues", *rest) for rest in _spectra(found)),
-        *(Line("gradient descent", *rest) for rest in _steps(found)),
-        *(Line("labels against the kernel", *rest) for rest in _theorems(found)),
-        *(Line("training dynamics", *rest) for rest in _dynamics(found)),
-        *(Line("linearised model", *rest) for rest in _linearised(found)),
-        *(Line("NPC's theorem 1", *rest) for rest in _wide(found)),
-    ]
-
-
 Rest = tuple[str, str, str]
+
+
+def table(found: Findings, title: str = "") -> Table:
+    """Every quantity with its value and what it means."""
+    rows: list[tuple[str, ...]] = []
+    for part, group in groupby(lines(found), key=lambda line: line.part):
+        rows += [(part,), *(line[1:] for line in group)]
+    return Table(title, ("quantity", "value", "meaning"), rows, left=(0, 2))
+
+
+def lines(found: Findings) -> list[Line]:
+    """The same as a list, in a form that fits 100 columns."""
+    parts: dict[str, Callable[[Findings], list[Rest]]] = {
+        "eigenvalues": _spectra,
+        "gradient descent": _steps,
+        "labels against the kernel": _theorems,
+        "training dynamics": _dynamics,
+        "linearised model": _linearised,
+        "NPC's theorem 1": _wide,
+    }
+    return [Line(part, *rest) for part, told in parts.items() for rest in told(found)]
 
 
 def _spectra(found: Findings) -> list[Rest]:
     s, n = found.spectra, len(found.positions)
 
     def of(name: str, spectrum: Spectrum) -> list[Rest]:
-        ends = f"{number(spectrum.lambda_min)}, {number(spectrum.lambda_max)}"
+        ends = f"{digits(spectrum.lambda_min)}, {digits(spectrum.lambda_max)}"
         return [
             (f"rank, {name}", f"{spectrum.rank} of {n}", "eigenvalues above rounding"),
             (f"λ min and max, {name}", ends, "smallest non-zero and largest one"),
-            (f"condition, {name}", number(spectrum.condition), "λ max / λ min; smaller trains faster"),
+            (f"condition, {name}", digits(spectrum.condition), "λ max / λ min; smaller trains faster"),
         ]
 
     return [
@@ -58,12 +71,12 @@ def _steps(found: Findings) -> list[Rest]:
     d, n, ce = found.steps.squared, len(found.positions), found.steps.cross_entropy
     momentum = f"momentum {found.steps.momentum:g}" if found.steps.momentum else "no momentum"
     return [
-        ("largest step", number(d.eta_max), "2 / λ max, squared error, summed"),
-        ("as a learning rate", number(n * d.eta_max), "n times that, for a mean"),
-        ("slowest mode", f"1 - {number(1 - d.factor)}", "per step of 2 / (λ min + λ max)"),
-        ("steps to 1 %", number(d.steps), "until the slowest mode is a hundredth"),
-        ("rate, cross entropy", number(ce.lr), f"last layer, mean loss, {momentum}"),
-        ("rate of this run", number(found.steps.own), "what it was trained with"),
+        ("largest step", digits(d.eta_max), "2 / λ max, squared error, summed"),
+        ("as a learning rate", digits(n * d.eta_max), "n times that, for a mean"),
+        ("slowest mode", f"1 - {digits(1 - d.factor)}", "per step of 2 / (λ min + λ max)"),
+        ("steps to 1 %", digits(d.steps), "until the slowest mode is a hundredth"),
+        ("rate, cross entropy", digits(ce.lr), f"last layer, mean loss, {momentum}"),
+        ("rate of this run", digits(found.steps.own), "what it was trained with"),
     ]
 
 
@@ -71,9 +84,9 @@ def _theorems(found: Findings) -> list[Rest]:
     t = found.theorems
     at = {k: pair for k, *pair in zip(t.times, t.convergence, t.convergence_sharp, strict=True)}
     rows: list[Rest] = [
-        ("alignment A", number(t.alignment), "Tr[Yᵀ K Y]: larger, faster training"),
-        ("A / (λ max T)", number(t.alignment_share), "1: the labels lie on the largest mode"),
-        ("bound B", number(t.bound), _bound_meaning(t.bound)),
+        ("alignment A", digits(t.alignment), "Tr[Yᵀ K Y]: larger, faster training"),
+        ("A / (λ max T)", digits(t.alignment_share), "1: the labels lie on the largest mode"),
+        ("bound B", digits(t.bound), _bound_meaning(t.bound)),
         ("theorem 2", between(t.generalisation), f"A bounds B: {yes(t.generalisation.holds())}"),
         ("theorem 2, sharp", between(t.generalisation_sharp), f"the same: {yes(t.generalisation_sharp.holds())}"),
     ]
@@ -85,10 +98,10 @@ def _theorems(found: Findings) -> list[Rest]:
         d = found.drift
         sign = "negative, so MMD counts as 0" if d.mmd_squared < 0 else "its square"
         rows += [
-            ("MMD", number(d.mmd), f"{d.start} items of the start, all {len(found.positions)}"),
-            ("MMD²", number(d.mmd_squared), sign),
-            ("MMD / B", number(d.over_bound), _drift_meaning(d.over_bound)),
-            ("mean diagonal", number(d.scale), "divided out of the kernel for these"),
+            ("MMD", digits(d.mmd), f"{d.start} items of the start, all {len(found.positions)}"),
+            ("MMD²", digits(d.mmd_squared), sign),
+            ("MMD / B", digits(d.over_bound), _drift_meaning(d.over_bound)),
+            ("mean diagonal", digits(d.scale), "divided out of the kernel for these"),
         ]
     return rows
 
@@ -106,17 +119,17 @@ def _bound_meaning(bound: float) -> str:
 def _dynamics(found: Findings) -> list[Rest]:
     d = found.dynamics
     rows: list[Rest] = [
-        ("G, cross entropy", number(d.cross_entropy), "|sum of the loss gradients|²"),
-        ("  as the kernel has it", number(d.cross_entropy_kernel), "equal if the outputs share one kernel"),
-        ("G, squared error", number(d.squared), "as the kernel has it"),
+        ("G, cross entropy", digits(d.cross_entropy), "|sum of the loss gradients|²"),
+        ("  as the kernel has it", digits(d.cross_entropy_kernel), "equal if the outputs share one kernel"),
+        ("G, squared error", digits(d.squared), "as the kernel has it"),
     ]
     ratios = d.ratios[np.isfinite(d.ratios)]
     if len(ratios):
         low, middle, high = np.quantile(ratios, [0.25, 0.5, 0.75])
-        text = f"{number(middle)} ({number(low)} to {number(high)})"
+        text = f"{digits(middle)} ({digits(low)} to {digits(high)})"
         rows.append(("approximation ratio", text, f"{len(ratios)} queries of {d.query}; 1: items add up"))
     if d.tau is not None:
-        text = f"{number(d.tau.tau)} (p = {number(d.tau.p_value)})"
+        text = f"{digits(d.tau.tau)} (p = {digits(d.tau.p_value)})"
         rows.append(("Kendall's tau", text, f"of G and A, {len(d.tau.dynamics)} queries of {d.tau_query}"))
     return rows
 
@@ -126,14 +139,14 @@ def _linearised(found: Findings) -> list[Rest]:
     c = lin.curves
     last = f"{c.times[-1]:,.0f}"
     rows: list[Rest] = [
-        ("training loss", f"{number(c.train[0])} → {number(c.train[-1])}", f"now; {last} steps of 1 / λ max on")
+        ("training loss", f"{digits(c.train[0])} → {digits(c.train[-1])}", f"now; {last} steps of 1 / λ max on")
     ]
     if lin.minimum is not None:
         m = lin.minimum
         when = "still falling at the end" if m.at_end else "the step of its smallest value"
         rows += [
-            ("test loss", f"{number(c.test[0])} → {number(c.test[-1])}", f"the same, {lin.test_items} test items"),
-            ("best test loss", f"{number(m.loss)} at {m.step:,}", when),
+            ("test loss", f"{digits(c.test[0])} → {digits(c.test[-1])}", f"the same, {lin.test_items} test items"),
+            ("best test loss", f"{digits(m.loss)} at {m.step:,}", when),
         ]
     return rows
 
@@ -142,7 +155,7 @@ def _wide(found: Findings) -> list[Rest]:
     if found.wide is None:
         return []
     w, d = found.wide, found.wide.descent
-    loss = f"{number(d.loss[0])} → {number(d.loss[-1])}"
+    loss = f"{digits(d.loss[0])} → {digits(d.loss[-1])}"
     return [
         ("wide network's loss", loss, f"{w.items} items, width {w.width}, {len(d.holds)} steps"),
         ("bound holds", f"{100 * d.holds.mean():.0f} % of steps", "L' ≤ (1 - η λ min) L"),
@@ -150,39 +163,9 @@ def _wide(found: Findings) -> list[Rest]:
     ]
 
 
-def number(value: float, digits: int = 3) -> str:
-    """So many digits; larger numbers whole.
-
-    >>> number(12345.0), number(0.0001234), number(float("inf"))
-    ('12,345', '0.000123', 'inf')
-    """
-    value = float(value)
-    if 10**digits <= abs(value) < 1e7:
-        return f"{value:,.0f}"
-    return f"{value:.{digits}g}"
-
-
 def between(bounds: Bounds) -> str:
-    return " ≤ ".join(number(b, 2) for b in bounds)
+    return " ≤ ".join(digits(b, 2) for b in bounds)
 
 
 def yes(holds: bool) -> str:
     return "holds" if holds else "FAILS"
-
-
-def as_data(value: Any) -> Any:
-    """Named tuples as dicts, arrays as lists; inf as "inf" and nan as None, which JSON has not.
-
-    >>> as_data(Bounds(0.0, 1.0, math.inf))
-    {'lower': 0.0, 'value': 1.0, 'upper': 'inf', 'holds': True}
-    """
-    if isinstance(value, tuple) and hasattr(value, "_asdict"):
-        data = {name: as_data(part) for name, part in value._asdict().items()}
-        return data | ({"holds": value.holds()} if isinstance(value, Bounds) else {})
-    if isinstance(value, np.ndarray | np.generic):
-        return as_data(value.tolist())
-    if isinstance(value, list | tuple):
-        return [as_data(part) for part in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None if math.isnan(value) else f"{value:g}"
-    return value

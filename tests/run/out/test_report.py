@@ -1,6 +1,5 @@
 import io
 import json
-import math
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -9,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
-from askless.run.out import report
+from askless.run.out import report, report_pictures
+from askless.run.out import report_facts as told
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import confusion, per_class, share
 
@@ -73,13 +73,13 @@ def some_facts(pool=600):
     reasons = ["covers a new region", "the model hesitates", "unlike its neighbours"]
 
     def shown(i, **more):
-        return report.Shown(int(i), path[i], NAMES[kinds[i]], **more)
+        return told.Shown(int(i), path[i], NAMES[kinds[i]], **more)
 
     truth = kinds[check]
     said = np.where(rng.random(40) < 0.85, truth, rng.integers(0, 4, 40))
     measure = share(int((truth == said).sum()), 40)
     curve = [
-        report.Point(k, 20 * k, **share(n, 40), seconds=31.5 + 14 * k, change=c, margin=m, new_classes=new)
+        told.Point(k, 20 * k, **share(n, 40), seconds=31.5 + 14 * k, change=c, margin=m, new_classes=new)
         for k, n, c, m, new in [
             (1, 22, None, 0.31, NAMES[:2]), (2, 27, 0.31, 0.42, [NAMES[2]]), (3, 30, 0.16, 0.55, [NAMES[3]]),
             (4, 33, 0.06, 0.61, []), (5, 34, 0.018, 0.66, []), (6, measure["correct"], 0.008, 0.68, []),
@@ -87,62 +87,62 @@ def some_facts(pool=600):
     ]  # fmt: skip
     of_class, given = per_class(said, truth, range(4)), np.bincount(labels[picked])
     mistakes = [
-        report.Mistake(i, j, [shown(check[k], model_label=NAMES[j], model_prob=0.7) for k in at])
+        told.Mistake(i, j, [shown(check[k], model_label=NAMES[j], model_prob=0.7) for k in at])
         for i in range(4)
         for j in range(4)
         if i != j and len(at := np.flatnonzero((truth == i) & (said == j)))
     ]
     where = Standing(160, 160, 6, dict(zip(NAMES, [54, 36, 18, 12], strict=True)), measure, 0.9,
                      [p.change for p in curve], since_new_class=100)  # fmt: skip
-    return report.Facts(
+    return told.Facts(
         name="photos-run <b>",
         made_at="2026-03-01T09:41:07Z",
         command="askless start '/home/ann/photos' --classes 'cat,dog' --budget 160 --seed 7",
-        data=report.Data("/home/ann/photos", pool + 40, pool, 40, 0, "various"),
-        labels=report.Labels(160, 160, 157, 3, 117, 40, 14.2, 11.3, "2026-03-01T09:00:00Z", "2026-03-01T09:40:00Z"),
+        data=told.Data("/home/ann/photos", pool + 40, pool, 40, 0, "various"),
+        labels=told.Labels(160, 160, 157, 3, 117, 40, 14.2, 11.3, "2026-03-01T09:00:00Z", "2026-03-01T09:40:00Z"),
         advice=advise(where),
         curve=curve,
         classes=[
-            report.OfClass(NAMES[k], int(given[k]), c["n"], int((kinds == k).sum()), c["precision"], c["recall"])
+            told.OfClass(NAMES[k], int(given[k]), c["n"], int((kinds == k).sum()), c["precision"], c["recall"])
             for k, c in enumerate(of_class)
         ],
-        chosen=report.Chosen(
+        chosen=told.Chosen(
             "typiclust, then margin",
             {"batch": 20, "neighbours": 20},
             7,
             [
-                report.Batch(k, by, [shown(i, reason=reasons[i % 3]) for i in picked[rounds[picked] == k]], 2.3)
+                told.Batch(k, by, [shown(i, reason=reasons[i % 3]) for i in picked[rounds[picked] == k]], 2.3)
                 for k, by in enumerate(["typiclust", *["margin"] * 5], 1)
             ],
-            report.Map([*points.round(4).tolist()[:-1], None], labels.tolist(), rounds.tolist(), "PCA"),
+            told.Map([*points.round(4).tolist()[:-1], None], labels.tolist(), rounds.tolist(), "PCA"),
         ),
-        process=report.Process(
-            [report.Person("ann", 120, 2, 2.1, 14.2), report.Person("<img src=x onerror=alert(1)>", 40, 1, 3.4, 9.0)],
+        process=told.Process(
+            [told.Person("ann", 120, 2, 2.1, 14.2), told.Person("<img src=x onerror=alert(1)>", 40, 1, 3.4, 9.0)],
             2.3, 6, 2, 4, 12, 1,
-            report.Agreement(20, share(18, 20), 0.81),
-            report.Suggestions("peek", {"none": 140, "peek": 20}, share(17, 20), share(17, 20), share(96, 140)),
+            told.Agreement(20, share(18, 20), 0.81),
+            told.Suggestions("peek", {"none": 140, "peek": 20}, share(17, 20), share(17, 20), share(96, 140)),
         ),
         measure=measure,
         baseline=0.45,
         target=0.9,
         confusion=confusion(said, truth, range(4)).tolist(),
         mistakes=mistakes,
-        problems=report.Problems(
+        problems=told.Problems(
             [("broken.jpg", "not an image, or an unknown format"), ("<i>.png", "truncated")],
             [("link.png", "a link that leaves the folder; use follow_links")],
             [[path[0], "copy of 0.jpg"], [path[3], "a.jpg", "b.jpg"]],
             2,
             [shown(i, model_label=NAMES[(kinds[i] + 1) % 4], model_prob=0.97, score=0.96) for i in picked[[3, 8, 20]]],
         ),
-        model=report.Model(
+        model=told.Model(
             "WRN-28-2 (1.5 M weights)", "FixMatch", "model/model.safetensors", "9f" * 32,
             {"size": "32 × 32", "mean": "0.49 0.48 0.45", "interpolation": "bicubic"}, NAMES, 117, 483,
             {"askless": "0.1.0", "torch": "2.6.0", "numpy": "1.26"}, {"steps": 3000, "seed": 7},
             ["it knows only these four classes and calls everything one of them", "probabilities are not calibrated"],
         ),
         files=[
-            report.FileFact("labels.csv", 20_412, "ab" * 32),
-            report.FileFact("model/model.safetensors", 5_912_004, "9f" * 32),
+            told.FileFact("labels.csv", 20_412, "ab" * 32),
+            told.FileFact("model/model.safetensors", 5_912_004, "9f" * 32),
         ],
     )  # fmt: skip
 
@@ -239,11 +239,6 @@ def test_the_numbers_for_machines(written, facts):
     assert data["problems"]["unreadable"][0] == ["broken.jpg", "not an image, or an unknown format"]
 
 
-def test_what_is_no_number_is_null():
-    found = report.as_data({"a": math.nan, "b": np.float32(0.5), "c": np.array([1, 2]), "d": (math.inf, True)})
-    assert found == {"a": None, "b": 0.5, "c": [1, 2], "d": [None, True]}
-
-
 def test_without_check_images_nothing_is_measured(facts, tmp_path):
     bare = [replace(p, n=0, correct=0, accuracy=None, low=None, high=None) for p in facts.curve]
     classes = [replace(c, precision=None, recall=None, check=0) for c in facts.classes]
@@ -260,9 +255,9 @@ def test_without_check_images_nothing_is_measured(facts, tmp_path):
 
 
 def test_a_run_that_has_hardly_begun(tmp_path):
-    empty = report.Facts(
-        "new", "2026-03-01T09:00:00Z", "", report.Data("photos", 10, 10, 0), report.Labels(20, 0, 0, 0, 0, 0),
-        advise(Standing(20, 0, 0, {})), [], [], report.Chosen("typiclust", {}, 0, []), report.Process([]),
+    empty = told.Facts(
+        "new", "2026-03-01T09:00:00Z", "", told.Data("photos", 10, 10, 0), told.Labels(20, 0, 0, 0, 0, 0),
+        advise(Standing(20, 0, 0, {})), [], [], told.Chosen("typiclust", {}, 0, []), told.Process([]),
     )  # fmt: skip
     report.write(empty, tmp_path, lambda item: None)
     page = Page((tmp_path / "report.html").read_text())
@@ -285,11 +280,11 @@ def test_pictures_stay_within_their_limits(facts, tmp_path, monkeypatch):
 
     text = report.page(found, noisy)
     sizes = [len(uri) for uri in re.findall(r'<img[^>]*src="([^"]*)"', text)]
-    assert len(sizes) == report.THUMBS
-    assert sum(sizes) < report.BYTES
+    assert len(sizes) == report_pictures.THUMBS
+    assert sum(sizes) < report_pictures.BYTES
     assert len(asked) == len(set(asked))  # each is drawn once
     assert "more images" in text
-    monkeypatch.setattr(report, "BYTES", 50_000)
+    monkeypatch.setattr(report_pictures, "BYTES", 50_000)
     text = report.page(found, noisy)
     assert 0 < sum(len(uri) for uri in re.findall(r'<img[^>]*src="([^"]*)"', text)) < 50_000
 
@@ -313,7 +308,7 @@ def test_a_run_with_a_hundred_classes(facts):
     names = [f"class {k}" for k in range(100)]
     wide = replace(
         facts,
-        classes=[report.OfClass(name, 3, 1, 6, share(1, 1), share(1, 2)) for name in names],
+        classes=[told.OfClass(name, 3, 1, 6, share(1, 1), share(1, 2)) for name in names],
         confusion=(np.eye(100, dtype=int) + np.eye(100, k=1, dtype=int)).tolist(),
     )
     text = report.page(wide, lambda item: None)
@@ -325,4 +320,4 @@ def test_a_run_with_a_hundred_classes(facts):
 def test_files_and_their_sums(tmp_path):
     (tmp_path / "a.txt").write_bytes(b"abc")
     (found,) = report.file_facts(tmp_path, ["a.txt", "gone.txt"])
-    assert found == report.FileFact("a.txt", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
+    assert found == told.FileFact("a.txt", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")
