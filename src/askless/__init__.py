@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from askless.features.frozen import Frozen
     from askless.features.text_backbone import embed_texts
     from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp
-    from askless.run import Run, load
+    from askless.models import load
+    from askless.run import Run
     from askless.sources.shards import open_shards
 
 __version__ = "0.1.0"
@@ -119,7 +120,8 @@ _HOME = {  # where a name lives
     "embed_texts": "features.text_backbone",
     **dict.fromkeys(("embed",), "active.embedding"),
     **dict.fromkeys(("open_shards",), "sources.shards"),
-    **dict.fromkeys(("Run", "load"), "run"),
+    "load": "models",
+    "Run": "run",
     **dict.fromkeys(("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"),
 }
 
