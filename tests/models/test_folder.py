@@ -213,7 +213,7 @@ def test_nothing_that_is_there_is_lost(learner, tmp_path):
 
 def test_a_missing_package_names_the_extra(learner, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(al.ModelError, match=r"ONNX models need the package onnx, .*pip install 'askless\[onnx\]'"):
+    with pytest.raises(al.ModelError, match=r"expected the package onnx, .*pip install 'askless\[onnx\]'"):
         learner.export(tmp_path / "out", to="onnx")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "model.onnx").write_bytes(b"")

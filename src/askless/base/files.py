@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from askless.base.errors import first_line
+
 ASIDE = ".askless-old"
 FILES = "files.json"  # beside other files: their sizes and SHA-256, to tell a damaged one
 PART = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")
@@ -179,7 +181,7 @@ def damage_of_files(
     except FileNotFoundError:
         return f"{path} is missing"
     except Exception as error:  # a damaged file fails in many ways
-        return f"{path} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}"
+        return f"{path} cannot be read: {first_line(error)}"
     return None
 
 

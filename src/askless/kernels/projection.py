@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import jvp
 
-from askless.base.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError, first_line
 from askless.base.rng import Seed, stream, torch_stream
 from askless.kernels import reference
 from askless.kernels.evaluation import after_each, call_with, differentiating, layer_input
@@ -88,8 +88,9 @@ def check_forward_mode(model: nn.Module, first: Tensor) -> int:
     try:
         Jv = forward_mode(model, _logits(model, first), v)  # (n, C)
     except RuntimeError as error:
-        got = str(error).splitlines()[0]
-        raise ModelError(f"expected a model that torch can take in forward mode, got: {got}; {advice}") from error
+        raise ModelError(
+            f"expected a model that torch can take in forward mode, got: {first_line(error)}; {advice}"
+        ) from error
     w = torch.linspace(1, 2, C, dtype=Jv.dtype, device=Jv.device)
     g = reference.gradients(model, parameters, lambda f, _: f @ w, first, first)  # (n, P)
     off = Jv @ w - g @ torch.cat([piece.flatten() for piece in v.values()])

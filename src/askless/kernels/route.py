@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from askless.base.errors import ModelError
+from askless.base.errors import ModelError, first_line
 from askless.kernels import reference
 from askless.kernels.inputs import Examples, place_of, spread
 from askless.kernels.layer_rules import given
@@ -137,7 +137,7 @@ def in_channels_last(model: nn.Module, route: Route, few: Tensor, turn: Tensor) 
         same = bool((there - here).norm() <= tolerance(model, here) * here.norm())
         return same and agrees(model, route, few, turn)
     except RuntimeError as error:
-        logger.info("this model cannot take channels last (%s)", str(error).split("\n")[0])
+        logger.info("this model cannot take channels last (%s)", first_line(error))
         return False
 
 
