@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from askless.base.errors import first_line
+from askless.base.errors import InputError, OptionError, first_line
 
 ASIDE = ".askless-old"
 FILES = "files.json"  # beside other files: their sizes and SHA-256, to tell a damaged one
@@ -148,6 +148,24 @@ def whole_folder(out: Path) -> Iterator[Path]:
             replace_folder(beside, out)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
+
+
+def free_folder(out: Path, overwrite: bool, marks: Iterable[str]) -> Path:
+    """Where to write a folder, once nothing can be lost there: what is replaced, and only with `overwrite`, is an earlier
+    export, which has the files `marks` in it."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
+    if out.is_dir() and any(out.iterdir()):
+        if not overwrite:
+            raise OptionError(
+                f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite (--overwrite)"
+            )
+        if missing := [name for name in marks if not (out / name).is_file()]:
+            raise InputError(
+                f"{out}: expected an earlier export to overwrite, got a folder with other files (no {missing[0]} in it); "
+                "choose another name, or delete it yourself"
+            )
+    return out
 
 
 def in_full(net: str) -> str:

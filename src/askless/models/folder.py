@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from askless import nets
 from askless.base.errors import InputError, ModelError, OptionError
-from askless.base.files import sha256_of, whole_folder
+from askless.base.files import free_folder, sha256_of, whole_folder
 from askless.base.options import check_choice
 from askless.features.backbones import Backbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
@@ -130,7 +130,7 @@ def write_model(
     check_choice("export", "to", to, KINDS)
     if to == "onnx" and trained.texts is not None:
         raise OptionError('a model of texts cannot be written as ONNX: words are no numbers; export it with to="model"')
-    place = free_place(Path(out), overwrite)
+    place = free_folder(Path(out).resolve(), overwrite, ("config.json", "preprocess.json"))
     config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
     try:
         with whole_folder(place) as beside:
@@ -216,21 +216,6 @@ def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -
         with path.open("rb") as file:
             hashes[path.relative_to(folder).as_posix()] = sha256_of(file).hex()
     (folder / "README.md").write_text(card(config, preprocess, hashes), encoding="utf-8")
-
-
-def free_place(out: Path, overwrite: bool) -> Path:
-    """Where to write, once nothing can be lost there."""
-    out = out.resolve()
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
-    if out.is_dir() and any(out.iterdir()):
-        if not overwrite:
-            raise InputError(
-                f"{out}: expected an empty folder or a new name, got files in it; pass overwrite (--overwrite)"
-            )
-        if not ((out / "config.json").is_file() and (out / "preprocess.json").is_file()):
-            raise InputError(f"{out}: expected an earlier export to overwrite, got other files; choose another name")
-    return out
 
 
 def image_preprocess(size: int | list[int], channels: int) -> dict[str, Any]:
