@@ -49,14 +49,11 @@ def trained_model(learner: "ActiveLearner") -> Trained:
     if isinstance(views, FrozenViews):
         backbone, features = own_copy(views.backbone), (views.mean, views.scale)
         preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
-        preprocess |= {"input": "as the backbone wants it, from pixels 0..255"}
     elif isinstance(views, TextViews):
         texts, features = views.backbone, (views.mean, views.scale)
         preprocess = text_preprocess(texts.name)
     elif isinstance(views, ImageViews):
-        preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
-        preprocess |= {"mean": views.mean.tolist(), "std": views.std.tolist()}
-        preprocess |= {"input": "pixels / 255, then (x - mean) / std"}
+        preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0], views)
     elif isinstance(views, PlainViews) and kind == "features":
         preprocess = {"input": "the features themselves"}
     elif kind in ("image", "text"):

@@ -22,6 +22,7 @@ from askless import nets
 from askless.base.errors import InputError, ModelError, OptionError
 from askless.base.files import free_folder, sha256_of, whole_folder
 from askless.base.options import check_choice
+from askless.data import ImageViews
 from askless.features.backbones import Backbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
 from askless.features.text_backbone import Embedder, load_text_backbone
@@ -218,16 +219,22 @@ def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -
     (folder / "README.md").write_text(card(config, preprocess, hashes), encoding="utf-8")
 
 
-def image_preprocess(size: int | list[int], channels: int) -> dict[str, Any]:
-    """What is done with an image file before the network, or its backbone, sees pixels from 0 to 255."""
+def image_preprocess(size: int | list[int], channels: int, views: ImageViews | None = None) -> dict[str, Any]:
+    """What is done with an image file before the network sees it; `views`: those that it was trained on, or None where a
+    backbone is given pixels from 0 to 255."""
     if channels not in (1, 3):
         raise InputError(
             f"export: expected images with 1 or 3 channels, as image files have, got {channels}; `save` keeps the learner"
         )
-    return {
+    known: dict[str, Any] = {
         **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
         **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},
+        "input": "as the backbone wants it, from pixels 0..255",
     }
+    if views is not None:
+        known |= {"input": "pixels / 255, then (x - mean) / std"}
+        known |= {"mean": views.mean.tolist(), "std": views.std.tolist()}
+    return known
 
 
 def text_preprocess(backbone: str) -> dict[str, Any]:

@@ -48,17 +48,14 @@ def save_model(
         "features": base.pool.kind == "features" and not settings.frozen,
         **about,
     }
-    preprocess: dict[str, Any] = {"backbone_input": "as the backbone wants it, from pixels 0..255"}
-    if base.mean is None:
-        views = ImageViews(base.pool)
-        preprocess = {"mean": views.mean.tolist(), "std": views.std.tolist()}
-        preprocess |= {"input": "pixels / 255, then (x - mean) / std"}
     if text_backbone is not None:
         shutil.copytree(text_backbone, folder / "text")
         config["text"] = settings.text
         preprocess = text_preprocess(str(backbone))
-    elif not config["features"]:
-        preprocess |= image_preprocess(base.side, 3)
+    elif config["features"]:
+        preprocess = {"input": "the features, then (x - mean) / scale"}
+    else:
+        preprocess = image_preprocess(base.side, 3, None if settings.frozen else ImageViews(base.pool))
     features = None if base.mean is None or base.scale is None else (base.mean, base.scale)
     write_files(folder, Trained(network, config, preprocess, features))
 
