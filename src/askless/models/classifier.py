@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from askless.models.folder import Trained
 
 BATCH = 32  # items that are read and judged together
+# What a description of another kind leads to; a torch module refuses weights by a RuntimeError.
+MISFITS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError, MemoryError)
 
 
 class Classifier:
@@ -70,21 +72,13 @@ class Classifier:
 
     @contextmanager
     def that_fits(self) -> Iterator[None]:
-        """What a description that is not ours leads to becomes an error that says so."""
+        """Turns what a foreign description leads to into an error that says so."""
         try:
             yield
         except AsklessError:
             raise
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            AttributeError,
-            ArithmeticError,
-            RuntimeError,
-            MemoryError,
-        ) as error:
-            why = str(error)[:300] or type(error).__name__  # a torch module refuses weights by a RuntimeError
+        except MISFITS as error:
+            why = str(error)[:300] or type(error).__name__
             raise ModelError(f"{self.folder}: the model's description and its weights do not fit ({why})") from None
 
     def predict_proba(self, items: Iterable[Any]) -> np.ndarray:

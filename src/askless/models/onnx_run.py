@@ -50,9 +50,8 @@ def session_of(model: Path | bytes) -> Any:
     runtime = required("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    options.add_session_config_entry(
-        "session.load_model_format", "ONNX"
-    )  # not onnxruntime's own, whatever it begins with
+    # Not onnxruntime's own format, whatever the file begins with.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     what = "the exported model" if isinstance(model, bytes) else model
     try:
         content = model if isinstance(model, bytes) else model.read_bytes()
