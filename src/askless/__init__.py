@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from askless.features.frozen import Frozen
     from askless.features.text_backbone import embed_texts
     from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp
-    from askless.run import Run, load
+    from askless.models import load
+    from askless.run import Run
     from askless.sources.shards import open_shards
 
 __version__ = "0.1.0"
@@ -119,13 +120,14 @@ __getattr__, __dir__ = lazily(  # where each name lives
         **dict.fromkeys(
             ("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"
         ),
-        **dict.fromkeys(("Run", "load"), "run"),
         "ActiveClassifier": "active.classifier",
         "ActiveLearner": "active.learner",
         "Frozen": "features.frozen",
         "Pool": "data",
+        "Run": "run",
         "embed": "active.embedding",
         "embed_texts": "features.text_backbone",
+        "load": "models",
         "open_shards": "sources.shards",
     },
 )

@@ -1,10 +1,24 @@
 import errno
+import hashlib
+import json
 import os
 
 import pytest
 
 from askless.base import files
-from askless.base.files import in_full, put_aside, restore_folder, sync, whole_file, whole_folder, write_whole
+from askless.base.errors import InputError, OptionError
+from askless.base.files import (
+    FILES,
+    damage_of_files,
+    free_folder,
+    in_full,
+    put_aside,
+    restore_folder,
+    sync,
+    whole_file,
+    whole_folder,
+    write_whole,
+)
 
 
 def test_a_file_is_written_whole_and_folders_are_made(tmp_path):
@@ -133,3 +147,33 @@ def test_a_folder_comes_back_when_a_kill_left_it_aside(tmp_path):
     final.rename(put_aside(final))
     restore_folder(final)
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_only_an_earlier_export_is_replaced(tmp_path):
+    out = tmp_path / "out"
+    assert free_folder(out, False, ("mark",)) == out
+    out.mkdir()
+    assert free_folder(out, False, ("mark",)) == out  # empty
+    (out / "diary.txt").write_text("dear")
+    with pytest.raises(OptionError, match="got a folder with files in it; pass overwrite"):
+        free_folder(out, False, ("mark",))
+    with pytest.raises(InputError, match=r"got a folder with other files \(no mark in it\)"):
+        free_folder(out, True, ("mark",))
+    (out / "mark").write_text("")
+    assert free_folder(out, True, ("mark",)) == out
+    with pytest.raises(InputError, match="got a file"):
+        free_folder(out / "mark", True, ())
+
+
+def test_files_that_changed_since_they_were_listed_are_told(tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("one")
+    assert damage_of_files(tmp_path) is None  # nothing is listed
+    assert damage_of_files(tmp_path, ("b.txt",)) == f"{tmp_path / 'b.txt'} is missing"
+    digest = hashlib.sha256(b"one").hexdigest()
+    (tmp_path / FILES).write_text(json.dumps({"a.txt": [3, digest]}))
+    assert damage_of_files(tmp_path) is None
+    file.write_text("two")
+    assert damage_of_files(tmp_path) == f"{file} cannot be read: another content than was written"
+    (tmp_path / FILES).write_text("[")
+    assert str(tmp_path / FILES) in damage_of_files(tmp_path)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from askless.run import Run, load
+from askless.models import load
+from askless.run import Run
 from askless.run.steps.measure import wilson
 from askless.run.store import facts
 from askless.run.store.answering import Given, answer

@@ -170,12 +170,36 @@ def test_images_of_four_channels_are_not_called_grey(tmp_path):
         learner.export(tmp_path / "out")
 
 
+def test_a_network_that_comes_back_as_another_is_not_handed_out(learner, tmp_path, monkeypatch):
+    from askless.models import folder as reading
+
+    class Turned(al.nets.SmallCNN):
+        def forward(self, x):
+            return -5 * super().forward(x)
+
+    monkeypatch.setattr(reading.nets, "make", lambda name, classes, shape: Turned(shape, classes))
+    with pytest.raises(al.ModelError, match=r"differ by .* from those before; nothing was written"):
+        learner.export(tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_no_model_is_told_what_one_is(tmp_path):
+    (tmp_path / "photo.jpg").write_bytes(b"no model")
+    (tmp_path / "photos-run").mkdir()
+    for name in ("photo.jpg", "photos"):
+        with pytest.raises(
+            al.ModelError, match=r"expected a run, the folder of an exported model, or an \.onnx file"
+        ) as e:
+            al.load(tmp_path / name)
+    assert str(e.value).endswith(f"there is a run in {tmp_path / 'photos-run'}")
+
+
 def test_nothing_that_is_there_is_lost(learner, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
-    with pytest.raises(al.InputError, match="got files in it; pass overwrite"):
+    with pytest.raises(al.InputError, match="got a folder with files in it; pass overwrite"):
         learner.export(tmp_path / "mine")
-    with pytest.raises(al.InputError, match="expected an earlier export to overwrite, got other files"):
+    with pytest.raises(al.InputError, match="expected an earlier export to overwrite, got a folder with other files"):
         learner.export(tmp_path / "mine", overwrite=True)
     with pytest.raises(al.InputError, match="got a file"):
         learner.export(tmp_path / "mine" / "diary.txt")
@@ -189,7 +213,7 @@ def test_nothing_that_is_there_is_lost(learner, tmp_path):
 
 def test_a_missing_package_names_the_extra(learner, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(al.ModelError, match=r"ONNX models need the package onnx, .*pip install 'askless\[onnx\]'"):
+    with pytest.raises(al.ModelError, match=r"expected the package onnx, .*pip install 'askless\[onnx\]'"):
         learner.export(tmp_path / "out", to="onnx")
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "model.onnx").write_bytes(b"")
@@ -199,7 +223,7 @@ def test_a_missing_package_names_the_extra(learner, tmp_path, monkeypatch):
 
 
 def test_using_an_onnx_model_imports_no_torch():
-    code = "import sys, askless.models.onnx_run, askless.run; print('torch' in sys.modules)"
+    code = "import sys, askless.models.onnx_run, askless; askless.load, askless.Run; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False"]
 

@@ -122,7 +122,7 @@ def test_missing_operators_of_torchvision_are_named_and_the_import_tried_again(m
 
     monkeypatch.setattr(optional, "FRAGMENTS", [])
     monkeypatch.setattr(optional.torch.library, "Library", lambda *args: SimpleNamespace(define=defined.append))
-    monkeypatch.setattr(optional.importlib, "import_module", import_module)
+    monkeypatch.setattr("askless.base.machine.import_module", import_module)
     assert optional.torchvision() == "the package"
     assert [schema.split("(")[0] for schema in defined] == ["nms", "qnms"]
 
@@ -131,7 +131,7 @@ def test_any_other_failure_of_torchvision_is_not_hidden(monkeypatch):
     def import_module(name):
         raise RuntimeError("something else")
 
-    monkeypatch.setattr(optional.importlib, "import_module", import_module)
+    monkeypatch.setattr("askless.base.machine.import_module", import_module)
     with pytest.raises(RuntimeError, match="something else"):
         optional.torchvision()
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from askless.acquire import ALBL, Selection, Strategy, looks_at, make, select
 from askless.acquire.albl import moved_state
+from askless.active.exporting import export_model
 from askless.active.observe import head_gradients, observe, without_bias
 from askless.active.prepare import (
     Net,
@@ -35,8 +36,6 @@ from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Traini
 from askless.learn.calibration import calibrated
 from askless.learn.ranks import these
 from askless.learn.training import Look, TrainingError, Watch, check_labels
-from askless.models.folder import write_model
-from askless.models.of_learner import trained_model
 from askless.track import Event, Tracker, Trail
 
 SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "random_share", "device")
@@ -595,7 +594,7 @@ class ActiveLearner:
         """The trained model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it
         as ONNX, compared with the network before it is written; preprocessing, classes, and a card with the accuracy on
         the pool's held-out test items, where there are any. `askless.load` and `askless predict` use it."""
-        return write_model(folder, trained_model(self), to, overwrite)
+        return export_model(self, folder, to, overwrite)
 
     @classmethod
     def load(cls, folder: str | Path, pool: Any = None, **given: Any) -> "ActiveLearner":

@@ -43,6 +43,11 @@ def unknown(what: str, got: object, known: Iterable[str]) -> str:
     return f"unknown {what} {got!r}; {hint}the known ones are {', '.join(known)}"
 
 
+def first_line(error: BaseException) -> str:
+    """What an error of another package says, for a sentence of our own."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+
+
 def some(names: Iterable[object], most: int = 10) -> str:
     """The first names for a message, each cut where it is long, and how many more there are: a file can have a million.
 

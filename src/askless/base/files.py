@@ -2,17 +2,21 @@
 
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from askless.base.errors import InputError, OptionError, first_line
+
 ASIDE = ".askless-old"
+FILES = "files.json"  # beside other files: their sizes and SHA-256, to tell a damaged one
 PART = re.compile(r"\..+\.\d+-[0-9a-f]{8}\.part")
 DAY = 86_400.0  # seconds, after which nobody fills a file any more
 _cleared: set[Path] = set()  # folders, by this process
@@ -146,11 +150,57 @@ def whole_folder(out: Path) -> Iterator[Path]:
         shutil.rmtree(beside, ignore_errors=True)
 
 
+def free_folder(out: Path, overwrite: bool, marks: Iterable[str]) -> Path:
+    """Where to write a folder, once nothing can be lost there: what is replaced, and only with `overwrite`, is an earlier
+    export, which has the files `marks` in it."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
+    if out.is_dir() and any(out.iterdir()):
+        if not overwrite:
+            raise OptionError(
+                f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite (--overwrite)"
+            )
+        if missing := [name for name in marks if not (out / name).is_file()]:
+            raise InputError(
+                f"{out}: expected an earlier export to overwrite, got a folder with other files (no {missing[0]} in it); "
+                "choose another name, or delete it yourself"
+            )
+    return out
+
+
 def in_full(net: str) -> str:
     """The name of a net, with the whole path where it names a folder, as frozen:hf/FOLDER: it may be used from anywhere."""
     start, hf, folder = net.partition("hf/")
     is_folder = hf and start in ("", "frozen:") and folder and Path(folder).is_dir()
     return f"{start}hf/{Path(folder).resolve()}" if is_folder else net
+
+
+def run_beside(folder: Path) -> str:
+    """A hint at the run that `askless start` makes beside a folder of images, where there is one."""
+    beside = Path(f"{folder}-run") if folder.name else folder.resolve().parent / f"{folder.resolve().name}-run"
+    return f"; there is a run in {beside}" if beside.is_dir() else ""
+
+
+def damage_of_files(
+    folder: Path, needed: Iterable[str] = (), check: Callable[[Path], object] = Path.stat
+) -> str | None:
+    """What is wrong in a folder: with the files that are `needed`, on which `check` raises something where they are
+    damaged, or with those that its `files.json` lists, where it has one. None where all is as it was written."""
+    path = folder / FILES
+    try:
+        listed = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        for path in map(folder.joinpath, needed):
+            check(path)
+        for name, (size, digest) in listed.items():
+            path = folder / name
+            with path.open("rb") as file:
+                if path.stat().st_size != size or sha256_of(file).hex() != digest:
+                    raise ValueError("another content than was written")
+    except FileNotFoundError:
+        return f"{path} is missing"
+    except Exception as error:  # a damaged file fails in many ways
+        return f"{path} cannot be read: {first_line(error)}"
+    return None
 
 
 def sha256_of(file: BinaryIO) -> bytes:

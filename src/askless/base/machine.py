@@ -4,7 +4,11 @@ import os
 import platform
 from collections.abc import Iterable
 from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from types import ModuleType
+
+from askless.base.errors import ModelError
 
 
 def cores() -> int:
@@ -19,3 +23,13 @@ def versions(packages: Iterable[str]) -> dict[str, str]:
         with suppress(PackageNotFoundError):
             found[name] = version(name)
     return found
+
+
+def required(package: str, extra: str) -> ModuleType:
+    """A package that an extra of askless brings, or an error that names the extra."""
+    try:
+        return import_module(package)
+    except ImportError as error:
+        raise ModelError(
+            f"expected the package {package}, which cannot be imported ({error}); run `pip install 'askless[{extra}]'`"
+        ) from None

@@ -516,8 +516,8 @@ def predict(
     overwrite: files.Overwrite = False,
 ) -> None:
     """What a model says of new images or texts: path, label, prob."""
-    from askless.run import load
-    from askless.sources import UnreadableError, find_images
+    from askless.models import load
+    from askless.sources import UnreadableError
 
     files.check_writable(to)
     files.may_replace(to, overwrite)
@@ -529,14 +529,9 @@ def predict(
         if not path.exists():
             kinds = {"text": "a table of texts", "row": "an .npz or .npy file"}
             raise InputError(f"{path}: expected {kinds.get(noun, 'an image or a folder of images')}, nothing is there")
-        if model.kind == "text":
-            found = model.texts_in(path, text, encoding)
-            images += [(row.id, row.text) for row in found.rows]
-            left_out += found.skipped
-        elif model.size is None:
-            images += model.rows_in(path)
-        else:
-            images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]
+        found, skipped = model.items_in(path, text, encoding)
+        images += found
+        left_out += skipped
     total = len(images) + len(left_out)
     with contextlib.nullcontext(out) if to is None else files.text_file(to) as target:
         writer = csv.writer(target, lineterminator="\n")
@@ -549,7 +544,7 @@ def predict(
                 rows, good = [], []
                 for name, image in images[i : i + 32]:
                     try:
-                        rows.append(model.pixels(image))
+                        rows.append(model.read_item(image))
                         good.append(name)
                     except UnreadableError as error:
                         bad += 1

@@ -14,9 +14,7 @@ from askless.kernels.evaluation import differentiating
 from askless.kernels.features import features
 from askless.kernels.head import find_head
 from askless.kernels.inputs import Examples, check_size, place_of, rows, some
-from askless.kernels.logits import class_logits, one_logit
-from askless.kernels.ntk import all_of, fill, gram, inner, logit_gradients
-from askless.kernels.per_example import gradient_rows
+from askless.kernels.ntk import by_logit, fill, gram, inner
 from askless.kernels.reference import trainable
 from askless.linalg import Blocks
 
@@ -98,14 +96,11 @@ def all_layer_blocks(
     LL, GL, GG, _ = empty_blocks(l, groups)
     with differentiating(model):
         probe = rows(x, 0, min(2, some(x)), place)
-        with torch.no_grad():
-            C = class_logits(model(probe)).shape[1]
-        compute = gradient_rows(model, parameters, one_logit, probe, all_of(0, probe))
+        each = by_logit(model, parameters, probe)
         XL = rows(Subset(x, fixed.tolist()), 0, l, place) if l else probe[:0]  # type: ignore[arg-type]
         tiles = range(0, max(1, l), tall)
-        done, total = 0, C * len(tiles) * m
-        for c in range(C):
-            G = partial(logit_gradients, compute, c)
+        done, total = 0, len(each) * len(tiles) * m
+        for G in each:
             if l:
                 LL += gram(G, XL, None, tall, step)
             for i in tiles:

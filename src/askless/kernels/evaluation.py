@@ -1,6 +1,6 @@
 """Looking at a network without disturbing it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -42,6 +42,23 @@ def differentiating(model: nn.Module) -> Iterator[None]:
     """`evaluating`, with gradients on and attention written out, since the fused kernels lack vmap and forward mode."""
     with evaluating(model), torch.inference_mode(False), torch.enable_grad(), sdpa_kernel(SDPBackend.MATH):
         yield
+
+
+@contextmanager
+def after_each(layers: Iterable[nn.Module], hook: Callable[..., Any], first: bool = True) -> Iterator[None]:
+    """Inside, `hook(layer, args, kwargs, output)` runs after every run of one of the layers, before other hooks of theirs
+    or, without `first`, after them."""
+    handles = [layer.register_forward_hook(hook, with_kwargs=True, prepend=first) for layer in layers]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The one input of a layer, given by position or by name."""
+    return args[0] if args else kwargs["input"]
 
 
 def call_with(model: nn.Module, tensors: Mapping[str, Tensor], batch: Tensor) -> Any:

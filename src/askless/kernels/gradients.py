@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from askless.base.errors import InputError
 from askless.kernels.evaluation import differentiating
 from askless.kernels.inputs import Examples, batches, check_size, count, place_of, some
-from askless.kernels.logits import check_labels, class_logits, cross_entropy, every_class, known
+from askless.kernels.logits import as_labels, class_logits, cross_entropy, every_class, known
 from askless.kernels.reference import trainable
 from askless.kernels.route import choose_route, sums_by_batch
 
@@ -50,7 +50,7 @@ def gradient_stats(
         raise InputError(f"expected against=(xs, ys), got {type(against).__name__}; pass ys=None for pseudo labels")
     with differentiating(model):
         route = choose_route(model, x)
-        y = None if labels is None else check_labels(labels, n, route.classes)
+        y = None if labels is None else as_labels(labels, n, route.classes)
         along = None if against is None else gradient_sum(model, *against, classes=route.classes, batch_size=batch_size)
         pieces = enumerate(batches(x, batch_size, place_of(model)))
         labelled = ((batch, known(y, i * batch_size, len(batch))) for i, batch in pieces)
@@ -75,7 +75,7 @@ def gradient_sq_by_class(model: nn.Module, x: Examples, *, batch_size: int = 128
 
 def gradient_sum(model: nn.Module, xs: Examples, ys: Any, *, classes: int, batch_size: int) -> dict[str, Tensor]:
     """g_S by parameter name, by plain autograd batch by batch, summed in float64, in the parameter's dtype."""
-    y = None if ys is None else check_labels(ys, count(xs), classes)
+    y = None if ys is None else as_labels(ys, count(xs), classes)
     parameters = trainable(model)
     total = {name: torch.zeros_like(p, dtype=torch.float64) for name, p in parameters.items()}
     for i, batch in enumerate(batches(xs, batch_size, place_of(model))):

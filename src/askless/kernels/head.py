@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import ModelError
-from askless.kernels.evaluation import evaluating
+from askless.kernels.evaluation import after_each, evaluating, layer_input
 from askless.kernels.inputs import Examples, place_of, rows, some
 from askless.kernels.logits import described
 
 
 class Call(NamedTuple):
-    """One run of a linear layer."""
+    """One run of a layer."""
 
     name: str
     input: Tensor
@@ -61,27 +61,17 @@ def named(model: nn.Module, head: str | nn.Module) -> str:
 
 
 @contextmanager
-def listening(model: nn.Module, only: nn.Linear | None = None) -> Iterator[list[Call]]:
-    """The calls of the linear layers (or of one) made inside, in order, copied to the CPU: they may change in place."""
+def listening(model: nn.Module, only: nn.Linear | None = None, kinds: Any = nn.Linear) -> Iterator[list[Call]]:
+    """The calls of the layers of these kinds (or of one) made inside, in order, copied to the CPU: they may change in
+    place."""
     calls: list[Call] = []
-    handles = []
-    for name, module in linear_layers(model).items():
-        if only is None or module is only:
+    names = {layer: name for name, layer in model.named_modules() if isinstance(layer, kinds) and only in (None, layer)}
 
-            def note(_: nn.Module, args: Any, kwargs: Any, output: Tensor, name: str = name) -> None:
-                calls.append(Call(name, _copy(layer_input(args, kwargs)), _copy(output)))
+    def note(layer: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
+        calls.append(Call(names[layer], _copy(layer_input(args, kwargs)), _copy(output)))
 
-            handles.append(module.register_forward_hook(note, with_kwargs=True))
-    try:
+    with after_each(names, note, first=False):
         yield calls
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
-def layer_input(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The one input of a layer, given by position or by name."""
-    return args[0] if args else kwargs["input"]
 
 
 def _last_call(model: nn.Module, probe: Tensor, calls: list[Call], output: Any) -> Call:
@@ -109,21 +99,11 @@ def _last_call(model: nn.Module, probe: Tensor, calls: list[Call], output: Any) 
 
 def _last_convolution(model: nn.Module, probe: Tensor, output: Any) -> str | None:
     """The convolution whose output, or its mean over all places, is the model's output."""
-    seen: list[tuple[str, Tensor]] = []
-    handles = [
-        module.register_forward_hook(lambda _, args, out, name=name: seen.append((name, _copy(out))))
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d)
-    ]
-    if not handles or not isinstance(output, Tensor):
+    if not isinstance(output, Tensor):
         return None
-    try:
-        with evaluating(model), torch.no_grad():
-            model(probe)
-    finally:
-        for handle in handles:
-            handle.remove()
-    for name, out in reversed(seen):
+    with evaluating(model), torch.no_grad(), listening(model, kinds=nn.Conv1d | nn.Conv2d | nn.Conv3d) as calls:
+        model(probe)
+    for name, _, out in reversed(calls):
         means = out.flatten(2).mean(dim=2) if out.ndim > 2 else out
         if _same(out, output) or (means.shape == output.shape and torch.allclose(means, output.cpu(), atol=1e-6)):
             return name

@@ -28,6 +28,12 @@ def class_logits(output: Any) -> Tensor:
     return output
 
 
+@torch.no_grad()
+def logits_of(model: nn.Module, batch: Tensor) -> Tensor:
+    """f(x), (n, C), without a gradient."""
+    return class_logits(model(batch))
+
+
 def described(output: Any) -> str:
     """A type, and what it holds."""
     if isinstance(output, dict):
@@ -60,7 +66,7 @@ def one_logit(logits: Tensor, label: Tensor) -> Tensor:
     return logits.gather(0, label[None])[0]
 
 
-def check_labels(labels: Any, n: int, classes: int) -> Tensor:
+def as_labels(labels: Any, n: int, classes: int) -> Tensor:
     """Labels as (n,) int64, each in 0..classes-1."""
     y = labels.detach().cpu() if isinstance(labels, Tensor) else torch.from_numpy(np.array(labels))
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool or y.shape != (n,):

@@ -1,7 +1,6 @@
 """The empirical neural tangent kernel, traced over the classes."""
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import torch
@@ -12,8 +11,8 @@ from askless.kernels.evaluation import differentiating
 from askless.kernels.features import features
 from askless.kernels.head import find_head
 from askless.kernels.inputs import Examples, check_size, place_of, rows, some
-from askless.kernels.logits import class_logits, one_logit
-from askless.kernels.per_example import GradientRows, gradient_rows
+from askless.kernels.logits import logits_of, one_logit
+from askless.kernels.per_example import gradient_rows
 from askless.kernels.reference import trainable
 
 BLOCK = 2**14  # parameters that are turned to float64 at a time
@@ -81,14 +80,12 @@ def all_layer_ntk(
     with differentiating(model):
         X = rows(x, 0, some(x), place)
         X2 = None if x2 is None else rows(x2, 0, some(x2), place)
-        with torch.no_grad():
-            C = class_logits(model(X[:2])).shape[1]
-        compute = gradient_rows(model, parameters, one_logit, X[:2], all_of(0, X[:2]))
+        each = by_logit(model, parameters, X[:2])
         K = torch.zeros(len(X), len(X if X2 is None else X2), dtype=torch.float64)
-        for c in range(C):
-            K += gram(partial(logit_gradients, compute, c), X, X2, tall, step)
+        for c, G in enumerate(each):
+            K += gram(G, X, X2, tall, step)
             if progress is not None:
-                progress(c + 1, C)
+                progress(c + 1, len(each))
     return K
 
 
@@ -118,12 +115,15 @@ def fill(G: Callable[[Tensor], Tensor], X: Tensor, step: int) -> Tensor:
     return A
 
 
-def logit_gradients(compute: GradientRows, c: int, X: Tensor) -> Tensor:
-    return compute(X, all_of(c, X))
+def by_logit(model: nn.Module, parameters: Mapping[str, Tensor], probe: Tensor) -> list[Callable[[Tensor], Tensor]]:
+    """For each logit c the function X -> G_c(X), (n, P), by the way that is right for the examples of `probe`."""
 
+    def all_of(c: int, X: Tensor) -> Tensor:
+        return torch.full((len(X),), c, device=X.device)
 
-def all_of(c: int, X: Tensor) -> Tensor:
-    return torch.full((len(X),), c, device=X.device)
+    C = logits_of(model, probe).shape[1]
+    compute = gradient_rows(model, parameters, one_logit, probe, all_of(0, probe))
+    return [lambda X, c=c: compute(X, all_of(c, X)) for c in range(C)]  # type: ignore[misc]
 
 
 def inner(A: Tensor, B: Tensor) -> Tensor:

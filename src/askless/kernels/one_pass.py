@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from askless.kernels.evaluation import call_with
-from askless.kernels.head import layer_input
+from askless.kernels.evaluation import after_each, call_with, layer_input
 from askless.kernels.logits import Labelling, class_logits, cross_entropy
 from askless.kernels.survey import Shapes, Site, fits
 
@@ -67,29 +66,23 @@ def _forward(
 ) -> tuple[Tensor, list[Tensor]]:
     """The logits, and the tensors to differentiate by so that the backward pass meets every site."""
     leaves: list[Tensor] = []
-    calls: dict[nn.Module, list[Shapes]] = {site.layer: [] for site in sites}
+    at = {site.layer: site for site in sites}
+    calls: dict[nn.Module, list[Shapes]] = {layer: [] for layer in at}
 
-    def watch(site: Site) -> Any:
-        def hook(_: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Tensor | None:
-            held = [layer_input(args, kwargs).detach()]
-            calls[site.layer].append((held[0].shape, output.shape))
-            if not torch.is_grad_enabled():  # the model cut this part off, its gradient is zero
-                return None
-            if not output.requires_grad:  # a first layer
-                leaves.append(output.new_zeros(()).requires_grad_())
-                output = output.detach() + leaves[-1]  # a single number to differentiate by, not a second output
-            output.register_hook(lambda delta: on_delta(site, held, delta))
-            return output
+    def watch(layer: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Tensor | None:
+        held = [layer_input(args, kwargs).detach()]
+        calls[layer].append((held[0].shape, output.shape))
+        if not torch.is_grad_enabled():  # the model cut this part off, its gradient is zero
+            return None
+        if not output.requires_grad:  # a first layer
+            leaves.append(output.new_zeros(()).requires_grad_())
+            output = output.detach() + leaves[-1]  # a single number to differentiate by, not a second output
+        output.register_hook(lambda delta: on_delta(at[layer], held, delta))
+        return output
 
-        return site.layer.register_forward_hook(hook, with_kwargs=True, prepend=True)
-
-    handles = [watch(site) for site in sites]
     constants = {name: p.detach() for name, p in model.named_parameters()}
-    try:
+    with after_each(at, watch):
         logits = class_logits(call_with(model, constants, batch))
-    finally:
-        for handle in handles:
-            handle.remove()
     for site in sites:
         if not fits(site.layer, calls[site.layer], len(batch)):
             names = ", ".join(site.parameters.values())

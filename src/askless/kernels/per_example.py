@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import grad, vmap
 
+from askless.base.errors import first_line
 from askless.kernels import reference
 from askless.kernels.evaluation import call_with
 from askless.kernels.logits import class_logits
@@ -30,7 +31,7 @@ def gradient_rows(
     try:
         trial = mapped(batch, labels)
     except Exception as error:  # vmap has no list of what it cannot do; a fault of the model itself rises in the loop
-        logger.info("vmap cannot take this model (%s); looping over the examples", str(error).split("\n")[0])
+        logger.info("vmap cannot take this model (%s); looping over the examples", first_line(error))
         return looped
     exact = looped(batch, labels)
     if not bool((trial - exact).norm() <= tolerance(model, exact) * exact.norm()):

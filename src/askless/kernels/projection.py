@@ -1,7 +1,7 @@
 """Random projections of gradients, by forward mode: features whose inner product is close to the kernel."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from math import ceil, sqrt
 from typing import Any, Literal
 
@@ -10,13 +10,12 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import jvp
 
-from askless.base.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError, first_line
 from askless.base.rng import Seed, stream, torch_stream
 from askless.kernels import reference
-from askless.kernels.evaluation import call_with, differentiating
-from askless.kernels.head import layer_input
+from askless.kernels.evaluation import after_each, call_with, differentiating, layer_input
 from askless.kernels.inputs import Examples, batches, check_size, place_of, rows, some
-from askless.kernels.logits import check_labels, class_logits, known
+from askless.kernels.logits import as_labels, class_logits, known, logits_of
 from askless.kernels.reference import tolerance, trainable
 
 Parameters = dict[str, Tensor]
@@ -52,7 +51,7 @@ def gradient_features(
     place = place_of(model)
     with differentiating(model), padding_constant(model):
         C = check_forward_mode(model, rows(x, 0, min(2, n), place))
-        y = None if labels is None else check_labels(labels, n, C)
+        y = None if labels is None else as_labels(labels, n, C)
         k = ceil(dim / C) if of == "logits" else dim
         parts = []
         for i, batch in enumerate(batches(x, batch_size, place)):
@@ -69,8 +68,7 @@ def direction(parameters: Parameters, seed: int, j: int) -> Parameters:
     }
 
 
-@contextmanager
-def padding_constant(model: nn.Module) -> Iterator[None]:
+def padding_constant(model: nn.Module) -> AbstractContextManager[None]:
     """Inside, the padding word of an embedding does not move: backward mode leaves it out, forward mode would not."""
 
     def hold(layer: nn.Module, args: Any, kwargs: Any, output: Tensor) -> Tensor:
@@ -78,26 +76,21 @@ def padding_constant(model: nn.Module) -> Iterator[None]:
         return torch.where(padding[..., None], output.detach(), output)
 
     padded = [m for m in model.modules() if isinstance(m, nn.Embedding) and m.padding_idx is not None]
-    handles = [layer.register_forward_hook(hold, with_kwargs=True, prepend=True) for layer in padded]
-    try:
-        yield
-    finally:
-        for handle in handles:
-            handle.remove()
+    return after_each(padded, hold)
 
 
 def check_forward_mode(model: nn.Module, first: Tensor) -> int:
     """The number of classes, once J v of a weighted sum of logits is g . v of backward mode for these few examples."""
-    with torch.no_grad():
-        C = class_logits(model(first)).shape[1]  # what is wrong with the model itself comes out here
+    C = logits_of(model, first).shape[1]  # what is wrong with the model itself comes out here
     parameters = trainable(model)
     v = direction(dict(parameters), 0, 0)
     advice = 'use ntk(layers="all") or gradient_stats, which need only backward mode'
     try:
         Jv = forward_mode(model, _logits(model, first), v)  # (n, C)
     except RuntimeError as error:
-        got = str(error).splitlines()[0]
-        raise ModelError(f"expected a model that torch can take in forward mode, got: {got}; {advice}") from error
+        raise ModelError(
+            f"expected a model that torch can take in forward mode, got: {first_line(error)}; {advice}"
+        ) from error
     w = torch.linspace(1, 2, C, dtype=Jv.dtype, device=Jv.device)
     g = reference.gradients(model, parameters, lambda f, _: f @ w, first, first)  # (n, P)
     off = Jv @ w - g @ torch.cat([piece.flatten() for piece in v.values()])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from askless.base.errors import ModelError
 from askless.kernels.evaluation import differentiating
 from askless.kernels.inputs import Examples, place_of, rows, some
-from askless.kernels.logits import check_labels, class_logits, cross_entropy, one_logit
+from askless.kernels.logits import as_labels, class_logits, cross_entropy, logits_of, one_logit
 
 Objective = Callable[[Tensor, Tensor], Tensor]  # logits (C,), label () -> ()
 
@@ -58,7 +58,7 @@ def jacobian(model: nn.Module, x: Examples) -> Tensor:
     """grad f_c(x_i) over all trainable parameters, (n, C, P), one backward pass for every logit of every example."""
     with differentiating(model):
         batch = rows(x, 0, some(x), place_of(model))
-        C = _logits(model, batch).shape[1]
+        C = logits_of(model, batch).shape[1]
         parameters = trainable(model)
         labels = torch.arange(C, device=batch.device).expand(len(batch), C)
         J = [gradients(model, parameters, one_logit, batch, labels[:, c]) for c in range(C)]
@@ -69,8 +69,8 @@ def loss_gradients(model: nn.Module, x: Examples, labels: Any = None) -> Tensor:
     """grad CE(f(x_i), y_i) over all trainable parameters, (n, P); y_i = argmax f(x_i) where labels is None."""
     with differentiating(model):
         batch = rows(x, 0, some(x), place_of(model))
-        logits = _logits(model, batch)
-        y = logits.argmax(1) if labels is None else check_labels(labels, *logits.shape).to(batch.device)
+        logits = logits_of(model, batch)
+        y = logits.argmax(1) if labels is None else as_labels(labels, *logits.shape).to(batch.device)
         return gradients(model, trainable(model), cross_entropy, batch, y).cpu()
 
 
@@ -81,8 +81,3 @@ def tolerance(model: nn.Module, output: Tensor) -> float:
     """
     dtypes = {t.dtype for t in (*model.parameters(), output) if t.is_floating_point()}
     return max({torch.float64: 1e-6, torch.float32: 1e-3}.get(dtype, 5e-2) for dtype in dtypes)
-
-
-def _logits(model: nn.Module, batch: Tensor) -> Tensor:
-    with torch.no_grad():
-        return class_logits(model(batch))

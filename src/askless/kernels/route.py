@@ -8,11 +8,11 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from askless.base.errors import ModelError
+from askless.base.errors import ModelError, first_line
 from askless.kernels import reference
 from askless.kernels.inputs import Examples, place_of, spread
 from askless.kernels.layer_rules import given
-from askless.kernels.logits import Labelling, class_logits, cross_entropy, least_likely
+from askless.kernels.logits import Labelling, cross_entropy, least_likely, logits_of
 from askless.kernels.one_pass import Irregular, Sums, one_pass
 from askless.kernels.per_example import GradientRows, gradient_rows
 from askless.kernels.reference import tolerance, trainable
@@ -42,8 +42,7 @@ def choose_route(model: nn.Module, x: Examples) -> Route:
     # network that sorts or turns its rows inside cannot leave these as they are.
     turn = torch.arange(len(few) + 2) % len(few)
     trial = few[turn]  # (k + 2, ...)
-    with torch.no_grad():
-        classes = class_logits(model(trial[:2])).shape[1]
+    classes = logits_of(model, trial[:2]).shape[1]
     if classes < 2:
         raise ModelError("expected a model with a logit for each class, got a single one; give a binary model two")
     # Two lengths tell the axis of the examples from one that happens to be as long.
@@ -98,8 +97,7 @@ def arranged(route: Route, batch: Tensor) -> Tensor:
 def agrees(model: nn.Module, route: Route, few: Tensor, turn: Tensor) -> bool:
     """Whether the route's numbers for the batch few[turn] are those of plain autograd on each of the few alone."""
     parameters, few = trainable(model), arranged(route, few)
-    with torch.no_grad():
-        logits = class_logits(model(few))
+    logits = logits_of(model, few)
     labels = least_likely(logits)  # (k, 1)
     gradient = partial(
         reference.gradient_by_name, model, parameters, cross_entropy
@@ -135,19 +133,17 @@ def in_channels_last(model: nn.Module, route: Route, few: Tensor, turn: Tensor) 
         return False
     route = replace(route, channels_last=True)
     try:
-        with torch.no_grad():
-            there, here = class_logits(model(arranged(route, few))), class_logits(model(few))
+        there, here = logits_of(model, arranged(route, few)), logits_of(model, few)
         same = bool((there - here).norm() <= tolerance(model, here) * here.norm())
         return same and agrees(model, route, few, turn)
     except RuntimeError as error:
-        logger.info("this model cannot take channels last (%s)", str(error).split("\n")[0])
+        logger.info("this model cannot take channels last (%s)", first_line(error))
         return False
 
 
 def _route(model: nn.Module, sites: tuple[Site, ...], other: tuple[str, ...], first: Tensor) -> Route:
     """The route over these, its whole gradients by the way that is right for the `first` examples."""
-    with torch.no_grad():
-        logits = class_logits(model(first))
+    logits = logits_of(model, first)
     chosen = {name: p for name, p in trainable(model).items() if name in other}
     labels = least_likely(logits)[:, 0]
     whole = gradient_rows(model, chosen, cross_entropy, first, labels) if chosen else None

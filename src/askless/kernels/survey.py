@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from askless.kernels.head import layer_input
+from askless.kernels.evaluation import after_each, layer_input
 from askless.kernels.layer_rules import Rules, rules_for
 from askless.kernels.reference import trainable
 
@@ -64,13 +64,8 @@ def _calls(model: nn.Module, layers: Sequence[nn.Module], probe: Tensor) -> dict
     def note(layer: nn.Module, args: Any, kwargs: Any, output: Tensor) -> None:
         calls[layer].append((layer_input(args, kwargs).shape, output.shape))
 
-    handles = [layer.register_forward_hook(note, with_kwargs=True, prepend=True) for layer in layers]
-    try:
-        with torch.no_grad():
-            model(probe)
-    finally:
-        for handle in handles:
-            handle.remove()
+    with after_each(layers, note), torch.no_grad():
+        model(probe)
     return calls
 
 

@@ -11,7 +11,7 @@ PLAIN = re.compile(r"[^\W_]+([ _/-][^\W_]+)*|\d[\d.]*(\+\w+)?")  # words and ver
 def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, str]) -> str:
     """README.md of a model's folder; `files`: the name and the sha256 of each file of weights."""
     weights = "; ".join(f"{name}, sha256 {digest}" for name, digest in files.items())
-    noun = noun_of(config, preprocess)
+    noun = noun_of(config)
     lines = [
         f"- **What it is**: {architecture(config)}.",
         f"- **Classes**, in the order of its outputs: {', '.join(map(inert, config['classes']))}.",
@@ -27,7 +27,7 @@ def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, st
         "same collection, and may do worse on others.",
     ]
     kind = {"image": "An image classifier", "text": "A text classifier"}.get(noun, "A classifier")
-    return f"# {kind} made with askless\n\n" + "\n".join(lines) + "\n" + usage(config, preprocess)
+    return f"# {kind} made with askless\n\n" + "\n".join(lines) + "\n" + usage(config)
 
 
 def inert(text: str) -> str:
@@ -40,8 +40,17 @@ def inert(text: str) -> str:
     return f"{fence}{room}{text}{room}{fence}"
 
 
-def noun_of(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
-    return "text" if "text" in config else "image" if preprocess.get("size") else "item"
+def kind_of(config: dict[str, Any]) -> str:
+    """What an item of a model is: "image", "text", "features" (a row), "tokens", or "other": numbers that the network takes
+    as they are."""
+    if "text" in config:
+        return "text"
+    return "features" if config.get("features") else str(config.get("kind", "image"))
+
+
+def noun_of(config: dict[str, Any]) -> str:
+    kind = kind_of(config)
+    return kind if kind in ("image", "text") else "item"
 
 
 def architecture(config: dict[str, Any]) -> str:
@@ -82,8 +91,8 @@ def dated(config: dict[str, Any]) -> str:
     return f", {config['date']}" if config.get("date") else ""
 
 
-def usage(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
-    item = {"image": '"photo.jpg"', "text": '"a text"'}.get(noun_of(config, preprocess), "row")
+def usage(config: dict[str, Any]) -> str:
+    item = {"image": '"photo.jpg"', "text": '"a text"'}.get(noun_of(config), "row")
     own = "" if config["net"] or config.get("onnx") else ", net=the_module"
     return f"""
 ```python

@@ -1,24 +1,32 @@
-"""A trained model -> a folder that can be taken anywhere."""
+"""A trained model <-> a folder that can be taken anywhere.
 
+`model.safetensors` holds the trained layers ("network.*") and what features are standardised by ("features.mean" and
+"features.scale"); `config.json`, `preprocess.json` and `classes.txt` say what makes a model of them. Nothing is unpickled.
+"""
+
+import copy
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save_file
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from askless import nets
 from askless.base.errors import InputError, ModelError, OptionError
-from askless.base.files import sha256_of, whole_folder
+from askless.base.files import free_folder, sha256_of, whole_folder
 from askless.base.options import check_choice
+from askless.data import ImageViews
 from askless.features.backbones import Backbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
 from askless.features.text_backbone import Embedder, load_text_backbone
-from askless.models.card import card
+from askless.models.card import card, kind_of
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
 
@@ -32,26 +40,34 @@ OTHERWISE = (
     "it is made again; use such images, or another backbone"
 )
 OWN = "your own module"  # in place of a name that one can be made by
+Items = np.ndarray | Sequence[str]  # as they are read: pixels (n, C, H, W) uint8, rows of numbers, or texts
 
 
-@dataclass(frozen=True)
+@dataclass
 class Trained:
     """A trained network and what stands before it.
 
     `config` and `preprocess` as the files of these names have them. `features`: what to subtract from features and to
-    divide them by. `kind`: what an item is. `texts`: what makes features of texts. `items`: some of them as they are read,
-    to compare what was written on.
+    divide them by. `backbone` and `texts`: what makes features of images or of texts.
     """
 
     network: nn.Module
     config: dict[str, Any]
     preprocess: dict[str, Any]
-    kind: str
     features: tuple[Tensor, Tensor] | None = None
     backbone: Backbone | None = None
     texts: Embedder | None = None
-    items: Tensor | Sequence[str] | None = None
-    said: np.ndarray | None = None  # probabilities (n, C) of these items, as they were before the export
+    normalise: nn.Module = field(init=False)  # the last step before the network
+
+    def __post_init__(self) -> None:
+        if self.kind == "image" and self.config["backbone"] is None:
+            self.normalise = pixels_by(self.preprocess["mean"], self.preprocess["std"])
+        else:
+            self.normalise = nn.Identity() if self.features is None else Normalise(*self.features)
+
+    @property
+    def kind(self) -> str:
+        return kind_of(self.config)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,54 +78,73 @@ class Trained:
         channels = 1 if self.preprocess["channels"] == "grey" else 3
         return (channels, size, size) if isinstance(size, int) else (channels, *size)
 
+    @torch.inference_mode()
+    def probabilities(self, items: Items) -> np.ndarray:
+        """(n, C) probabilities of items; embeddings of images are rounded to half precision, as they are kept."""
+        if self.texts is not None:
+            x = torch.from_numpy(self.texts.embed(items))  # type: ignore[arg-type]
+        else:
+            x = torch.from_numpy(np.ascontiguousarray(items))
+        if self.backbone is not None:
+            x = self.backbone.embed(x).half()
+        logits = self.network(x if self.kind == "tokens" else self.normalise(x.float()))
+        return np.asarray(logits.double().softmax(dim=1).numpy())
+
     def whole(self) -> Whole:
-        """From items as they are read to logits and probabilities."""
-        before: nn.Module = nn.Identity()
+        """From items as they are read to logits and probabilities, as one module."""
+        before = self.normalise
         if self.backbone is not None:
             assert self.features is not None
             if self.backbone.module is None:
                 raise ModelError(f"the backbone {self.backbone.name} is no module; it cannot be exported")
             before = with_backbone(self.backbone.module, self.backbone.size, self.shape, *self.features)
-        elif self.features is not None:
-            before = Normalise(*self.features)
-        elif self.kind == "image":
-            before = pixels_by(self.preprocess["mean"], self.preprocess["std"])
         return Whole(before, self.network, numbers=self.kind != "tokens").eval()
 
-    def some_items(self) -> Tensor:
-        """Items to compare on: those that there are, and drawn ones."""
+    def drawn_items(self) -> Tensor:
+        """Items to compare on where there are none, and beside those that there are."""
         g = torch.Generator().manual_seed(0)
         shape = self.shape
-        drawn: list[Tensor] = []
         if self.kind == "image":
             noise = torch.randint(0, 256, (4, *shape), generator=g, dtype=torch.uint8)
             flat = torch.tensor([0, 128, 255], dtype=torch.uint8)[:, None, None, None].expand(3, *shape)
-            drawn = [noise, flat]
-        elif self.kind != "tokens":
-            rows = torch.randn((4, *shape), generator=g)
-            drawn = [rows if self.features is None else rows * self.features[1] + self.features[0]]
-        given = [self.items] if isinstance(self.items, Tensor) else []
-        if not given and not drawn:
-            raise ModelError("expected some items to compare the ONNX file on, got none")
-        return torch.cat([*given, *drawn])
+            return torch.cat([noise, flat])
+        if self.kind == "tokens":
+            return torch.empty((0, *shape), dtype=torch.int64)
+        rows = torch.randn((4, *shape), generator=g)
+        return rows if self.features is None else rows * self.features[1] + self.features[0]
 
 
-def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite: bool = False) -> Path:
-    """Writes the folder, whole or not at all: config.json, preprocess.json, classes.txt, README.md, and the weights as
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def write_model(
+    out: str | Path,
+    trained: Trained,
+    to: str = "model",
+    overwrite: bool = False,
+    items: Items | None = None,
+    said: np.ndarray | None = None,
+) -> Path:
+    """Writes the folder atomically: config.json, preprocess.json, classes.txt, README.md, and the weights as
     `model.safetensors` (beside them those of a backbone that no package brings) or, with `to="onnx"`, all of it as
-    `model.onnx`. What was written is compared with what the network said before it is handed out."""
+    `model.onnx`. What was written has to say of `items` what the model `said` of them, (n, C) probabilities, before."""
     check_choice("export", "to", to, KINDS)
     if to == "onnx" and trained.texts is not None:
         raise OptionError('a model of texts cannot be written as ONNX: words are no numbers; export it with to="model"')
-    place = free_place(Path(out), overwrite)
+    place = free_folder(Path(out).resolve(), overwrite, ("config.json", "preprocess.json"))
+    config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
     try:
         with whole_folder(place) as beside:
-            config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
             if to == "onnx":
-                config = write_onnx(beside, trained, config)
+                write_onnx(beside, replace(trained, config=config), items, said)
             else:
-                config = write_safetensors(beside, trained, config)
-            describe(beside, config, trained.preprocess)
+                config |= {"backbone_files": None, **write_backbone(beside, trained)}
+                write_files(beside, replace(trained, config=config))
+                if items is not None and said is not None:
+                    own = trained.network if config["net"] is None else None
+                    check_said(
+                        read_model(beside, config, trained.preprocess, own).probabilities(items), said, OTHERWISE
+                    )
     except OSError as error:
         raise InputError(
             f"{place}: the model could not be written ({error}); make room, or choose another place"
@@ -117,46 +152,52 @@ def write_model(out: str | Path, trained: Trained, to: str = "model", overwrite:
     return place
 
 
-def write_onnx(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[str, Any]:
-    config = config | {"onnx": True, "kind": trained.kind}
-    whole, items = trained.whole(), trained.some_items()
+def write_files(folder: Path, trained: Trained) -> None:
+    """The trained layers as safetensors, and the files that describe the model. A backbone is named in config.json; what
+    `written_backbone` and `load_text_backbone` read of it is already there."""
+    # A tensor that two layers share is written for each of them.
+    tensors = {f"network.{k}": v.detach().cpu().contiguous().clone() for k, v in trained.network.state_dict().items()}
+    if trained.features is not None:
+        tensors |= {f"features.{k}": v.contiguous() for k, v in zip(("mean", "scale"), trained.features, strict=True)}
+    save_file(tensors, folder / "model.safetensors")
+    describe(folder, {"format": FORMAT, **trained.config}, trained.preprocess)
+
+
+def write_onnx(folder: Path, trained: Trained, items: Items | None, said: np.ndarray | None) -> None:
+    config = trained.config | {"onnx": True, "kind": trained.kind}
+    whole, every = trained.whole(), trained.drawn_items()
+    if isinstance(items, np.ndarray):
+        given = torch.from_numpy(items)
+        every = torch.cat([given, every])
+        if said is not None:
+            with torch.no_grad():
+                check_said(whole(given)[1].double().numpy(), said, HALF)
+    if not len(every):
+        raise ModelError("expected some items to compare the ONNX file on, got none")
     told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
-    if isinstance(trained.items, Tensor):
-        with torch.no_grad():
-            check_said(trained, whole(trained.items)[1], HALF)
-    data = onnx_bytes(whole, items, INPUTS[trained.kind], told)
+    data = onnx_bytes(whole, every, INPUTS[trained.kind], told)
     (folder / "model.onnx").write_bytes(data)
-    return config | {"compared": check_onnx(data, whole, items)}
+    describe(folder, config | {"compared": check_onnx(data, whole, every)}, trained.preprocess)
 
 
-def check_said(trained: Trained, probs: Tensor, advice: str) -> None:
-    """An error where these probabilities of `items` are others than those that were trained and measured."""
-    if trained.said is None:
-        return
-    off = float(np.abs(probs.double().numpy() - trained.said).max())
+def check_said(probs: np.ndarray, said: np.ndarray, advice: str) -> None:
+    """An error where probabilities of the exported model are others than those that were trained and measured."""
+    off = float(np.abs(probs - said).max())
     if not off <= CLOSE:
         raise ModelError(
             f"the exported model would give probabilities that differ by {off:.2g} from those before; {advice}"
         )
 
 
-def write_safetensors(folder: Path, trained: Trained, config: dict[str, Any]) -> dict[str, Any]:
-    """The weights of the network, and those of its backbone; the configuration with what makes it again."""
-    save_file(tensors_of(trained), folder / "model.safetensors")
-    config = config | {"backbone_files": None}
-    if trained.backbone is not None and trained.backbone.module is not None:
-        config |= write_backbone(folder, config["backbone"], trained.backbone.module)
+def write_backbone(folder: Path, trained: Trained) -> dict[str, Any]:
+    """The weights of a backbone that no package brings, and what the configuration has to say of them."""
     if trained.texts is not None:
         trained.texts.save(folder / "text", whole=True)
-    check_written(folder, trained, config)
-    return config
-
-
-def write_backbone(folder: Path, name: str, eye: nn.Module) -> dict[str, Any]:
-    """The weights of a backbone that no package brings, and what the configuration has to say of them."""
+    if trained.backbone is None or trained.backbone.module is None:
+        return {}
+    name, body = trained.config["backbone"], trained.backbone.module.body
     if name == OWN:
         raise OptionError('a backbone that is a module of your own cannot be made by its name; export with to="onnx"')
-    body = eye.body
     assert isinstance(body, nn.Module)
     if name.startswith("hf/"):
         return {"pooling": copy_hf(body, name.removeprefix("hf/"), folder / "backbone"), "backbone_files": "backbone"}
@@ -164,6 +205,68 @@ def write_backbone(folder: Path, name: str, eye: nn.Module) -> dict[str, Any]:
         save_file({k: v.contiguous() for k, v in body.state_dict().items()}, folder / "backbone.safetensors")
         return {"backbone_files": "backbone.safetensors"}
     return {}
+
+
+def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
+    """The files for people and for `askless.load`, beside the weights."""
+    for name, value in (("config.json", config), ("preprocess.json", preprocess)):
+        (folder / name).write_text(json.dumps(value, indent=1), encoding="utf-8")
+    (folder / "classes.txt").write_text("".join(f"{name}\n" for name in config["classes"]), encoding="utf-8")
+    hashes = {}
+    for path in sorted(f for f in folder.rglob("*") if f.suffix in (".safetensors", ".onnx")):
+        with path.open("rb") as file:
+            hashes[path.relative_to(folder).as_posix()] = sha256_of(file).hex()
+    (folder / "README.md").write_text(card(config, preprocess, hashes), encoding="utf-8")
+
+
+def image_preprocess(size: int | list[int], channels: int, views: ImageViews | None = None) -> dict[str, Any]:
+    """What is done with an image file before the network sees it; `views`: those that it was trained on, or None where a
+    backbone is given pixels from 0 to 255."""
+    if channels not in (1, 3):
+        raise InputError(
+            f"export: expected images with 1 or 3 channels, as image files have, got {channels}; `save` keeps the learner"
+        )
+    known: dict[str, Any] = {
+        **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
+        **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},
+        "input": "as the backbone wants it, from pixels 0..255",
+    }
+    if views is not None:
+        known |= {"input": "pixels / 255, then (x - mean) / std"}
+        known |= {"mean": views.mean.tolist(), "std": views.std.tolist()}
+    return known
+
+
+def text_preprocess(backbone: str) -> dict[str, Any]:
+    """What is done with a text before the network sees it."""
+    return {"input": f"a text; {backbone} makes features of it, then (x - mean) / scale"}
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_model(folder: Path, config: dict[str, Any], preprocess: dict[str, Any], own: nn.Module | None) -> Trained:
+    """What `write_files` wrote, and the backbone that goes with it. `own`: the module, where the network is not one that
+    `nets.make` knows."""
+    try:
+        tensors = load_file(folder / "model.safetensors")
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{folder}: the weights cannot be read ({error})") from None
+    name, options = config["net"], config.get("options", {})
+    if own is None and name is None:
+        raise ModelError(f"{folder}: its network is a module of your own; pass the module, as in load(..., net=net)")
+    if own is None:
+        net = nets.make(name, classes=len(config["classes"]), shape=tuple(config["shape"]), **options)
+    else:
+        net = copy.deepcopy(own)
+    net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
+    net.eval()
+    texts = load_text_backbone(folder / "text") if kind_of(config) == "text" else None
+    backbone = written_backbone(folder, config) if texts is None and config["backbone"] is not None else None
+    features = None
+    if texts is not None or backbone is not None or "features.mean" in tensors:
+        features = tensors["features.mean"], tensors["features.scale"]
+    return Trained(net, config, preprocess, features, backbone, texts)
 
 
 def written_backbone(folder: Path, config: dict[str, Any]) -> Backbone:
@@ -176,79 +279,3 @@ def written_backbone(folder: Path, config: dict[str, Any]) -> Backbone:
     if name.startswith("hf/"):
         return make_backbone(Frozen(backbone=f"hf/{place}", size=size, pooling=pooling))
     return make_backbone(Frozen(backbone=name, weights=place, size=size))
-
-
-def check_written(folder: Path, trained: Trained, config: dict[str, Any]) -> None:
-    """An error where the network, on what the written backbone makes of `items`, says something else than it did."""
-    if trained.items is None:
-        return
-    with torch.no_grad():
-        if isinstance(trained.items, Tensor) and (trained.backbone is None or trained.features is None):
-            probs = trained.whole()(trained.items)[1]
-        else:
-            assert trained.features is not None
-            mean, scale = trained.features
-            if isinstance(trained.items, Tensor):
-                rows = written_backbone(folder, config).embed(trained.items).half().float()  # as they are kept
-            else:
-                rows = torch.from_numpy(load_text_backbone(folder / "text").embed(trained.items))
-            probs = trained.network((rows - mean) / scale).float().softmax(dim=1)
-    check_said(trained, probs, OTHERWISE)
-
-
-def tensors_of(trained: Trained) -> dict[str, Tensor]:
-    # A tensor that two layers share is written for each of them.
-    tensors = {f"network.{k}": v.detach().cpu().contiguous().clone() for k, v in trained.network.state_dict().items()}
-    if trained.features is not None:
-        mean, scale = trained.features
-        tensors |= {"features.mean": mean.contiguous(), "features.scale": scale.contiguous()}
-    return tensors
-
-
-def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
-    """The files for people and for `askless.load`, beside the weights."""
-    write_json(folder / "config.json", config)
-    write_json(folder / "preprocess.json", preprocess)
-    (folder / "classes.txt").write_text("".join(f"{name}\n" for name in config["classes"]), encoding="utf-8")
-    weights = sorted(f for f in folder.rglob("*") if f.suffix in (".safetensors", ".onnx"))
-    hashes = {}
-    for path in weights:
-        with path.open("rb") as file:
-            hashes[path.relative_to(folder).as_posix()] = sha256_of(file).hex()
-    (folder / "README.md").write_text(card(config, preprocess, hashes), encoding="utf-8")
-
-
-def free_place(out: Path, overwrite: bool) -> Path:
-    """Where to write, once nothing can be lost there."""
-    out = out.resolve()
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
-    if out.is_dir() and any(out.iterdir()):
-        if not overwrite:
-            raise InputError(
-                f"{out}: expected an empty folder or a new name, got files in it; pass overwrite (--overwrite)"
-            )
-        if not ((out / "config.json").is_file() and (out / "preprocess.json").is_file()):
-            raise InputError(f"{out}: expected an earlier export to overwrite, got other files; choose another name")
-    return out
-
-
-def image_preprocess(size: int | list[int], channels: int) -> dict[str, Any]:
-    """What is done with an image file before the network, or its backbone, sees pixels from 0 to 255."""
-    if channels not in (1, 3):
-        raise InputError(
-            f"export: expected images with 1 or 3 channels, as image files have, got {channels}; `save` keeps the learner"
-        )
-    return {
-        **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
-        **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},
-    }
-
-
-def text_preprocess(backbone: str) -> dict[str, Any]:
-    """What is done with a text before the network sees it."""
-    return {"input": f"a text; {backbone} makes features of it, then (x - mean) / scale"}
-
-
-def write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1), encoding="utf-8")

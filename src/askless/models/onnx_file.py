@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.base.errors import ModelError
-from askless.models.onnx_run import package, session_of
-from askless.nets.weights import first_line
+from askless.base.errors import ModelError, first_line
+from askless.base.machine import required
+from askless.models.onnx_run import session_of
 
 OPSET = 18
 TOLERANCE = 1e-3  # of logits, in units of the largest one (at least 1); rounding alone gives about 1e-6
@@ -22,8 +22,8 @@ TOLERANCE = 1e-3  # of logits, in units of the largest one (at least 1); roundin
 def onnx_bytes(whole: nn.Module, items: Tensor, name: str, told: dict[str, Any]) -> bytes:
     """The module as an ONNX file: one input called `name` (a batch of any size), the outputs "logits" and "probabilities";
     `told` goes into its metadata as JSON."""
-    onnx = package("onnx")
-    package("onnxscript")  # which torch's exporter needs
+    onnx = required("onnx", "onnx")
+    required("onnxscript", "onnx")  # which torch's exporter needs
     whole = whole.eval()
     sample = torch.cat([items, items])[:2]
     batch = {0: torch.export.Dim("batch", min=1, max=2**20)}

@@ -3,12 +3,12 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from askless.base.errors import ModelError
+from askless.base.errors import ModelError, first_line
+from askless.base.machine import required
 
 Forward = Callable[[np.ndarray], np.ndarray]
 
@@ -47,12 +47,11 @@ DTYPES: dict[str, Any] = {"tensor(uint8)": np.uint8, "tensor(float)": np.float32
 
 def session_of(model: Path | bytes) -> Any:
     """A session of onnxruntime on the processor. All of the model is in the one file: a path in it is never followed."""
-    runtime = package("onnxruntime")
+    runtime = required("onnxruntime", "onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = 4
-    options.add_session_config_entry(
-        "session.load_model_format", "ONNX"
-    )  # not onnxruntime's own, whatever it begins with
+    # Not onnxruntime's own format, whatever the file begins with.
+    options.add_session_config_entry("session.load_model_format", "ONNX")
     what = "the exported model" if isinstance(model, bytes) else model
     try:
         content = model if isinstance(model, bytes) else model.read_bytes()
@@ -67,8 +66,7 @@ def session_of(model: Path | bytes) -> Any:
     try:
         return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has its own errors
-        why = (str(error).splitlines() or [type(error).__name__])[0][:300]
-        raise ModelError(f"{what}: onnxruntime cannot load it ({why})") from None
+        raise ModelError(f"{what}: onnxruntime cannot load it ({first_line(error)})") from None
 
 
 # Where tensors stand in an ONNX file, by the numbers of protobuf's fields: in which message, and what is there.
@@ -124,14 +122,3 @@ def varint(part: memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return value & (2**64 - 1), at + i + 1
     raise ValueError("a number that does not end")
-
-
-def package(name: str) -> ModuleType:
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise ModelError(
-            f"ONNX models need the package {name}, which cannot be imported ({error}); run `pip install 'askless[onnx]'`"
-        ) from None

@@ -1,6 +1,5 @@
 """Networks of torchvision and timm, where those packages are installed (the extra `vision`)."""
 
-import importlib
 import pickle
 import re
 from collections.abc import Callable
@@ -10,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from askless.base.errors import InputError, ModelError, OptionError
+from askless.base.errors import InputError, ModelError, OptionError, first_line
+from askless.base.machine import required
 from askless.nets.checks import image_shape
 from askless.nets.hub import can_ask_hub, downloaded_before
-from askless.nets.weights import first_line, is_local, load_weights, read_weights
+from askless.nets.weights import is_local, load_weights, read_weights
 
 FRAGMENTS: list[torch.library.Library] = []  # operator schemas last as long as something refers to them
 # Names of layers in the published weights of DenseNet, "denselayer1.norm.1.weight", where the network says "norm1".
@@ -100,7 +100,7 @@ def timm_net(shape: Any, classes: int, *, name: str, **options: Any) -> nn.Modul
 
 def timm_package() -> ModuleType:
     torchvision()  # timm imports it, and may need its guard
-    return required("timm")
+    return required("timm", "vision")
 
 
 def check_timm_name(timm: Any, name: str) -> None:
@@ -134,7 +134,7 @@ def torchvision() -> ModuleType:
     Naming their schemas is enough for models, datasets and transforms (nms itself stays missing).
     """
     try:
-        return required("torchvision")
+        return required("torchvision", "vision")
     except RuntimeError as error:
         if "operator torchvision::" not in str(error):
             raise
@@ -142,16 +142,7 @@ def torchvision() -> ModuleType:
         FRAGMENTS.append(torch.library.Library("torchvision", "FRAGMENT"))
         for operator in ("nms", "qnms"):
             FRAGMENTS[0].define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    return required("torchvision")
-
-
-def required(package: str, extra: str = "vision") -> ModuleType:
-    try:
-        return importlib.import_module(package)
-    except ImportError as error:
-        raise ModelError(
-            f"expected the package {package}, which cannot be imported ({error}); run `pip install 'askless[{extra}]'`"
-        ) from None
+    return required("torchvision", "vision")
 
 
 def built(owner: str, build: Callable[..., nn.Module], name: str, **options: Any) -> nn.Module:

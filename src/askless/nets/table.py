@@ -64,7 +64,7 @@ def make(name: str, *, classes: int, shape: Any, seed: Seed = 0, **options: Any)
     check_options(name, build, options)
     start = int(stream(seed, "init").integers(2**63 - 1))
     # The layers draw from torch's default generator: lend it the stream and put it back. Not torch.manual_seed, which
-    # would reseed graphics cards too.
+    # would reseed GPUs too.
     with torch.random.fork_rng(devices=[]), torch.device("cpu"):
         torch.default_generator.manual_seed(start)
         return build(shape, classes, **options)

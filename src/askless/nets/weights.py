@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from askless.base.errors import ModelError
+from askless.base.errors import ModelError, first_line
 
 TORCH = (".pt", ".pth", ".bin", ".ckpt", ".tar")
 USUAL = ("model.safetensors", "pytorch_model.bin")  # names by which a folder's weights are known
@@ -90,7 +90,3 @@ def load_weights(owner: str, net: nn.Module, weights: dict[str, Tensor], spare: 
         )
     known.update(taken)  # which keeps what some layers want to know beside: the version of their names
     net.load_state_dict(known)
-
-
-def first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

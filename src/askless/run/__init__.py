@@ -1,8 +1,7 @@
 """A labelling project on disk: what is asked, what was answered, what was made of it."""
 
-from askless.run.out.model import Classifier, load
 from askless.run.run import Run
 from askless.run.settings import Settings
 from askless.run.store.schema import RunError
 
-__all__ = ["Classifier", "Run", "RunError", "Settings", "load"]
+__all__ = ["Run", "RunError", "Settings"]

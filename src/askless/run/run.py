@@ -370,7 +370,7 @@ class Run:
             db.execute("UPDATE round SET state = 'closed' WHERE state = 'asking'")
 
     def _training(self, report: Report) -> None:
-        from askless.run.out import model
+        from askless.run.out.model import save_model
         from askless.run.steps import training
 
         base = self.ground()
@@ -429,7 +429,7 @@ class Run:
             "strategy": self.settings.strategy,
         }
         texts = self.folder / "cache" / "text" if self.kind == "texts" else None
-        model.save_model(model_beside, learner.model, base, self.settings, names, about, texts)
+        save_model(model_beside, learner.model, base, self.settings, names, about, texts)
         self._write_picked(beside, number)
         for folder in (beside, model_beside):
             list_files(folder)
@@ -608,7 +608,7 @@ class Run:
     def export_model(self, out: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
         """The last model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it as
         ONNX; preprocessing, classes, and a card with the accuracy on check images."""
-        from askless.run.out.taking import export_model
+        from askless.run.out.model import export_model
 
         return export_model(self, Path(out), to, overwrite)
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from askless.acquire import table
 from askless.base.errors import InputError, OptionError, unknown
-from askless.base.files import in_full, write_whole
+from askless.base.files import in_full, run_beside, write_whole
 from askless.base.machine import versions
-from askless.run.store.schema import RunError, run_beside
+from askless.run.store.schema import RunError
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -53,7 +53,7 @@ def generalisation_bound(K: Any, Y: Any) -> float:
     inf
     """
     basis = eigenbasis(K)
-    return _bound(basis, _energies(basis, Y))
+    return _bound(basis, basis.energies("Y", Y))
 
 
 def convergence_bounds(K: Any, Y: Any, eta: float, t: int) -> Bounds:
@@ -67,7 +67,7 @@ def convergence_bounds(K: Any, Y: Any, eta: float, t: int) -> Bounds:
     Bounds(lower=-1.0, value=0.25, upper=0.5)
     """
     basis = eigenbasis(K)
-    energy, keep, t = _energies(basis, Y), _kept(basis, eta), as_count("t", t, 1)
+    energy, keep, t = basis.energies("Y", Y), _kept(basis, eta), as_count("t", t, 1)
     total, moved = float(energy.sum()), float(eta) * float(basis.values @ energy)
     return Bounds(total - 2 * t * moved, float(keep ** (2 * t) @ energy), total - moved)
 
@@ -83,7 +83,7 @@ def sharp_convergence_bounds(K: Any, Y: Any, eta: float, t: int) -> Bounds:
     Bounds(lower=0.125, value=0.25, upper=0.25)
     """
     basis = eigenbasis(K)
-    energy, keep, t = _energies(basis, Y), _kept(basis, eta), as_count("t", t, 1)
+    energy, keep, t = basis.energies("Y", Y), _kept(basis, eta), as_count("t", t, 1)
     total, low, top = float(energy.sum()), float(basis.values[0]), float(basis.values[-1])
     value = float(keep ** (2 * t) @ energy)
     if total == 0 or low == top:
@@ -117,12 +117,6 @@ def sharp_generalisation_bounds(K: Any, Y: Any) -> Bounds:
     return _around_bound(K, Y, lambda c: (c + 1) ** 2 / (4 * c))
 
 
-def _energies(basis: Eigenbasis, Y: Any) -> np.ndarray:
-    """||v_i^T Y||^2 for every mode, (n,)."""
-    Y = as_rows("Y", Y, len(basis.values))
-    return np.square(basis.vectors.T @ Y).sum(1)
-
-
 def _kept(basis: Eigenbasis, eta: float) -> np.ndarray:
     """1 - eta lambda_i, which theorem 1 wants in [0, 1]."""
     most = 1 / basis.values[-1] if basis.rank else math.inf
@@ -142,7 +136,7 @@ def _bound(basis: Eigenbasis, energy: np.ndarray) -> float:
 def _around_bound(K: Any, Y: Any, widen: Callable[[float], float]) -> Bounds:
     """B between its lower bound and that times the root of widen(condition)."""
     basis = eigenbasis(K)
-    energy = _energies(basis, Y)
+    energy = basis.energies("Y", Y)
     value, total, n = _bound(basis, energy), float(energy.sum()), len(energy)
     if total == 0:
         return Bounds(0.0, 0.0, 0.0)

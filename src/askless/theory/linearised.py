@@ -42,7 +42,7 @@ def linearised_residuals(K: Any, residual: Any, times: Any, eta: float, how: How
     array([1.   , 0.5  , 0.125])
     """
     basis = eigenbasis(K)
-    P = basis.vectors.T @ as_rows("residual", residual, len(basis.values))  # (n, C)
+    P = basis.modes("residual", residual)  # (n, C)
     kept, _ = _modes(basis, as_times(times, how), as_step(eta), how)
     return np.einsum("ij,tj,jc->tic", basis.vectors, kept, P, optimize=True)
 
@@ -99,9 +99,7 @@ def steps_to_loss(K: Any, residual: Any, target: float, eta: float) -> float:
     3.0
     """
     basis = eigenbasis(K)
-    energy = np.square(basis.vectors.T @ as_rows("residual", residual, len(basis.values))).sum(1) / (
-        2 * len(basis.values)
-    )
+    energy = basis.energies("residual", residual) / (2 * len(basis.values))
     eta = as_step(eta)
     if not target > 0:
         raise InputError(f"target: expected a loss > 0, got {target!r}")
@@ -169,7 +167,7 @@ def _project(basis: Eigenbasis, K_test: Any, residual: Any) -> tuple[np.ndarray,
         raise InputError(
             f"K_test: expected K(x_test, x) of shape (n2, {n}), got {cross.shape}; transpose it if need be"
         )
-    return basis.vectors.T @ as_rows("residual", residual, n), cross @ basis.vectors
+    return basis.modes("residual", residual), cross @ basis.vectors
 
 
 def _check_converges(basis: Eigenbasis, eta: float) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from askless.base.errors import InputError
 from askless.linalg.gram import spectrum_scores
-from askless.theory.inputs import as_kernel, as_step
+from askless.theory.inputs import as_kernel, as_rows, as_step
 
 NEGATIVE = 1e-10  # of lambda_max: float64 rounding of a Gram matrix stays far below, float32 rounding does not
 
@@ -23,6 +23,14 @@ class Eigenbasis(NamedTuple):
     values: np.ndarray  # (n,)
     vectors: np.ndarray  # (n, n), one eigenvector per column
     rank: int
+
+    def modes(self, name: str, given: Any) -> np.ndarray:
+        """v_i^T R for every mode, (n, C), of one row per item, R (n, C) or (n,)."""
+        return self.vectors.T @ as_rows(name, given, len(self.values))
+
+    def energies(self, name: str, given: Any) -> np.ndarray:
+        """||v_i^T R||^2 for every mode, (n,)."""
+        return np.square(self.modes(name, given)).sum(1)
 
 
 class Spectrum(NamedTuple):

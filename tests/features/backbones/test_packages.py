@@ -205,7 +205,8 @@ def test_a_pool_of_images_is_embedded_by_a_folder(tiny_vit, tmp_path):
 def test_a_run_takes_the_size_that_its_backbone_sees(tiny_vit, tmp_path, monkeypatch):
     from PIL import Image
 
-    from askless.run import Run, load
+    from askless.models import load
+    from askless.run import Run
 
     photos = tmp_path / "photos"
     photos.mkdir()

@@ -7,8 +7,9 @@ import pytest
 from PIL import Image
 
 import askless
-from askless.base.errors import AsklessError, InputError
-from askless.run import Run, RunError, load
+from askless.base.errors import AsklessError, InputError, ModelError
+from askless.models import load
+from askless.run import Run
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +78,7 @@ def test_a_model_on_features_takes_rows_only(on_features, tmp_path):
     with pytest.raises(InputError, match="NaN"):
         model.predict([rows[0] * np.nan])
     np.save(tmp_path / "rows.npy", rows[:3])
-    assert [name for name, _ in model.rows_in(tmp_path / "rows.npy")] == ["0", "1", "2"]
+    assert [name for name, _ in model.items_in(tmp_path / "rows.npy")[0]] == ["0", "1", "2"]
 
 
 def test_the_model_takes_arrays_and_files_alike(finished, shapes):
@@ -135,7 +136,7 @@ def test_the_files_of_a_model_are_open(finished):
 
 def test_a_run_without_a_model_says_so(shapes, tmp_path):
     run = shapes.start(tmp_path / "run")
-    with pytest.raises(RunError, match="no model here yet"):
+    with pytest.raises(ModelError, match="no model here yet"):
         load(run.folder)
     run.close()
 

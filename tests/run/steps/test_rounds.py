@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from askless.run import Run, RunError, load
+from askless.base.errors import ModelError
+from askless.models import load
+from askless.run import Run, RunError
 from askless.run.out.standing import standing
 from askless.run.out.taking import export_run
 from askless.run.steps.rounds import FILES, damage_of_fit, files_in, is_whole, read_map, round_folder
@@ -128,7 +130,7 @@ def test_labels_do_not_need_the_model_and_a_damaged_one_is_trained_again(folder,
             run.export_model(tmp_path / "whole")
         else:
             with pytest.raises(
-                RunError, match=r"the model of the run is damaged \(.*\); `askless start .*` trains it again"
+                ModelError, match=r"the model of the run is damaged \(.*\); `askless start .*` trains it again"
             ):
                 load(folder)
         assert run.write_report().is_file()

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from askless.run import Run, load
+from askless.models import load
+from askless.run import Run
 from askless.run.out.standing import standing
 from askless.run.out.taking import export_run
 from askless.run.steps.rounds import damage_of_fit, is_whole

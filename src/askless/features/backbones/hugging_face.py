@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from askless.base import digest
-from askless.base.errors import InputError, ModelError, OptionError
+from askless.base.errors import InputError, ModelError, OptionError, first_line
+from askless.base.machine import required
 from askless.features.backbones.backbone import Backbone, TextBackbone, checked, seeing
 from askless.features.backbones.images import normalising
 from askless.nets.hub import can_ask_hub
-from askless.nets.optional import required, torchvision
-from askless.nets.weights import first_line
+from askless.nets.optional import torchvision
 
 Pooling = Literal["auto", "pooler", "cls", "mean"]
 NO_POOLER = "pooling='pooler': this model has no trained pooler; use pooling='mean' or 'cls'"

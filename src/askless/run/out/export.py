@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 from askless.base.errors import InputError, OptionError
-from askless.base.files import whole_folder, write_whole
+from askless.base.files import free_folder, whole_folder, write_whole
 from askless.sources import LABEL_NAMES, PATH_NAMES, UnreadableError, find_images, image_size, pick_column, read_image
 from askless.sources.arrays import plain_arrays
 from askless.sources.table import delimiter_of
@@ -214,19 +214,7 @@ def place_for(out: Path, to: str, overwrite: bool) -> Path:
         if out.exists() and not overwrite:
             raise OptionError(f"{out}: the file already exists; pass overwrite (--overwrite)")
         return out
-    if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
-    if out.is_dir() and any(out.iterdir()):
-        if not overwrite:
-            raise OptionError(
-                f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite (--overwrite)"
-            )
-        if not (out / MARK).is_file():
-            raise InputError(
-                f"{out}: expected an earlier export to overwrite, got a folder with other files (no {MARK} in it); "
-                "choose another name, or delete it yourself"
-            )
-    return out
+    return free_folder(out, overwrite, (MARK,))
 
 
 @contextmanager

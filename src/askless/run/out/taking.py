@@ -2,7 +2,6 @@
 
 import uuid
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -89,50 +88,6 @@ def export_run(
         overwrite=overwrite,
     )
     return exported._replace(notes=exported.notes + notes)
-
-
-def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = False) -> Path:
-    """The run's last model as a folder, with its accuracy on the check images; see `Run.export_model`."""
-    import torch
-
-    from askless.models.card import noun_of
-    from askless.models.folder import Trained, write_model
-    from askless.run.out.model import load
-    from askless.run.out.standing import standing
-    from askless.run.steps.material import reader
-
-    model = load(run.folder)
-    measure = standing(run)["measure"]
-    config = {
-        **model.config,
-        "measure": None
-        if measure is None
-        else {"on": f"random check {noun_of(model.config, model.preprocess)}s", **measure},
-    }
-    features = None
-    if "features.mean" in model.tensors:
-        features = (model.tensors["features.mean"], model.tensors["features.scale"])
-    seen: list[Any] = []  # some items, as the model reads them
-    if model.kind == "text":
-        seen = list(run.texts(run.readable()[:8].tolist()).values())
-    elif model.size is not None:
-        read = reader(run.pictures, max(model.size))
-        for item in run.readable()[:8].tolist():
-            with suppress(UnreadableError):  # gone since: it is only to compare on
-                seen.append(model.pixels(read(item)))
-    items = torch.from_numpy(np.stack(seen).transpose(0, 3, 1, 2).copy()) if seen and model.kind != "text" else seen
-    trained = Trained(
-        model.network,
-        config,
-        model.preprocess,
-        model.kind,
-        features,
-        model.backbone,
-        model.texts,
-        items if seen else None,
-        model.predict_proba(seen) if seen else None,
-    )
-    return write_model(out, trained, to, overwrite)
 
 
 def export_datasets(

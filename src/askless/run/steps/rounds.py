@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from askless.base.files import sha256_of, write_whole
+from askless.base.files import FILES, damage_of_files, sha256_of, write_whole
 from askless.run.store.schema import RunError
-
-FILES = "files.json"  # beside the files of a fit: their sizes and SHA-256, to tell a damaged one
 
 
 class Predictions(NamedTuple):
@@ -114,22 +112,7 @@ def damage_of_folder(folder: Path) -> str | None:
     needed = ("config.json", "preprocess.json", "model.safetensors")
     if folder.name != "model":
         needed = ("predictions.npz", "metrics.json", "learner/learner.json")
-    path = folder / FILES
-    try:
-        # Earlier versions wrote no list: then the files must be such as can be read.
-        listed = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        for path in map(folder.joinpath, needed):
-            check(path)
-        for name, (size, digest) in listed.items():
-            path = folder / name
-            with path.open("rb") as file:
-                if path.stat().st_size != size or sha256_of(file).hex() != digest:
-                    raise ValueError("another content than was written")
-    except Exception as error:  # a damaged file fails in many ways
-        if isinstance(error, FileNotFoundError):
-            return f"{path} is missing"
-        return f"{path} cannot be read: {(str(error) or type(error).__name__).splitlines()[0]}"
-    return None
+    return damage_of_files(folder, needed, check)  # earlier versions wrote no list: what is needed must be readable
 
 
 def check(path: Path) -> None:

@@ -15,12 +15,6 @@ class RunError(AsklessError):
     """A run folder that cannot be used, or is used in a way it does not allow."""
 
 
-def run_beside(folder: Path) -> str:
-    """A hint at the run that `askless start` makes beside a folder of images, where there is one."""
-    beside = Path(f"{folder}-run") if folder.name else folder.resolve().parent / f"{folder.resolve().name}-run"
-    return f"; there is a run in {beside}" if beside.is_dir() else ""
-
-
 def first_tables(db: sqlite3.Connection) -> None:
     """Version 1."""
     for statement in (

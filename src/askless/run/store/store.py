@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from askless.base.errors import InputError
-from askless.run.store.schema import RunError, check_tables, migrate, run_beside
+from askless.base.files import run_beside
+from askless.run.store.schema import RunError, check_tables, migrate
 
 BUSY_MS = 20_000
 NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre", "davfs")

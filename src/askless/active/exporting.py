@@ -1,7 +1,8 @@
-"""What a learner has to hand out: its network, what stands before it, and what is known of both."""
+"""A learner's model as a folder: its network, what stands before it, and what is known of both."""
 
 import copy
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -16,14 +17,24 @@ from askless.features.frozen import Frozen, FrozenViews, as_frozen
 from askless.features.text_backbone import Embedder, TextViews
 from askless.kernels.logits import probabilities
 from askless.learn import LabelPropagation
-from askless.models.folder import OWN, Trained, image_preprocess, text_preprocess
+from askless.models.folder import OWN, Items, Trained, image_preprocess, text_preprocess, write_model
+
+if TYPE_CHECKING:
+    from askless.active.learner import ActiveLearner
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
 TENSORS = "as the network takes it: whatever prepared the data has to prepare it here, too"
 
 
-def trained_model(learner: Any) -> Trained:
-    """The model of an `ActiveLearner` (which lives above this floor), ready to be written."""
+def export_model(learner: "ActiveLearner", out: str | Path, to: str = "model", overwrite: bool = False) -> Path:
+    """Writes the learner's model; see `ActiveLearner.export`."""
+    trained = trained_model(learner)
+    at = np.unique(np.linspace(0, len(learner.pool) - 1, 8).astype(np.int64))
+    said = probabilities(trained.network, learner.views.plain(torch.from_numpy(at)))
+    return write_model(out, trained, to, overwrite, as_read(learner, trained.kind, at), said)
+
+
+def trained_model(learner: "ActiveLearner") -> Trained:
     if isinstance(learner.learner, LabelPropagation):
         raise ModelError("label propagation has no network to export; use Supervised, FixMatch, MeanTeacher or PiModel")
     if learner.model is None:
@@ -38,14 +49,11 @@ def trained_model(learner: Any) -> Trained:
     if isinstance(views, FrozenViews):
         backbone, features = own_copy(views.backbone), (views.mean, views.scale)
         preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
-        preprocess |= {"input": "as the backbone wants it, from pixels 0..255"}
     elif isinstance(views, TextViews):
         texts, features = views.backbone, (views.mean, views.scale)
         preprocess = text_preprocess(texts.name)
     elif isinstance(views, ImageViews):
-        preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
-        preprocess |= {"mean": views.mean.tolist(), "std": views.std.tolist()}
-        preprocess |= {"input": "pixels / 255, then (x - mean) / std"}
+        preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0], views)
     elif isinstance(views, PlainViews) and kind == "features":
         preprocess = {"input": "the features themselves"}
     elif kind in ("image", "text"):
@@ -73,9 +81,7 @@ def trained_model(learner: Any) -> Trained:
     }
     if texts is not None:
         config["text"] = ""  # no column: it was a list
-    at = np.unique(np.linspace(0, len(pool) - 1, 8).astype(np.int64))
-    said = probabilities(network, views.plain(torch.from_numpy(at)))
-    return Trained(network, config, preprocess, kind, features, backbone, texts, as_read(learner, kind, at), said)
+    return Trained(network, config, preprocess, features, backbone, texts)
 
 
 def network_name(net: Any, frozen: Frozen | None) -> str | None:
@@ -92,7 +98,7 @@ def own_copy(backbone: Backbone) -> Backbone:
     return backbone._replace(module=copy.deepcopy(backbone.module).cpu().eval())
 
 
-def measured(learner: Any) -> dict[str, Any] | None:
+def measured(learner: "ActiveLearner") -> dict[str, Any] | None:
     """Accuracy on the pool's held-out test items; None where it has none."""
     if learner.pool.test is None:
         return None
@@ -101,12 +107,11 @@ def measured(learner: Any) -> dict[str, Any] | None:
     return None if found is None else {"on": "held-out test items", **found}
 
 
-def as_read(learner: Any, kind: str, at: np.ndarray) -> Tensor | list[str]:
+def as_read(learner: "ActiveLearner", kind: str, at: np.ndarray) -> Items:
     """Items of the pool as they are read from a file."""
     if kind == "text":
         return [str(learner.pool.x[i]) for i in at]
-    if kind == "image":
-        x = learner.pool.take(at)
-        return x if x.dtype == torch.uint8 else (x * 255).round().clamp(0, 255).to(torch.uint8)
-    rows: Tensor = learner.views.plain(torch.from_numpy(at))
-    return rows
+    if kind != "image":
+        return learner.views.plain(torch.from_numpy(at)).numpy()
+    x = learner.pool.take(at)
+    return (x if x.dtype == torch.uint8 else (x * 255).round().clamp(0, 255).to(torch.uint8)).numpy()
