@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from askless.base.errors import InputError, ModelError, OptionError
 from askless.base.files import sha256_of, whole_folder
 from askless.base.options import check_choice
-from askless.features.backbones import Backbone, copy_hf
+from askless.features.backbones import Backbone, TextBackbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
-from askless.features.text_backbone import Embedder, load_text_backbone
+from askless.features.text_backbone import load_text_backbone
 from askless.models.card import card
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
@@ -49,7 +49,7 @@ class Trained:
     kind: str
     features: tuple[Tensor, Tensor] | None = None
     backbone: Backbone | None = None
-    texts: Embedder | None = None
+    texts: TextBackbone | None = None
     items: Tensor | Sequence[str] | None = None
     said: np.ndarray | None = None  # probabilities (n, C) of these items, as they were before the export
 

@@ -1,8 +1,10 @@
 """What a backbone is: a function that embeds, and the module behind it."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -10,6 +12,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.base.errors import ModelError
+from askless.base.files import write_whole
+
+FORMAT = 1  # of a saved backbone for texts
 
 
 class Backbone(NamedTuple):
@@ -24,13 +29,34 @@ class Backbone(NamedTuple):
 
 
 class TextBackbone(NamedTuple):
-    """Texts -> an array of features (n, d) float32; a text that tells it from others; its pooling; and a function that
+    """Texts -> an array of features (n, d) float32, and its `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is
+    in `words` and `arrays`. A model of Hugging Face has its `pooling`, a `key` that tells it from others, and `copy`, which
     writes it into a folder, from where `hf_texts` reads it."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
-    pooling: str
-    copy: Callable[[Path], None]
+    words: tuple[str, ...] = ()
+    arrays: Mapping[str, np.ndarray] = MappingProxyType({})
+    pooling: str = ""
+    key: str = ""
+    copy: Callable[[Path], None] | None = None
+
+    def save(self, folder: Path, whole: bool = False) -> None:
+        """Writes backbone.json and, where anything was fitted, backbone.safetensors; nothing is ever unpickled. A model of
+        Hugging Face is named, or, with `whole`, copied into the folder `model`, which then needs nothing else."""
+        from safetensors.numpy import save
+
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.arrays:
+            content = save(dict(self.arrays))
+            write_whole(folder / "backbone.safetensors", lambda file: file.write(content))
+        about: dict[str, Any] = {"format": FORMAT, "name": self.name, "words": self.words}
+        if self.copy is not None:
+            about |= {"pooling": self.pooling, "whole": whole}
+            if whole:
+                self.copy(folder / "model")
+        text = json.dumps(about, ensure_ascii=False)
+        write_whole(folder / "backbone.json", lambda file: file.write(text.encode()))
 
 
 class Eye(nn.Module):
