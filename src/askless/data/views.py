@@ -245,11 +245,12 @@ class CachedViews:
         self._test = test
         self._plain = as_stored(plain)
         self._weak, self._strong = ([as_stored(view) for view in views] for views in (weak, strong))
+        shape = (len(self), *self._plain.shape[1:])
         for name, views, given in (("weak", self._weak, weak), ("strong", self._strong, strong)):
-            if not views or any(view.shape != self._plain.shape for view in views):
+            if not views or any(view is not self._plain and tuple(view.shape) != shape for view in views):
                 raise InputError(
-                    f"CachedViews: expected {name} of shape (views, {', '.join(map(str, self._plain.shape))}) to go with "
-                    f"plain, got {tuple(np.shape(given))}"
+                    f"CachedViews: expected {name} of shape (views, {', '.join(map(str, shape))}) to go with plain, "
+                    f"got {tuple(np.shape(given))}"
                 )
         self._embed, self.device = embed, torch.device(device) if device is not None else None
 

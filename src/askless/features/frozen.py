@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -29,11 +29,12 @@ from askless.features.backbones import (
     timm_by_name,
     torchvision_by_name,
 )
-from askless.features.stored import Piece, Progress, in_order, is_whole, mapped, write_rows
+from askless.features.stored import PLAIN, Piece, Progress, View, in_order, is_whole, mapped, write_rows
 
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
+BATCH = 64  # images that are embedded together
 SAMPLE = 65_536  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
 BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
@@ -89,16 +90,6 @@ def as_frozen(net: Any) -> Frozen | None:
     return net if isinstance(net, Frozen) else None
 
 
-class View(NamedTuple):
-    """One view of every image: the plain one, or a weakly or strongly augmented one of several."""
-
-    kind: str
-    number: int
-
-
-PLAIN = View("plain", 0)
-
-
 class FrozenViews(CachedViews):
     """Features in mapped files, as a backbone made them; what is looked up is standardised: less `mean`, by `scale`. `rows`:
     the row of the plain file that each item has, where the file has others too."""
@@ -130,7 +121,7 @@ class FrozenViews(CachedViews):
         return self.standardised(self._ready(view[at]))
 
 
-def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> FrozenViews:
+def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = BATCH) -> FrozenViews:
     """The pool's images as cached, standardised features."""
     if pool.kind == "features":
         raise InputError(
@@ -189,12 +180,13 @@ def embed_views(
     seed: int = 0,
     progress: Progress | None = None,
     *,
-    batch: int = 64,
+    batch: int | None = None,
     threads: int = 1,
     mend: Callable[[np.ndarray, np.ndarray], None] = lambda at, rows: None,
 ) -> None:
     """Writes the features (N, d) float16 of the pool's images, for each view that is not there yet, in one pass over the
     images: some threads read, one augments, some embed. `mend(positions, rows)` may change rows before they are written."""
+    batch = BATCH if batch is None else batch
     missing = [view for view, path in paths.items() if not is_whole(path, len(pool))]
     before, total = len(pool) * (len(paths) - len(missing)), len(pool) * len(paths)
     pixels = ImageViews(pool, mean=0.0, std=1 / 255)

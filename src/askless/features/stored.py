@@ -22,6 +22,16 @@ Result = TypeVar("Result")
 EVERY = 4  # pieces, after which what was done is noted
 
 
+class View(NamedTuple):
+    """One view of every image: the plain one, or a weakly or strongly augmented one of several."""
+
+    kind: str
+    number: int
+
+
+PLAIN = View("plain", 0)
+
+
 class Piece(NamedTuple):
     """The next rows of each array, and what their maker needs to go on after them (plain data)."""
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from askless.run.settings import Settings
-    from askless.run.steps.training import Ground
+    from askless.run.steps.training import RunPool
 
 FORMAT = 1
 
@@ -34,7 +34,7 @@ FORMAT = 1
 def save_model(
     folder: Path,
     network: "nn.Module",
-    base: "Ground",
+    base: "RunPool",
     settings: "Settings",
     names: Sequence[str],
     about: dict[str, Any],
@@ -45,7 +45,7 @@ def save_model(
 
     from askless.data import ImageViews
     from askless.models.folder import describe, image_preprocess, text_preprocess
-    from askless.run.steps.material import raw_side
+    from askless.run.steps.embedding import raw_side
 
     folder.mkdir(parents=True)
     tensors = {f"network.{name}": tensor.contiguous() for name, tensor in network.state_dict().items()}

@@ -99,7 +99,7 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
     from askless.models.folder import Trained, write_model
     from askless.run.out.model import load
     from askless.run.out.standing import standing
-    from askless.run.steps.material import reader
+    from askless.run.steps.embedding import reader
 
     model = load(run.folder)
     measure = standing(run)["measure"]
