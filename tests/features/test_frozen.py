@@ -51,7 +51,8 @@ def test_images_are_embedded_once_and_found_again_by_content(pool, tmp_path, mon
 
 
 def test_embedding_that_was_stopped_goes_on_with_the_same_draws(pool, tmp_path, monkeypatch):
-    whole = frozen_views(pool, Frozen(backbone="raw", cache=tmp_path / "whole"), batch=4)
+    monkeypatch.setattr(module, "BATCH", 4)
+    whole = frozen_views(pool, Frozen(backbone="raw", cache=tmp_path / "whole"))
     original, calls = module.make_backbone, []
 
     def stopping(*args):
@@ -68,11 +69,11 @@ def test_embedding_that_was_stopped_goes_on_with_the_same_draws(pool, tmp_path, 
     monkeypatch.setattr(module, "make_backbone", stopping)
     frozen = Frozen(backbone="raw", cache=tmp_path / "stopped")
     with pytest.raises(KeyboardInterrupt):
-        frozen_views(pool, frozen, batch=4)
+        frozen_views(pool, frozen)
     assert not list((tmp_path / "stopped").glob("*.npy"))
     calls.append(0)
     seen = []
-    views = frozen_views(pool, frozen, progress=lambda done, total: seen.append(done), batch=4)
+    views = frozen_views(pool, frozen, progress=lambda done, total: seen.append(done))
     assert seen[0] > 4 * 4
     at, generators = torch.arange(40), [torch.Generator().manual_seed(1) for _ in range(2)]
     for kind in ("weak", "strong"):

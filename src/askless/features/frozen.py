@@ -4,7 +4,6 @@ A pool of images becomes cached views of feature vectors, which the same learner
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.base import digest
-from askless.base.errors import AsklessError, InputError, OptionError, unknown
+from askless.base.errors import InputError, OptionError, unknown
 from askless.base.options import LATER, check_choice, check_count, check_number, options
 from askless.base.rng import torch_stream
 from askless.data import CachedViews, ImageViews, Pool, as_pool, data_home, views_for
@@ -29,7 +28,7 @@ from askless.features.backbones import (
     timm_by_name,
     torchvision_by_name,
 )
-from askless.features.stored import PLAIN, Piece, Progress, View, in_order, is_whole, mapped, write_rows
+from askless.features.stored import PLAIN, Piece, Progress, View, augmented, in_order, is_whole, mapped, write_rows
 
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
 # rate suits every width; chosen on CIFAR-10 among a few values.
@@ -37,6 +36,8 @@ SQ_LENGTH = (1000.0, 33.0)
 BATCH = 64  # images that are embedded together
 SAMPLE = 65_536  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
+ADVICE = "make room, or pass another cache="
+BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
 BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
 
@@ -121,7 +122,7 @@ class FrozenViews(CachedViews):
         return self.standardised(self._ready(view[at]))
 
 
-def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = BATCH) -> FrozenViews:
+def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -> FrozenViews:
     """The pool's images as cached, standardised features."""
     if pool.kind == "features":
         raise InputError(
@@ -130,29 +131,27 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
     if not isinstance(views_for(pool), ImageViews):
         raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
     backbone = make_backbone(frozen, pool)
-    folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
     # What the views and the backbone do, not only how they are called: options that change and code that does.
-    pixels, few = ImageViews(pool, mean=0.0, std=1 / 255), pool.take(torch.arange(min(4, len(pool))))
+    pixels, few = ImageViews(pool, **BYTES), pool.take(torch.arange(min(4, len(pool))))
     drawn = [pixels.view(kind, few, torch.Generator().manual_seed(0)) for kind in ("weak", "strong")]
     looks = digest.of_tensors({"drawn": torch.stack(drawn).round().to(torch.uint8)})
     backbone = backbone._replace(name=f"{backbone.name} {coarsely(backbone.embed(pixels.view('plain', few)))}")
     content = content_key(pool)
 
     def stored(*key: Any) -> Path:
-        return folder / f"{digest.of_text(FORMAT, *key)[:32]}.npy"
+        return cache_folder(frozen) / f"{digest.of_text(FORMAT, *key)[:32]}.npy"
 
     paths = {
         view: stored(content, backbone.name, *view, frozen.seed, "" if view.kind == "plain" else looks)
-        for view in (PLAIN, *views_of(frozen))
+        for view in (PLAIN, *augmented(frozen.weak, frozen.strong))
     }
-    with naming_the_cache(folder):
-        embed_views(pool, backbone, paths, frozen.seed, progress, batch=batch)
+    embed_views(pool, backbone, paths, frozen.seed, progress, advice=ADVICE)
     arrays = {view: mapped(path) for view, path in paths.items()}
     views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone)
 
     def embed_outside(x: Any) -> Tensor:
         images = as_bytes(x, pool)
-        parts = [backbone.embed(images[i : i + batch]) for i in range(0, len(images), batch)]
+        parts = [backbone.embed(images[i : i + BATCH]) for i in range(0, len(images), BATCH)]
         return views.standardised(torch.cat(parts).half().float())
 
     def embed_test() -> Tensor:
@@ -160,17 +159,11 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, b
         assert pool.test is not None
         images = as_bytes(pool.test[0], pool)
         path = stored(digest.of_tensors({"items": images}), backbone.name, "test")
-        with naming_the_cache(folder):
-            embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, batch=batch)
+        embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, advice=ADVICE)
         return views.standardised(torch.from_numpy(np.array(mapped(path))).float())
 
     views._embed, views._test = embed_outside, None if pool.test is None else cache(embed_test)
     return views
-
-
-def views_of(frozen: Frozen) -> list[View]:
-    """The augmented views that are embedded."""
-    return [View("weak", v) for v in range(frozen.weak)] + [View("strong", v) for v in range(frozen.strong)]
 
 
 def embed_views(
@@ -180,16 +173,15 @@ def embed_views(
     seed: int = 0,
     progress: Progress | None = None,
     *,
-    batch: int | None = None,
     threads: int = 1,
     mend: Callable[[np.ndarray, np.ndarray], None] = lambda at, rows: None,
+    advice: str = "",
 ) -> None:
     """Writes the features (N, d) float16 of the pool's images, for each view that is not there yet, in one pass over the
     images: some threads read, one augments, some embed. `mend(positions, rows)` may change rows before they are written."""
-    batch = BATCH if batch is None else batch
     missing = [view for view, path in paths.items() if not is_whole(path, len(pool))]
     before, total = len(pool) * (len(paths) - len(missing)), len(pool) * len(paths)
-    pixels = ImageViews(pool, mean=0.0, std=1 / 255)
+    pixels = ImageViews(pool, **BYTES)
 
     def pieces(done: int, state: list[str] | None) -> Iterator[Piece]:
         generators = [torch_stream(seed, f"{view.kind} {view.number}") for view in missing]
@@ -197,8 +189,9 @@ def embed_views(
             generator.set_state(torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8))
 
         def drawn(taken: tuple[np.ndarray, Tensor]) -> tuple[np.ndarray, list[Tensor], list[str]]:
-            views = zip(missing, generators, strict=True)
-            images = [pixels.view(view.kind, taken[1], generator) for view, generator in views]
+            images = [
+                pixels.view(v.kind, taken[1], generator) for v, generator in zip(missing, generators, strict=True)
+            ]
             return taken[0], images, [generator.get_state().numpy().tobytes().hex() for generator in generators]
 
         def embedded(drawn: tuple[np.ndarray, list[Tensor], list[str]]) -> Piece:
@@ -208,7 +201,7 @@ def embed_views(
                 mend(at, array)
             return Piece(rows, after)
 
-        parts = (np.arange(start, min(start + batch, len(pool))) for start in range(done, len(pool), batch))
+        parts = (np.arange(start, min(start + BATCH, len(pool))) for start in range(done, len(pool), BATCH))
         taken = in_order(lambda at: (at, pool.take(at)), parts, threads)
         yield from in_order(embedded, map(drawn, taken), threads)
 
@@ -217,9 +210,13 @@ def embed_views(
             progress(before + done * len(missing), total)
 
     if missing:
-        made_by = digest.of_text(FORMAT, backbone.name, batch, seed, missing)
-        write_rows([paths[view] for view in missing], len(pool), made_by, pieces, told)
+        made_by = digest.of_text(FORMAT, backbone.name, BATCH, seed, missing)
+        write_rows([paths[view] for view in missing], len(pool), made_by, pieces, told, advice)
     told(len(pool) if missing else 0, len(pool))
+
+
+def cache_folder(frozen: Frozen) -> Path:
+    return Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
 
 
 def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
@@ -252,8 +249,7 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
 
 def as_bytes(x: Any, pool: Pool) -> Tensor:
     """Images from outside as the pool has them, as bytes."""
-    plain = ImageViews(pool, mean=0.0, std=1 / 255).of(x)  # 0..255
-    return plain.round().clamp(0, 255).to(torch.uint8)
+    return ImageViews(pool, **BYTES).of(x).round().clamp(0, 255).to(torch.uint8)
 
 
 def coarsely(x: Tensor) -> str:
@@ -266,14 +262,3 @@ def content_key(pool: Pool) -> str:
     """A hash of the pool's items."""
     tiles = (pool.take(np.arange(i, min(i + 1024, len(pool)))) for i in range(0, len(pool), 1024))
     return digest.of_text([digest.of_tensors({"items": tile}) for tile in tiles])
-
-
-@contextmanager
-def naming_the_cache(folder: Path) -> Iterator[None]:
-    """A disk that is full becomes an error that says what can be done."""
-    try:
-        yield
-    except OSError as error:
-        raise AsklessError(
-            f"the embeddings in {folder} could not be written ({error}); make room, or pass another cache="
-        ) from error

@@ -8,11 +8,13 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from askless.base.errors import AsklessError
 from askless.base.files import part_of, sync, write_whole
 from askless.base.locks import held_folder
 
@@ -30,6 +32,10 @@ class View(NamedTuple):
 
 
 PLAIN = View("plain", 0)
+
+
+def augmented(weak: int, strong: int) -> list[View]:
+    return [View(kind, v) for kind, count in (("weak", weak), ("strong", strong)) for v in range(count)]
 
 
 class Piece(NamedTuple):
@@ -58,45 +64,58 @@ def write_rows(
     made_by: str,
     pieces: Callable[[int, Any], Iterable[Piece]],
     progress: Progress | None = None,
+    advice: str = "",
 ) -> None:
     """Writes one array of `n` rows to each path. `pieces(done, state)` makes the rows from the row `done` on; `state` is
-    that of the last piece before, None at the start. What a process with the same `made_by` left unfinished is continued."""
+    that of the last piece before, None at the start. What a process with the same `made_by` left unfinished is continued.
+    `advice`: what to do where the disk is full."""
     folder = paths[0].with_name(f".{paths[0].stem}.unfinished")
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with advising(paths[0].parent, advice):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     with held_folder(folder) as ours:
         if ours is False:  # another process makes the same just now; it is not waited for
             folder = part_of(paths[0])
             folder.mkdir(mode=0o700)
+        beside = [folder / f"{k}.npy" for k in range(len(paths))]
+        about = {"made_by": made_by, "files": [path.name for path in paths], "rows": n}
         try:
-            _fill(folder, paths, n, made_by, pieces, progress)
+            done, state, arrays = _left(folder, about, beside)
+            for count, piece in enumerate(pieces(done, state), start=1):
+                with advising(paths[0].parent, advice):
+                    if arrays is None:
+                        arrays = [_new(path, n, rows) for path, rows in zip(beside, piece.rows, strict=True)]
+                    for array, rows in zip(arrays, piece.rows, strict=True):
+                        array[done : done + len(rows)] = rows
+                    done += len(piece.rows[0])
+                    if count % EVERY == 0 or done == n:
+                        _note(folder, arrays, about | {"done": done, "state": piece.state})
+                if progress is not None:
+                    progress(done, n)
+            del arrays
+            for source, path in zip(beside, paths, strict=True):
+                os.replace(source, path)
+            sync(paths[0].parent)
+            (folder / "done.json").unlink()
         finally:
             if ours is False or not (folder / "done.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def _fill(folder: Path, paths: Sequence[Path], n: int, made_by: str, pieces: Any, progress: Progress | None) -> None:
-    beside = [folder / f"{k}.npy" for k in range(len(paths))]
-    about = {"made_by": made_by, "files": [path.name for path in paths], "rows": n}
-    done, state, arrays = _left(folder, about, beside)
-    for count, piece in enumerate(pieces(done, state), start=1):
-        if arrays is None:
-            arrays = [_new(path, n, rows) for path, rows in zip(beside, piece.rows, strict=True)]
-        size = len(piece.rows[0])
-        for array, rows in zip(arrays, piece.rows, strict=True):
-            array[done : done + size] = rows
-        done += size
-        if count % EVERY == 0 or done == n:
-            for array in arrays:
-                array.flush()
-            text = json.dumps(about | {"done": done, "state": piece.state})
-            write_whole(folder / "done.json", lambda file, text=text: file.write(text.encode()))  # type: ignore[misc]
-        if progress is not None:
-            progress(done, n)
-    del arrays
-    for source, path in zip(beside, paths, strict=True):
-        os.replace(source, path)
-    sync(paths[0].parent)
-    shutil.rmtree(folder)
+@contextmanager
+def advising(folder: Path, advice: str) -> Iterator[None]:
+    """An error of the disk becomes one that says what to do, where there is something to be said."""
+    try:
+        yield
+    except OSError as error:
+        if not advice:
+            raise
+        raise AsklessError(f"the embeddings in {folder} could not be written ({error}); {advice}") from error
+
+
+def _note(folder: Path, arrays: Sequence[np.memmap], about: dict[str, Any]) -> None:
+    for array in arrays:
+        array.flush()
+    write_whole(folder / "done.json", lambda file: file.write(json.dumps(about).encode()))
 
 
 def _left(folder: Path, about: dict[str, Any], beside: Sequence[Path]) -> tuple[int, Any, list[np.memmap] | None]:

@@ -15,10 +15,10 @@ from torch import Tensor
 
 from askless.base import digest
 from askless.base.errors import InputError, OptionError
-from askless.data import PlainViews, Pool, as_pool, data_home
+from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones import TextBackbone, hf_texts
-from askless.features.frozen import Frozen, naming_the_cache
+from askless.features.frozen import ADVICE, Frozen, cache_folder
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 
 TEXT_BACKBONES = ("tfidf",)
@@ -79,12 +79,10 @@ def backbone_and_rows(
             if progress is not None:
                 progress(min(len(parts) * batch, n), n)
         return made, np.concatenate(parts)
-    cache = None if isinstance(backbone, str) else backbone.cache
-    folder = data_home() / "embeddings" if cache is None else Path(cache)
+    folder = cache_folder(Frozen(backbone=backbone) if isinstance(backbone, str) else backbone)
     path = folder / f"{digest.of_text(FORMAT, made.key, list(texts))[:32]}.npy"
     if not is_whole(path, n):
-        with naming_the_cache(folder):
-            write_rows([path], n, made.key, pieces, progress)
+        write_rows([path], n, made.key, pieces, progress, ADVICE)
     return made, np.load(path, allow_pickle=False)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from askless.base.files import write_whole
 from askless.base.machine import cores
-from askless.features.stored import Piece, Progress, View, in_order, is_whole, mapped, write_rows
+from askless.features.stored import Piece, Progress, View, augmented, in_order, is_whole, mapped, write_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
 from askless.sources import UnreadableError, read_image, real_file
@@ -175,9 +175,8 @@ def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[V
     about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
     if not settings.frozen or not about["side"]:
         return {}
-    weak, strong = VIEWS[settings.learner]
     key = hashlib.sha256(f"{about['name']} of {list(items)}".encode()).hexdigest()[:16]
-    views = [View(kind, v) for kind, count in (("weak", weak), ("strong", strong)) for v in range(count)]
+    views = augmented(*VIEWS[settings.learner])
     return {view: folder / "views" / f"{key}-{view.kind}-{view.number}.npy" for view in views}
 
 
