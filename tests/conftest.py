@@ -18,7 +18,9 @@ IMPORTED = [
     "sklearn.linear_model",
     "pyarrow.parquet",
 ]
-IMPORTED += [f"askless.{name}" for name in ("active", "bench.worker", "demo", "embedding.making", "frozen", "kernels")]
+IMPORTED += [
+    f"askless.{name}" for name in ("active.learner", "active.embedding.shard_maker", "bench.worker", "bench.demo")
+]
 
 
 @pytest.fixture(scope="session")

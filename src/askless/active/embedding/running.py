@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from askless.active.embedding.making import NUMBERS, OF_A_LEARNER, Job, ShardMaker
+from askless.active.embedding.shard_maker import NUMBERS, OF_A_LEARNER, Job, ShardMaker
 from askless.active.embedding.sources import Part, absolute, loaded, parts_of
 from askless.base import digest
 from askless.base.engine import check_engine, map_tasks

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.base.errors import ModelError
+from askless.base.errors import InputError, ModelError
 from askless.base.files import write_whole
 
 FORMAT = 1  # of a saved backbone for texts
@@ -107,3 +107,15 @@ def resized(x: Tensor, size: int | None) -> Tensor:
 
 def three_channels(x: Tensor) -> Tensor:
     return x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
+
+
+def stacked(items: Sequence[np.ndarray], size: int | None) -> Tensor:
+    """Images (C, H, W) as one batch; those of several sizes are brought to the backbone's own, as it would do itself."""
+    images = [torch.from_numpy(np.ascontiguousarray(x)) for x in items]
+    if images[0].ndim != 3 or images[0].dtype != torch.uint8:
+        raise InputError(f"a backbone embeds images, got items of shape {tuple(images[0].shape)}; pass a learner")
+    if len({x.shape for x in images}) == 1:
+        return torch.stack(images)
+    if size is None:
+        raise InputError("the images differ in size, which this backbone minds; pass size, such as --size 64")
+    return torch.cat([resized(three_channels(x[None]), size) for x in images])
