@@ -58,6 +58,15 @@ def test_what_was_stopped_goes_on_where_it_was_with_its_state(paths):
     check(paths)
 
 
+def test_an_error_of_what_makes_the_rows_is_not_taken_for_one_of_the_disk(paths):
+    def pieces(done, state):
+        raise OSError("an image is gone")
+        yield
+
+    with pytest.raises(OSError, match="an image is gone"):
+        write_rows(paths, N, "me", pieces, shared=True)
+
+
 @pytest.mark.parametrize("changed", ["made_by", "rows", "damaged", "cut"])
 def test_what_others_left_is_not_gone_on_with(paths, changed):
     calls = []
@@ -77,7 +86,7 @@ def test_two_processes_at_once_do_not_wait_for_each_other(paths):
     folder = paths[0].parent / ".one.unfinished"
     folder.mkdir(parents=True)
     with held_folder(folder):
-        write_rows(paths, N, "me", making([]))
+        write_rows(paths, N, "me", making([]), shared=True)
         assert is_whole(paths[0], N)
     folder.rmdir()
     check(paths)

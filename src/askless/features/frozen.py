@@ -36,7 +36,6 @@ SQ_LENGTH = (1000.0, 33.0)
 BATCH = 64  # images that are embedded together
 SAMPLE = 65_536  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
-ADVICE = "make room, or pass another cache="
 BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
 BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
@@ -145,7 +144,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
         view: stored(content, backbone.name, *view, frozen.seed, "" if view.kind == "plain" else looks)
         for view in (PLAIN, *augmented(frozen.weak, frozen.strong))
     }
-    embed_views(pool, backbone, paths, frozen.seed, progress, advice=ADVICE)
+    embed_views(pool, backbone, paths, frozen.seed, progress, shared=True)
     arrays = {view: mapped(path) for view, path in paths.items()}
     views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone)
 
@@ -159,7 +158,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
         assert pool.test is not None
         images = as_bytes(pool.test[0], pool)
         path = stored(digest.of_tensors({"items": images}), backbone.name, "test")
-        embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, advice=ADVICE)
+        embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, shared=True)
         return views.standardised(torch.from_numpy(np.array(mapped(path))).float())
 
     views._embed, views._test = embed_outside, None if pool.test is None else cache(embed_test)
@@ -175,7 +174,7 @@ def embed_views(
     *,
     threads: int = 1,
     mend: Callable[[np.ndarray, np.ndarray], None] = lambda at, rows: None,
-    advice: str = "",
+    shared: bool = False,
 ) -> None:
     """Writes the features (N, d) float16 of the pool's images, for each view that is not there yet, in one pass over the
     images: some threads read, one augments, some embed. `mend(positions, rows)` may change rows before they are written."""
@@ -211,7 +210,7 @@ def embed_views(
 
     if missing:
         made_by = digest.of_text(FORMAT, backbone.name, BATCH, seed, missing)
-        write_rows([paths[view] for view in missing], len(pool), made_by, pieces, told, advice)
+        write_rows([paths[view] for view in missing], len(pool), made_by, pieces, told, shared)
     told(len(pool) if missing else 0, len(pool))
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -64,16 +64,16 @@ def write_rows(
     made_by: str,
     pieces: Callable[[int, Any], Iterable[Piece]],
     progress: Progress | None = None,
-    advice: str = "",
+    shared: bool = False,
 ) -> None:
     """Writes one array of `n` rows to each path. `pieces(done, state)` makes the rows from the row `done` on; `state` is
     that of the last piece before, None at the start. What a process with the same `made_by` left unfinished is continued.
-    `advice`: what to do where the disk is full."""
+    `shared`: in a folder where other processes may write the same at this moment; they are not waited for."""
     folder = paths[0].with_name(f".{paths[0].stem}.unfinished")
-    with advising(paths[0].parent, advice):
+    with told(paths[0].parent, shared):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with held_folder(folder) as ours:
-        if ours is False:  # another process makes the same just now; it is not waited for
+    with held_folder(folder) if shared else nullcontext(True) as ours:
+        if not ours:
             folder = part_of(paths[0])
             folder.mkdir(mode=0o700)
         beside = [folder / f"{k}.npy" for k in range(len(paths))]
@@ -81,12 +81,9 @@ def write_rows(
         try:
             done, state, arrays = _left(folder, about, beside)
             for count, piece in enumerate(pieces(done, state), start=1):
-                with advising(paths[0].parent, advice):
-                    if arrays is None:
-                        arrays = [_new(path, n, rows) for path, rows in zip(beside, piece.rows, strict=True)]
-                    for array, rows in zip(arrays, piece.rows, strict=True):
-                        array[done : done + len(rows)] = rows
-                    done += len(piece.rows[0])
+                with told(paths[0].parent, shared):
+                    arrays = arrays or [_new(path, n, rows) for path, rows in zip(beside, piece.rows, strict=True)]
+                    done = _put(arrays, piece.rows, done)
                     if count % EVERY == 0 or done == n:
                         _note(folder, arrays, about | {"done": done, "state": piece.state})
                 if progress is not None:
@@ -97,19 +94,27 @@ def write_rows(
             sync(paths[0].parent)
             (folder / "done.json").unlink()
         finally:
-            if ours is False or not (folder / "done.json").exists():
+            if not ours or not (folder / "done.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def advising(folder: Path, advice: str) -> Iterator[None]:
-    """An error of the disk becomes one that says what to do, where there is something to be said."""
+def told(folder: Path, shared: bool) -> Iterator[None]:
+    """A full disk becomes an error that says what to do, where the folder is one that people name."""
     try:
         yield
     except OSError as error:
-        if not advice:
+        if not shared:
             raise
-        raise AsklessError(f"the embeddings in {folder} could not be written ({error}); {advice}") from error
+        raise AsklessError(
+            f"the embeddings in {folder} could not be written ({error}); make room, or pass another cache="
+        ) from error
+
+
+def _put(arrays: Sequence[np.ndarray], rows: Sequence[np.ndarray], done: int) -> int:
+    for array, more in zip(arrays, rows, strict=True):
+        array[done : done + len(more)] = more
+    return done + len(rows[0])
 
 
 def _note(folder: Path, arrays: Sequence[np.memmap], about: dict[str, Any]) -> None:

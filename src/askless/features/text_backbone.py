@@ -18,7 +18,7 @@ from askless.base.errors import InputError, OptionError
 from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones import TextBackbone, hf_texts
-from askless.features.frozen import ADVICE, Frozen, cache_folder
+from askless.features.frozen import Frozen, cache_folder
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 
 TEXT_BACKBONES = ("tfidf",)
@@ -82,7 +82,7 @@ def backbone_and_rows(
     folder = cache_folder(Frozen(backbone=backbone) if isinstance(backbone, str) else backbone)
     path = folder / f"{digest.of_text(FORMAT, made.key, list(texts))[:32]}.npy"
     if not is_whole(path, n):
-        write_rows([path], n, made.key, pieces, progress, ADVICE)
+        write_rows([path], n, made.key, pieces, progress, shared=True)
     return made, np.load(path, allow_pickle=False)
 
 
