@@ -1,6 +1,6 @@
 """Embedding a folder of JPEGs for the page: decoding and the backbone together, against each by itself.
 
-Ours is `material.prepare`, as the page's worker runs it: threads, as many as cores, each of which decodes a chunk of images
+Ours is `embed_images`, as the page's worker runs it: threads, as many as cores, each of which decodes a chunk of images
 and runs the backbone (EfficientNet-Lite0 at 128 pixels, from the extra `pretrained`) on it with one torch thread. Both are
 work of the processor, so the floor is not the slower of the two but all of it on all cores: the seconds of decoding alone
 plus those of the backbone alone on images in memory, each spread over as many threads in the same way. The reference is the
@@ -23,7 +23,7 @@ from askless.base.machine import cores
 from askless.features.frozen import Backbone, Frozen, make_backbone
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
-from askless.run.steps.material import CHUNK, TINY, Reader, embedded, fitted, image_side, prepare, reader
+from askless.run.steps.embedding import CHUNK, TINY, Reader, embed_images, embedded, fitted, image_side, reader
 
 LIMIT = 1.10
 SIDE = 256  # of the JPEGs
@@ -43,7 +43,7 @@ def write_images(folder: Path, n: int) -> list[str]:
 
 
 def read_chunk(read: Reader, first: int, n: int, side: int) -> np.ndarray:
-    """(n, 3, side, side): what `prepare` reads of a chunk, thumbnails included."""
+    """(n, 3, side, side): what `embed_images` reads of a chunk, thumbnails included."""
     pixels = []
     for i in range(first, min(first + CHUNK, n)):
         image = read(i)
@@ -62,14 +62,14 @@ def on_all_cores(function: Any, values: Any) -> float:
 
 def once(read: Reader, n: int, settings: Settings, backbone: Backbone) -> dict[str, float]:
     """Seconds of decoding alone, of the backbone alone, of both by ours, and of both by the plain loop."""
-    side, firsts = image_side(settings), range(0, n, CHUNK)
+    side, firsts = image_side(settings, backbone), range(0, n, CHUNK)
     stacks: dict[int, np.ndarray] = {}
     torch.set_num_threads(1)
     decode = on_all_cores(lambda first: stacks.__setitem__(first, read_chunk(read, first, n, side)), firsts)
     run = on_all_cores(lambda first: embedded(backbone, stacks[first]), firsts)
     with tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
-        prepare(Path(folder) / "cache", n, settings, read, lambda *bad: None, lambda *done: None)
+        embed_images(Path(folder) / "cache", n, settings, read, lambda *bad: None, lambda *done: None)
         ours = time.perf_counter() - start
     torch.set_num_threads(cores())
     start = time.perf_counter()
@@ -85,11 +85,11 @@ def main() -> None:
     backbone = make_backbone(Frozen())
     with tempfile.TemporaryDirectory() as folder:
         names = write_images(Path(folder), n)
-        read = reader(Pictures("files", Path(folder), names, Path(folder) / "cache"), image_side(settings))
+        read = reader(Pictures("files", Path(folder), names, Path(folder) / "cache"), image_side(settings, backbone))
         runs = [once(read, n, settings, backbone) for _ in range(1 if given.quick else 4)]
     took = {name: statistics.median(run[name] for run in runs[-3:]) for name in runs[0]}  # the first of four warms up
     line = Line(
-        f"{n:,} JPEGs of {SIDE} px through EfficientNet-Lite0 at {image_side(settings)} px",
+        f"{n:,} JPEGs of {SIDE} px through EfficientNet-Lite0 at {image_side(settings, backbone)} px",
         took["ours"],
         floor=Other("decoding + backbone on all cores", took["decode"] + took["backbone"], LIMIT),
         reference=Other("read a chunk, then embed it", took["plain"]),

@@ -18,7 +18,7 @@ IMPORTED = [
     "sklearn.linear_model",
     "pyarrow.parquet",
 ]
-IMPORTED += [f"askless.{name}" for name in ("active.embedding.making", "bench.compute", "features.frozen", "kernels")]
+IMPORTED += [f"askless.{name}" for name in ("active.embedding.shard_maker", "bench.compute", "bench.demo", "kernels")]
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,7 @@ from askless.base.errors import InputError
 from askless.data import fetch, load, reuters, spam_assassin
 from askless.data.fetch import DATA_SETS, keep_texts, reuters_articles, spam_assassin_mails
 from askless.data.texts import text_features
+from askless.data.tfidf import fit_tfidf
 
 WORDS = {
     "crude": "oil barrel refinery tanker",
@@ -131,18 +132,24 @@ def test_features_are_of_length_one_and_fitted_on_the_pool_alone():
     pool = [some_words(label, i) for label in WORDS for i in range(12)]
     x, test_x = text_features(pool, [*pool[:2], "unheard words"])
     assert x.dtype == test_x.dtype == np.float32
-    assert x.shape == (48, 16)
+    assert x.shape == (48, 15)
     assert np.linalg.norm(x, axis=1) == pytest.approx(1)
     assert test_x[:2] == pytest.approx(x[:2], abs=1e-5)
     assert not test_x[2].any()
     assert np.array_equal(text_features(pool, ["oil"])[0], x)
 
 
-def test_texts_without_a_common_word_are_refused():
-    with pytest.raises(InputError, match="expected texts with words in common, each in three or more, got others"):
-        text_features(["oil", "tariff", "list", "money"], ["oil"])
-    with pytest.raises(InputError, match="words in common"):
-        text_features(["oil"] * 3 + ["tariff", "list", "money"], ["oil"])
+def test_a_word_counts_that_three_texts_have_but_no_stop_word_and_none_of_most_texts():
+    pool = [f"the common {'' if i % 2 else 'rare'} word{i % 80} only{i}" for i in range(240)]
+    assert fit_tfidf(pool).words == ("rare", *sorted(f"word{i}" for i in range(80)))
+    assert "only3" in fit_tfidf(pool[:199]).words  # a small pool has too few words to drop any
+
+
+def test_texts_without_words_are_refused():
+    with pytest.raises(InputError, match="expected texts with words in common, got 4 texts without"):
+        text_features(["!!", "the", "..", "and"], ["oil"])
+    with pytest.raises(InputError, match="at least two texts with at least two words"):
+        text_features(["oil"], ["oil"])
 
 
 # --- fetched and loaded

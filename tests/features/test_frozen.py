@@ -3,7 +3,6 @@
 import importlib.util
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -49,6 +48,38 @@ def test_images_are_embedded_once_and_found_again_by_content(pool, tmp_path, mon
     assert torch.equal(first.plain(torch.arange(40)), again.plain(torch.arange(40)))
     frozen_views(al.data.subset(al.data.digits(), 41), Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path))
     assert sum(calls) == 4 * 40 + 41 + 3 * probe
+
+
+def test_embedding_that_was_stopped_goes_on_with_the_same_draws(pool, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BATCH", 4)
+    whole = frozen_views(pool, Frozen(backbone="raw", cache=tmp_path / "whole"))
+    original, calls = module.make_backbone, []
+
+    def stopping(*args):
+        backbone = original(*args)
+
+        def embed(x):
+            calls.append(len(x))
+            if len(calls) == 28:  # of 1 probe and 4 views of 10 batches
+                raise KeyboardInterrupt
+            return backbone.embed(x)
+
+        return backbone._replace(embed=embed)
+
+    monkeypatch.setattr(module, "make_backbone", stopping)
+    frozen = Frozen(backbone="raw", cache=tmp_path / "stopped")
+    with pytest.raises(KeyboardInterrupt):
+        frozen_views(pool, frozen)
+    assert not list((tmp_path / "stopped").glob("*.npy"))
+    calls.append(0)
+    seen = []
+    views = frozen_views(pool, frozen, progress=lambda done, total: seen.append(done))
+    assert seen[0] > 4 * 4
+    at, generators = torch.arange(40), [torch.Generator().manual_seed(1) for _ in range(2)]
+    for kind in ("weak", "strong"):
+        one, other = (getattr(v, kind)(at, g) for v, g in zip((whole, views), generators, strict=True))
+        assert torch.equal(one, other)
+    assert {p.name for p in (tmp_path / "whole").iterdir()} == {p.name for p in (tmp_path / "stopped").iterdir()}
 
 
 def test_another_process_finds_the_embeddings_again(tmp_path):
@@ -144,7 +175,7 @@ def test_a_full_disk_is_a_sentence(pool, tmp_path, monkeypatch):
     def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np.lib.format, "open_memmap", full)
     with pytest.raises(al.AsklessError, match=r"No space left on device.*another cache="):
         frozen_views(pool, Frozen(backbone="raw", cache=tmp_path))
     assert list(tmp_path.iterdir()) == []
@@ -201,31 +232,3 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
 def test_bad_options_are_named(make, message):
     with pytest.raises(al.InputError, match=message):
         make()
-
-
-def test_the_next_images_are_made_while_the_last_are_used_in_order_and_never_more():
-    made, used = [], []
-    second = threading.Event()
-
-    def make(part):
-        made.append(int(part[0]))
-        if len(made) == 2:
-            second.set()
-        return part + 100
-
-    for images in module.one_ahead(make, [torch.tensor([i]) for i in range(5)]):
-        if not used:
-            assert second.wait(60)  # the second is made before the first has been used up
-        used.append(int(images[0]))
-        assert len(made) <= len(used) + 1
-    assert made == [0, 1, 2, 3, 4]
-    assert used == [100, 101, 102, 103, 104]
-    assert list(module.one_ahead(make, [])) == []
-
-
-def test_an_error_while_images_are_made_comes_out():
-    def make(part):
-        raise ValueError(f"part {int(part[0])}")
-
-    with pytest.raises(ValueError, match="part 0"):
-        list(module.one_ahead(make, [torch.tensor([0]), torch.tensor([1])]))

@@ -16,7 +16,7 @@ from ..texts import reviews
 
 def test_tfidf_is_what_scikit_learn_computes():
     texts = [text for text, _ in reviews(250)]
-    words = TfidfVectorizer(sublinear_tf=True, min_df=2, max_df=0.5, max_features=20_000, dtype=np.float32)
+    words = TfidfVectorizer(sublinear_tf=True, min_df=3, max_df=0.5, stop_words="english", dtype=np.float32)
     weights = words.fit_transform(texts)
     svd = TruncatedSVD(min(256, weights.shape[1] - 1), random_state=0).fit(weights)
     backbone = text_backbone("tfidf", texts)

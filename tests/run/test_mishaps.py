@@ -34,7 +34,7 @@ def test_a_cache_that_was_deleted_is_made_again(own_shapes, tmp_path):
         with run.store.look() as db:
             before = [r["split"] for r in db.execute("SELECT split FROM item ORDER BY id")]
         run.set_budget("more-labels", "ann", 20)
-        assert own_shapes.finish(run)[:3] == ["embedding", "comparing", "choosing"]
+        assert own_shapes.finish(run)[:4] == ["embedding", "comparing", "embedding", "choosing"]
         assert standing(run)["progress"]["spent"] == 20
         with run.store.look() as db:
             after = [r["split"] for r in db.execute("SELECT split FROM item ORDER BY id")]

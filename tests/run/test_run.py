@@ -59,7 +59,7 @@ def advance_to(run, step):
 
 def test_the_steps_come_in_their_order(shapes, tmp_path):
     run = shapes.start(tmp_path / "run", budget=12, batch=5, learner="supervised")
-    assert until_waiting(run) == ["embedding", "comparing", "choosing"]
+    assert until_waiting(run) == ["embedding", "comparing", "choosing", "embedding"]  # the augmented views come last
     assert run.advance() is None
     assert len(run.waiting()) == 7  # a batch of five, and two check images
     shapes.tell(run)
@@ -152,13 +152,13 @@ def test_what_was_half_made_of_a_round_is_ignored_and_replaced(shapes, tmp_path)
 
 
 def test_embedding_goes_on_where_it_was_stopped(shapes, tmp_path, monkeypatch):
-    from askless.run.steps import material
+    from askless.run.steps import embedding
 
-    monkeypatch.setattr(material, "CHUNK", 4)
-    monkeypatch.setattr(material, "cores", lambda: 1)
+    monkeypatch.setattr(embedding, "CHUNK", 4)
+    monkeypatch.setattr(embedding, "cores", lambda: 1)
     run = shapes.start(tmp_path / "run")
     read = []
-    true_reader = material.reader
+    true_reader = embedding.reader
 
     def reader(pictures, side):
         one = true_reader(pictures, side)
@@ -171,7 +171,7 @@ def test_embedding_goes_on_where_it_was_stopped(shapes, tmp_path, monkeypatch):
 
         return counting
 
-    monkeypatch.setattr(material, "reader", reader)
+    monkeypatch.setattr(embedding, "reader", reader)
     with pytest.raises(KeyboardInterrupt):
         run.advance()
     run.close()
@@ -179,12 +179,95 @@ def test_embedding_goes_on_where_it_was_stopped(shapes, tmp_path, monkeypatch):
     assert run.advance() == "embedding"
     assert len(read) < 40 + 48
     assert len(read) >= 48
-    x = material.Material(run.folder / "cache")
+    x = embedding.CachedItems(run.folder / "cache")
     whole = shapes.start(tmp_path / "whole")
-    monkeypatch.setattr(material, "reader", true_reader)
+    monkeypatch.setattr(embedding, "reader", true_reader)
     whole.advance()
-    assert (x.x == material.Material(whole.folder / "cache").x).all()
+    assert (x.x == embedding.CachedItems(whole.folder / "cache").x).all()
     run.close(), whole.close()
+
+
+def views_in(run):
+    return sorted((run.folder / "cache" / "views").glob("*.npy"))
+
+
+def test_people_label_while_the_augmented_views_are_embedded_and_a_killed_worker_goes_on(shapes, tmp_path, monkeypatch):
+    from askless.features import frozen, stored
+
+    monkeypatch.setattr(stored, "EVERY", 1)
+    monkeypatch.setattr(frozen, "BATCH", 8)
+    whole, run = (shapes.start(tmp_path / name) for name in ("whole", "run"))
+    until_waiting(whole)
+    assert [path.name.partition("-")[2] for path in views_in(whole)] == ["strong-0.npy", "strong-1.npy", "weak-0.npy"]
+    advance_to(run, "choosing")
+    assert len(run.waiting()) == 9  # before any augmented view is there
+    assert views_in(run) == []
+    shapes.tell(run, run.waiting()[:3])
+    seen = []
+
+    def report(step, text, done, total):
+        seen.append((step, text, done, total))
+        if len(seen) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run.advance(report)
+    assert views_in(run) == []
+    run.close()
+    run, again = Run.open(run.folder), []
+    shapes.tell(run, run.waiting()[:1])
+    assert run.advance(lambda *where: again.append(where)) == "embedding"
+    assert {(step, text) for step, text, _, _ in seen + again} == {
+        ("embedding", "Embedding augmented views, which training needs")
+    }
+    assert again[1][2] > seen[2][2]  # where it was
+    assert again[-1][2] == again[-1][3] == 3 * len(run.run_pool().items)
+    for one, other in zip(views_in(run), views_in(whole), strict=True):
+        assert one.name == other.name
+        assert one.read_bytes() == other.read_bytes()
+    assert run.advance() is None
+    views_in(run)[1].write_bytes(b"")
+    assert run.advance() == "embedding"
+    assert views_in(run)[1].read_bytes() == views_in(whole)[1].read_bytes()
+    shapes.finish(run)
+    run.close(), whole.close()
+
+
+def test_an_image_that_is_gone_looks_in_every_view_as_it_did_at_first(own_shapes, tmp_path):
+    run = own_shapes.start(tmp_path / "run")
+    advance_to(run, "choosing")
+    items = run.run_pool().items
+    (own_shapes.folder / run.paths[items[5]]).unlink()
+    away = own_shapes.folder.rename(tmp_path / "away")
+    with pytest.raises(RunError, match="put them back"):
+        run.advance()
+    away.rename(own_shapes.folder)
+    assert until_waiting(run) == ["embedding"]
+    x = np.load(run.folder / "cache" / "embeddings.npy")
+    for path in views_in(run):
+        assert ((np.load(path) == x[items]).all(axis=1) == (np.arange(len(items)) == 5)).all()
+    own_shapes.finish(run)
+    assert run.is_finished()
+    run.close()
+
+
+def test_a_run_whose_cache_an_earlier_version_left_half_made_goes_on(shapes, tmp_path):
+    run = shapes.start(tmp_path / "run")
+    until_waiting(run)
+    first = run.waiting()
+    cache = run.folder / "cache"
+    about = json.loads((cache / "material.json").read_text())
+    whole = np.load(cache / "embeddings.npy")
+    half = whole.copy()
+    half[20:] = 0  # rows of which there are as many as items, most of them not made yet
+    np.save(cache / "embeddings.npy", half)
+    (cache / "material.json").write_text(json.dumps(about | {"done": 20}))
+    run.close()
+    run = Run.open(run.folder)
+    assert until_waiting(run) == ["embedding"]
+    assert (np.load(cache / "embeddings.npy") == whole).all()
+    assert run.waiting() == first
+    run.close()
 
 
 def test_a_change_of_a_label_in_a_closed_round_trains_it_again(shapes, tmp_path):
@@ -282,7 +365,8 @@ def test_a_class_that_comes_after_a_round_gets_the_last_column(shapes, tmp_path)
 
 def test_labels_of_one_class_only_train_nothing_and_choosing_goes_on(shapes, tmp_path):
     run = shapes.start(tmp_path / "run", budget=12, batch=4, check=0.0)
-    for expected in (["embedding", "comparing", "choosing"], ["closing", "choosing"], ["closing", "choosing"]):
+    made = ["embedding", "comparing", "choosing", "embedding"]
+    for expected in (made, ["closing", "choosing"], ["closing", "choosing"]):
         assert until_waiting(run) == expected
         run.tell(dict.fromkeys(run.waiting(), "red"))
     assert until_waiting(run) == ["closing", "reporting"]
@@ -358,7 +442,7 @@ def test_a_table_with_some_labels_starts_with_what_is_known(shapes, tmp_path):
     quick = {"net": "frozen:raw", "size": 32, "steps": 20, "learner": "supervised", "follow_links": True}
     run = Run.create(table, tmp_path / "run", budget=10, batch=8, notes=notes.append, **quick)
     assert "24 labels were known already." in notes
-    assert until_waiting(run) == ["embedding", "comparing", "training", "choosing"]
+    assert until_waiting(run) == ["embedding", "comparing", "embedding", "training", "choosing"]
     truth = {path: shapes.truth[str(path).removeprefix(f"{shapes.folder}/")] for path in run.paths}
     while run.waiting():
         run.tell({path: truth[path] for path in run.waiting()})
@@ -491,7 +575,7 @@ def test_what_looks_like_a_check_image_is_kept_out_of_the_pool(own_shapes, tmp_p
     assert standing(run)["skipped"]["near_check"] == 2
     until_waiting(run)
     assert not set(copies) & {item for _, item in chosen(run)}
-    assert not set(copies) & set(run.ground().items.tolist())
+    assert not set(copies) & set(run.run_pool().items.tolist())
     run.close()
 
 

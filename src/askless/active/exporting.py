@@ -12,9 +12,9 @@ from askless.base.errors import ModelError
 from askless.base.intervals import share
 from askless.base.machine import versions
 from askless.data import ImageViews, PlainViews
-from askless.features.backbones import Backbone
+from askless.features.backbones import Backbone, TextBackbone
 from askless.features.frozen import Frozen, FrozenViews, as_frozen
-from askless.features.text_backbone import Embedder, TextViews
+from askless.features.text_backbone import TextViews
 from askless.kernels.logits import probabilities
 from askless.learn import LabelPropagation
 from askless.models.folder import OWN, Items, Trained, image_preprocess, text_preprocess, write_model
@@ -43,10 +43,11 @@ def trained_model(learner: "ActiveLearner") -> Trained:
     pool, views, net = learner.pool, learner.views, learner.net
     backbone: Backbone | None = None
     features: tuple[Tensor, Tensor] | None = None
-    texts: Embedder | None = None
+    texts: TextBackbone | None = None
     kind: str = pool.kind
     preprocess: dict[str, Any] = {"input": TENSORS}
     if isinstance(views, FrozenViews):
+        assert views.backbone is not None
         backbone, features = own_copy(views.backbone), (views.mean, views.scale)
         preprocess = image_preprocess(list(pool.shape[1:]), pool.shape[0])
     elif isinstance(views, TextViews):

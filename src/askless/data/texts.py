@@ -25,9 +25,8 @@ from askless.data.fetch import (
     stored,
 )
 from askless.data.pool import Pool, encode_labels
+from askless.data.tfidf import fit_tfidf
 from askless.sources.limits import gunzip
-
-DIMENSIONS = 256
 
 
 def reuters(path: str | PathLike[str] | None = None) -> Pool:
@@ -76,19 +75,6 @@ def read_package(path: Path, parse: Parse) -> list[Text]:
 
 
 def text_features(pool: Sequence[str], test: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(N, d) and (M, d) float32: TF-IDF of words, fitted on the pool, reduced to d <= 256 by SVD, rows of length 1.
-
-    A text without any word that three texts of the pool have is a row of zeros.
-    """
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.preprocessing import normalize
-
-    words = TfidfVectorizer(sublinear_tf=True, min_df=3, max_df=0.5, stop_words="english", dtype=np.float32)
-    try:
-        weights = words.fit_transform(pool)
-        svd = TruncatedSVD(n_components=min(DIMENSIONS, *weights.shape), random_state=0).fit(weights)
-    except ValueError as error:  # fewer than two words are left
-        raise InputError(f"expected texts with words in common, each in three or more, got others ({error})") from None
-    x, test_x = (normalize(svd.transform(part)).astype(np.float32) for part in (weights, words.transform(test)))
-    return x, test_x
+    """(N, d) and (M, d) float32: TF-IDF of words, fitted on the pool, reduced to d <= 256 by SVD, rows of length 1."""
+    fitted = fit_tfidf(pool)
+    return fitted.embed(pool), fitted.embed(test)

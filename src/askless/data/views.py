@@ -80,14 +80,23 @@ class ImageViews:
         return len(self.pool)
 
     def plain(self, indices: Any) -> Tensor:
-        return self._normalised(self._take(indices))
+        return self.view("plain", self._take(indices))
 
     def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
-        x = self._normalised(self._flip_and_crop(self._take(indices), generator))
-        return add_noise(x, self.noise, generator) if self.noise else x
+        return self.view("weak", self._take(indices), generator)
 
     def strong(self, indices: Any, generator: torch.Generator) -> Tensor:
-        x = as_bytes(self._take(indices))
+        return self.view("strong", self._take(indices), generator)
+
+    def view(self, kind: str, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The plain, a weak or a strong view of images that were taken from the pool."""
+        if kind == "plain":
+            return self._normalised(x)
+        assert generator is not None
+        if kind == "weak":
+            x = self._normalised(self._flip_and_crop(x, generator))
+            return add_noise(x, self.noise, generator) if self.noise else x
+        x = as_bytes(x)
         if self.policy.weak_first:
             x = rand_augment(self._flip_and_crop(x, generator), generator, self.policy)
         else:
@@ -217,9 +226,9 @@ class PlainViews:
 
 
 class CachedViews:
-    """Views computed once and looked up: `plain` (N, ...), `weak` (V, N, ...), `strong` (S, N, ...), floats.
+    """Views computed once and looked up: `plain` (N, ...), `weak` and `strong` some arrays of that shape each, floats.
 
-    A draw picks one of the V (or S) cached views for each item by itself. `embed` makes the plain view of items from
+    A draw picks one of the weak (or strong) views for each item by itself. `embed` makes the plain view of items from
     outside; without it they must be embedded already. `test` gives the pool's test items, embedded once.
     """
 
@@ -234,12 +243,14 @@ class CachedViews:
         device: torch.device | str | None = None,
     ) -> None:
         self._test = test
-        self._plain, self._weak, self._strong = (as_stored(t) for t in (plain, weak, strong))
-        for name, views in (("weak", self._weak), ("strong", self._strong)):
-            if views.shape[1:] != self._plain.shape or len(views) == 0:
+        self._plain = as_stored(plain)
+        self._weak, self._strong = ([as_stored(view) for view in views] for views in (weak, strong))
+        shape = (len(self), *self._plain.shape[1:])
+        for name, views, given in (("weak", self._weak, weak), ("strong", self._strong, strong)):
+            if not views or any(view is not self._plain and tuple(view.shape) != shape for view in views):
                 raise InputError(
-                    f"CachedViews: expected {name} of shape (views, {', '.join(map(str, self._plain.shape))}) to go with "
-                    f"plain, got {tuple(views.shape)}"
+                    f"CachedViews: expected {name} of shape (views, {', '.join(map(str, shape))}) to go with plain, "
+                    f"got {tuple(np.shape(given))}"
                 )
         self._embed, self.device = embed, torch.device(device) if device is not None else None
 
@@ -247,7 +258,7 @@ class CachedViews:
         return len(self._plain)
 
     def plain(self, indices: Any) -> Tensor:
-        return self._ready(self._plain[positions(indices, len(self))])
+        return self._rows(self._plain, positions(indices, len(self)))
 
     def weak(self, indices: Any, generator: torch.Generator) -> Tensor:
         return self._draw(self._weak, indices, generator)
@@ -267,10 +278,20 @@ class CachedViews:
         """The pool's test items as the network takes them; None where only `of` can make them."""
         return None if self._test is None else self._ready(self._test())
 
-    def _draw(self, views: Tensor | np.ndarray, indices: Any, generator: torch.Generator) -> Tensor:
+    def _draw(self, views: Sequence[Any], indices: Any, generator: torch.Generator) -> Tensor:
         at = positions(indices, len(self))
-        which = torch.randint(len(views), (len(at),), generator=generator, device=generator.device)
-        return self._ready(views[which.cpu().numpy(), at])
+        which = torch.randint(len(views), (len(at),), generator=generator, device=generator.device).cpu()
+        if len(views) == 1:
+            return self._rows(views[0], at)
+        drawn = self._rows(views[0], at)
+        for v in range(1, len(views)):
+            here = which == v
+            drawn[here.to(drawn.device)] = self._rows(views[v], at[here.numpy()])
+        return drawn
+
+    def _rows(self, view: Tensor | np.ndarray, at: np.ndarray) -> Tensor:
+        """The items at these places in one of the arrays."""
+        return self._ready(view[at])
 
     def _ready(self, x: Tensor | np.ndarray) -> Tensor:
         rows = x if isinstance(x, Tensor) else torch.from_numpy(np.ascontiguousarray(x))

@@ -3,8 +3,7 @@
 A pool of images becomes cached views of feature vectors, which the same learners and strategies work on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import field
 from functools import cache
 from pathlib import Path
@@ -15,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from askless.base import digest
-from askless.base.errors import AsklessError, InputError, OptionError, unknown
-from askless.base.files import write_whole
+from askless.base.errors import InputError, OptionError, unknown
 from askless.base.options import LATER, Count, CountOrZero, Share, options
 from askless.base.rng import torch_stream
-from askless.data import CachedViews, ImageViews, Pool, data_home, views_for
+from askless.data import CachedViews, ImageViews, Pool, as_pool, data_home, views_for
 from askless.features.backbones import (
     Backbone,
     Pooling,
@@ -30,12 +28,15 @@ from askless.features.backbones import (
     timm_by_name,
     torchvision_by_name,
 )
+from askless.features.stored import PLAIN, Piece, Progress, View, augmented, in_order, is_whole, mapped, write_rows
 
-Progress = Callable[[int, int], None]
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
+BATCH = 64  # images that are embedded together
+SAMPLE = 65_536  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
+BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
 BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
 
@@ -84,83 +85,131 @@ def as_frozen(net: Any) -> Frozen | None:
 
 
 class FrozenViews(CachedViews):
-    """Cached features, and how they are made: by a backbone, less `mean`, by `scale`."""
+    """Features in mapped files, as a backbone made them; what is looked up is standardised: less `mean`, by `scale`. `rows`:
+    the row of the plain file that each item has, where the file has others too."""
 
-    backbone: Backbone
-    mean: Tensor
-    scale: Tensor
+    def __init__(
+        self,
+        plain: np.ndarray,
+        augmented: Mapping[View, np.ndarray],
+        *,
+        hidden: bool = False,
+        backbone: Backbone | None = None,
+        rows: np.ndarray | None = None,
+    ) -> None:
+        self.backbone, self.rows = backbone, rows
+        places = np.arange(len(plain)) if rows is None else rows
+        few = places[np.unique(np.linspace(0, len(places) - 1, min(SAMPLE, len(places))).astype(np.int64))]
+        self.mean, self.scale = standardisation(torch.from_numpy(plain[few]).float(), hidden)
+        kinds = [[array for view, array in augmented.items() if view.kind == kind] for kind in ("weak", "strong")]
+        super().__init__(plain, *(arrays or [plain] for arrays in kinds))
+
+    def standardised(self, features: Tensor) -> Tensor:
+        return (features - self.mean) / self.scale
+
+    def __len__(self) -> int:
+        return len(self._plain) if self.rows is None else len(self.rows)
+
+    def _rows(self, view: Tensor | np.ndarray, at: np.ndarray) -> Tensor:
+        at = self.rows[at] if self.rows is not None and view is self._plain else at
+        return self.standardised(self._ready(view[at]))
 
 
-def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None, batch: int = 64) -> FrozenViews:
+def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -> FrozenViews:
     """The pool's images as cached, standardised features."""
     if pool.kind == "features":
         raise InputError(
             "a frozen backbone embeds images, got a pool of features; use net='linear' or net='mlp' on them"
         )
-    views = views_for(pool)
-    if not isinstance(views, ImageViews):
+    if not isinstance(views_for(pool), ImageViews):
         raise InputError(f"a frozen backbone embeds images, got a pool of {pool.kind} items")
     backbone = make_backbone(frozen, pool)
-    kinds = [("plain", 1), ("weak", frozen.weak), ("strong", frozen.strong)]
-    total = len(pool) * sum(count for _, count in kinds)
-    folder = Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
-    content = content_key(pool)
     # What the views and the backbone do, not only how they are called: options that change and code that does.
-    few = torch.arange(min(4, len(pool)))
-    drawn = [image_maker(pool, kind, torch.Generator().manual_seed(0))(few) for kind in ("weak", "strong")]
+    pixels, few = ImageViews(pool, **BYTES), pool.take(torch.arange(min(4, len(pool))))
+    drawn = [pixels.view(kind, few, torch.Generator().manual_seed(0)) for kind in ("weak", "strong")]
     looks = digest.of_tensors({"drawn": torch.stack(drawn).round().to(torch.uint8)})
-    probe = image_maker(pool, "plain", torch.Generator())(few)
-    backbone = backbone._replace(name=f"{backbone.name} {coarsely(backbone.embed(probe))}")
-    stored: dict[str, list[np.ndarray]] = {"plain": [], "weak": [], "strong": []}
-    done = 0
-    for kind, count in kinds:
-        for v in range(count):
-            key = digest.of_text(FORMAT, content, backbone.name, kind, v, frozen.seed, "" if kind == "plain" else looks)
-            path = folder / f"{key[:32]}.npy"
-            if not is_whole(path, len(pool)):
-                make = image_maker(pool, kind, torch_stream(frozen.seed, f"{kind} {v}"))
-                starts = range(0, len(pool), batch)
-                parts = [torch.arange(start, min(start + batch, len(pool))) for start in starts]
-                rows = []
-                for start, images in zip(starts, one_ahead(make, parts), strict=True):
-                    rows.append(backbone.embed(images).half().numpy())
-                    if progress is not None:
-                        progress(done + start, total)
-                save_array(path, np.concatenate(rows))
-            stored[kind].append(np.load(path, mmap_mode="r", allow_pickle=False))
-            done += len(pool)
-            if progress is not None:
-                progress(done, total)
-    plain = torch.from_numpy(np.array(stored["plain"][0], dtype=np.float32))
-    mean, scale = standardisation(plain, frozen.hidden > 0)
+    backbone = backbone._replace(name=f"{backbone.name} {coarsely(backbone.embed(pixels.view('plain', few)))}")
+    content = content_key(pool)
 
-    def ready(x: np.ndarray) -> Tensor:
-        return (torch.from_numpy(np.array(x, dtype=np.float32)) - mean) / scale
+    def stored(*key: Any) -> Path:
+        return cache_folder(frozen) / f"{digest.of_text(FORMAT, *key)[:32]}.npy"
 
-    weak = torch.stack([ready(x) for x in stored["weak"] or stored["plain"]])
-    strong = torch.stack([ready(x) for x in stored["strong"] or stored["plain"]])
+    paths = {
+        view: stored(content, backbone.name, *view, frozen.seed, "" if view.kind == "plain" else looks)
+        for view in (PLAIN, *augmented(frozen.weak, frozen.strong))
+    }
+    embed_views(pool, backbone, paths, frozen.seed, progress, shared=True)
+    arrays = {view: mapped(path) for view, path in paths.items()}
+    views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone)
 
     def embed_outside(x: Any) -> Tensor:
         images = as_bytes(x, pool)
-        parts = [backbone.embed(images[i : i + batch]) for i in range(0, len(images), batch)]
-        return (torch.cat(parts).half().float() - mean) / scale
+        parts = [backbone.embed(images[i : i + BATCH]) for i in range(0, len(images), BATCH)]
+        return views.standardised(torch.cat(parts).half().float())
 
     def embed_test() -> Tensor:
         # The same images are measured in every round of every run: they are embedded once, as the pool's own are.
         assert pool.test is not None
         images = as_bytes(pool.test[0], pool)
-        path = (
-            folder / f"{digest.of_text(FORMAT, digest.of_tensors({'items': images}), backbone.name, 'test')[:32]}.npy"
-        )
-        if not is_whole(path, len(images)):
-            parts = [backbone.embed(images[i : i + batch]).half().numpy() for i in range(0, len(images), batch)]
-            save_array(path, np.concatenate(parts))
-        return ready(np.load(path, mmap_mode="r", allow_pickle=False))
+        path = stored(digest.of_tensors({"items": images}), backbone.name, "test")
+        embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, shared=True)
+        return views.standardised(torch.from_numpy(np.array(mapped(path))).float())
 
-    test = None if pool.test is None else cache(embed_test)
-    made = FrozenViews(ready(stored["plain"][0]), weak, strong, embed=embed_outside, test=test)
-    made.backbone, made.mean, made.scale = backbone, mean, scale
-    return made
+    views._embed, views._test = embed_outside, None if pool.test is None else cache(embed_test)
+    return views
+
+
+def embed_views(
+    pool: Pool,
+    backbone: Backbone,
+    paths: Mapping[View, Path],
+    seed: int = 0,
+    progress: Progress | None = None,
+    *,
+    threads: int = 1,
+    mend: Callable[[np.ndarray, np.ndarray], None] = lambda at, rows: None,
+    shared: bool = False,
+) -> None:
+    """Writes the features (N, d) float16 of the pool's images, for each view that is not there yet, in one pass over the
+    images: some threads read, one augments, some embed. `mend(positions, rows)` may change rows before they are written."""
+    missing = [view for view, path in paths.items() if not is_whole(path, len(pool))]
+    before, total = len(pool) * (len(paths) - len(missing)), len(pool) * len(paths)
+    pixels = ImageViews(pool, **BYTES)
+
+    def pieces(done: int, state: list[str] | None) -> Iterator[Piece]:
+        generators = [torch_stream(seed, f"{view.kind} {view.number}") for view in missing]
+        for generator, text in zip(generators, state or (), strict=False):
+            generator.set_state(torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8))
+
+        def drawn(taken: tuple[np.ndarray, Tensor]) -> tuple[np.ndarray, list[Tensor], list[str]]:
+            images = [
+                pixels.view(v.kind, taken[1], generator) for v, generator in zip(missing, generators, strict=True)
+            ]
+            return taken[0], images, [generator.get_state().numpy().tobytes().hex() for generator in generators]
+
+        def embedded(drawn: tuple[np.ndarray, list[Tensor], list[str]]) -> Piece:
+            at, images, after = drawn
+            rows = [backbone.embed(x).half().numpy() for x in images]
+            for array in rows:
+                mend(at, array)
+            return Piece(rows, after)
+
+        parts = (np.arange(start, min(start + BATCH, len(pool))) for start in range(done, len(pool), BATCH))
+        taken = in_order(lambda at: (at, pool.take(at)), parts, threads)
+        yield from in_order(embedded, map(drawn, taken), threads)
+
+    def told(done: int, n: int) -> None:
+        if progress is not None:
+            progress(before + done * len(missing), total)
+
+    if missing:
+        made_by = digest.of_text(FORMAT, backbone.name, BATCH, seed, missing)
+        write_rows([paths[view] for view in missing], len(pool), made_by, pieces, told, shared)
+    told(len(pool) if missing else 0, len(pool))
+
+
+def cache_folder(frozen: Frozen) -> Path:
+    return Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
 
 
 def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
@@ -193,28 +242,7 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
 
 def as_bytes(x: Any, pool: Pool) -> Tensor:
     """Images from outside as the pool has them, as bytes."""
-    plain = ImageViews(pool, mean=0.0, std=1 / 255).of(x)  # 0..255
-    return plain.round().clamp(0, 255).to(torch.uint8)
-
-
-def image_maker(pool: Pool, kind: str, generator: torch.Generator) -> Callable[[Tensor], Tensor]:
-    """Positions -> images 0..255 in one kind of view."""
-    pixels = ImageViews(pool, mean=0.0, std=1 / 255)
-    if kind == "plain":
-        return pixels.plain
-    return lambda at: getattr(pixels, kind)(at, generator)
-
-
-def one_ahead(make: Callable[[Tensor], Tensor], parts: Sequence[Tensor]) -> Iterator[Tensor]:
-    """make(part) for each part in order: the next one is under way, in a thread, while the last is used. Images of a lazy
-    pool are so read while the backbone runs; the draws of augmentation stay in order."""
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        waiting = [thread.submit(make, part) for part in parts[:1]]
-        for part in parts[1:]:
-            ready = waiting.pop().result()
-            waiting.append(thread.submit(make, part))
-            yield ready
-        yield from (last.result() for last in waiting)
+    return ImageViews(pool, **BYTES).of(x).round().clamp(0, 255).to(torch.uint8)
 
 
 def coarsely(x: Tensor) -> str:
@@ -227,20 +255,3 @@ def content_key(pool: Pool) -> str:
     """A hash of the pool's items."""
     tiles = (pool.take(np.arange(i, min(i + 1024, len(pool)))) for i in range(0, len(pool), 1024))
     return digest.of_text([digest.of_tensors({"items": tile}) for tile in tiles])
-
-
-def is_whole(path: Path, rows: int) -> bool:
-    """Whether the file holds an array of so many rows; one that was damaged is made anew."""
-    try:
-        return np.load(path, mmap_mode="r", allow_pickle=False).shape[:1] == (rows,)
-    except (OSError, ValueError, EOFError):
-        return False
-
-
-def save_array(path: Path, array: np.ndarray) -> None:
-    try:
-        write_whole(path, lambda file: np.save(file, array, allow_pickle=False))
-    except OSError as error:
-        raise AsklessError(
-            f"the embeddings {path} could not be written ({error}); make room, or pass another cache="
-        ) from error

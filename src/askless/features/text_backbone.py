@@ -5,9 +5,9 @@ are models of Hugging Face.
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,61 +15,34 @@ from torch import Tensor
 
 from askless.base import digest
 from askless.base.errors import InputError, OptionError
-from askless.base.files import write_whole
-from askless.data import PlainViews, Pool, as_pool, data_home
+from askless.data import PlainViews, Pool, as_pool
+from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones import TextBackbone, hf_texts
-from askless.features.frozen import Frozen, is_whole, save_array
+from askless.features.frozen import Frozen, cache_folder
+from askless.features.stored import Piece, Progress, is_whole, write_rows
 
 TEXT_BACKBONES = ("tfidf",)
-DIMENSIONS, WORDS = 256, 20_000  # of the SVD, and of the vocabulary, at most
-SMALL = 200  # texts: in a pool below this, a word that one text has counts too
 SQ_LENGTH = 1000.0  # mean squared length of the rows that a linear head learns well from, as of frozen image features
-FORMAT = 1
+FORMAT = 1  # of the cached embeddings
 
 
-class Embedder(NamedTuple):
-    """`embed`: texts -> (n, d) float32. `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is in `words` and
-    `arrays`, from which `load_text_backbone` makes it again; `model` is one of Hugging Face."""
-
-    embed: Callable[[Sequence[str]], np.ndarray]
-    name: str
-    words: tuple[str, ...] = ()
-    arrays: dict[str, np.ndarray] = {}  # noqa: RUF012
-    model: TextBackbone | None = None
-
-    def save(self, folder: Path, whole: bool = False) -> None:
-        """Writes backbone.json and, where anything was fitted, backbone.safetensors; nothing is ever unpickled. A model of
-        Hugging Face is named, or, with `whole`, copied into the folder `model`, which then needs nothing else."""
-        from safetensors.numpy import save
-
-        folder.mkdir(parents=True, exist_ok=True)
-        if self.arrays:
-            content = save(self.arrays)
-            write_whole(folder / "backbone.safetensors", lambda file: file.write(content))
-        about: dict[str, Any] = {"format": FORMAT, "name": self.name, "words": self.words}
-        if self.model is not None:
-            about |= {"pooling": self.model.pooling, "whole": whole}
-            if whole:
-                self.model.copy(folder / "model")
-        text = json.dumps(about, ensure_ascii=False)
-        write_whole(folder / "backbone.json", lambda file: file.write(text.encode()))
-
-
-def text_backbone(backbone: str | Frozen, texts: Sequence[str]) -> Embedder:
+def text_backbone(backbone: str | Frozen, texts: Sequence[str]) -> TextBackbone:
     """The backbone, by its name or with options, fitted on these texts where it is one that is fitted."""
     name = backbone if isinstance(backbone, str) else backbone.backbone
     if name == "tfidf":
-        return fitted(texts)
+        return by_words(fit_tfidf(texts))
     if isinstance(name, str) and name.startswith("hf/"):
-        pooling = "auto" if isinstance(backbone, str) else backbone.pooling
-        model = hf_texts(name.removeprefix("hf/"), pooling)
-        return Embedder(model.embed, name, model=model)
+        return hf_texts(name.removeprefix("hf/"), "auto" if isinstance(backbone, str) else backbone.pooling)
     known = ", ".join((*TEXT_BACKBONES, "hf/FOLDER", "hf/NAME"))
     raise OptionError(f"unknown backbone {name!r} for texts; the known ones are {known}")
 
 
-def load_text_backbone(folder: Path) -> Embedder:
-    """What `Embedder.save` wrote."""
+def by_words(fitted: Tfidf) -> TextBackbone:
+    return TextBackbone(fitted.embed, "tfidf", fitted.words, {"idf": fitted.idf, "components": fitted.components})
+
+
+def load_text_backbone(folder: Path) -> TextBackbone:
+    """What `TextBackbone.save` wrote."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -78,91 +51,44 @@ def load_text_backbone(folder: Path) -> Embedder:
         if about["name"] != "tfidf":
             name = f"hf/{folder / 'model'}" if about.get("whole") else about["name"]
             return text_backbone(Frozen(backbone=name, pooling=about.get("pooling", "auto")), ())
-        return tfidf(tuple(about["words"]), load_file(folder / "backbone.safetensors"))
+        arrays = load_file(folder / "backbone.safetensors")
+        return by_words(Tfidf(tuple(about["words"]), arrays["idf"], arrays["components"]))
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise InputError(f"{folder}: expected a backbone for texts that askless saved, got another ({error})") from None
 
 
 def embed_texts(
-    texts: Sequence[str],
-    backbone: str | Frozen,
-    progress: Callable[[int, int], None] | None = None,
-    batch: int = 32,
+    texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
 ) -> np.ndarray:
     """Features (N, d) float32 of texts, embedded once and found again by their content."""
-    return embedder_and_rows(list(texts), backbone, progress, batch)[1]
+    return backbone_and_rows(list(texts), backbone, progress, batch)[1]
 
 
-def embedder_and_rows(
-    texts: Sequence[str], backbone: str | Frozen, progress: Callable[[int, int], None] | None = None, batch: int = 32
-) -> tuple[Embedder, np.ndarray]:
+def backbone_and_rows(
+    texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
+) -> tuple[TextBackbone, np.ndarray]:
     """The backbone, and the features of the texts (N, d) float32; those of a model of Hugging Face are kept on disk."""
     if not texts:
         raise InputError("expected at least one text to embed, got none")
-    embedder = text_backbone(backbone, texts)
-    path = None
-    if embedder.model is not None:
-        cache = None if isinstance(backbone, str) else backbone.cache
-        folder = data_home() / "embeddings" if cache is None else Path(cache)
-        path = folder / f"{digest.of_text(FORMAT, embedder.model.name, list(texts))[:32]}.npy"
-        if is_whole(path, len(texts)):
-            return embedder, np.load(path, allow_pickle=False)
-    parts = []
-    for start in range(0, len(texts), batch):
-        parts.append(embedder.embed(texts[start : start + batch]))
-        if progress is not None:
-            progress(min(start + batch, len(texts)), len(texts))
-    rows = np.concatenate(parts)
-    if path is not None:
-        save_array(path, rows)
-    return embedder, rows
+    made, n = text_backbone(backbone, texts), len(texts)
+    pieces = text_pieces(made, texts, batch)
+    if not made.key:
+        parts: list[np.ndarray] = []
+        for piece in pieces(0, None):
+            parts += piece.rows
+            if progress is not None:
+                progress(min(len(parts) * batch, n), n)
+        return made, np.concatenate(parts)
+    folder = cache_folder(Frozen(backbone=backbone) if isinstance(backbone, str) else backbone)
+    path = folder / f"{digest.of_text(FORMAT, made.key, list(texts))[:32]}.npy"
+    if not is_whole(path, n):
+        write_rows([path], n, made.key, pieces, progress, shared=True)
+    return made, np.load(path, allow_pickle=False)
 
 
-# --- TF-IDF and SVD
-
-
-def fitted(texts: Sequence[str]) -> Embedder:
-    """TF-IDF of the words that are not in most texts, and the main directions of it. Same texts, same features."""
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfVectorizer
-
-    least = 1 if len(texts) < SMALL else 2
-    counted = TfidfVectorizer(
-        sublinear_tf=True, min_df=least, max_df=0.5 if len(texts) >= 4 else 1.0, max_features=WORDS, dtype=np.float32
-    )
-    try:
-        weights = counted.fit_transform(texts)
-    except ValueError:  # no word is left
-        raise InputError(
-            f"expected texts with words in common, got {len(texts)} texts without; text features need some, and words "
-            "that are divided by blanks"
-        ) from None
-    wide = min(DIMENSIONS, *(n - 1 for n in weights.shape))
-    if wide < 1:
-        raise InputError(f"expected at least two texts with at least two words, got {weights.shape[0]} texts")
-    svd = TruncatedSVD(n_components=wide, random_state=0).fit(weights)
-    words = tuple(str(word) for word in counted.get_feature_names_out())
-    # In C order: safetensors writes an array's memory as it lies there.
-    found = {"idf": counted.idf_, "components": svd.components_}
-    return tfidf(words, {name: np.ascontiguousarray(array, np.float32) for name, array in found.items()})
-
-
-def tfidf(words: tuple[str, ...], arrays: dict[str, np.ndarray]) -> Embedder:
-    """The function with these words, their inverse document frequencies (V,) and directions (d, V). Rows have length 1; a
-    text that has none of the words is a row of zeros."""
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.preprocessing import normalize
-
-    counted = TfidfVectorizer(sublinear_tf=True, vocabulary=list(words), dtype=np.float32)
-    counted.idf_ = arrays["idf"]
-
-    def embed(texts: Sequence[str]) -> np.ndarray:
-        if len(texts) == 0:
-            return np.zeros((0, len(arrays["components"])), np.float32)
-        rows = counted.transform(texts) @ arrays["components"].T
-        return np.asarray(normalize(rows), np.float32)
-
-    return Embedder(embed, "tfidf", words, arrays)
+def text_pieces(backbone: TextBackbone, texts: Sequence[str], batch: int) -> Callable[[int, Any], Iterable[Piece]]:
+    """The features of the texts, some texts at a time, as `write_rows` wants them."""
+    return lambda done, _: (Piece([backbone.embed(texts[i : i + batch])]) for i in range(done, len(texts), batch))
 
 
 # --- as a network sees them
@@ -183,7 +109,7 @@ class TextViews(PlainViews):
     """Texts as a network sees them: their features `rows`, less `mean`, by `scale`; those from outside are embedded when
     they come."""
 
-    def __init__(self, backbone: Embedder, rows: Tensor) -> None:
+    def __init__(self, backbone: TextBackbone, rows: Tensor) -> None:
         self.backbone = backbone
         self.mean, self.scale = evened(rows)
         super().__init__(as_pool((rows - self.mean) / self.scale, kind="features"))
@@ -192,17 +118,15 @@ class TextViews(PlainViews):
         return self._ready((torch.from_numpy(self.backbone.embed(as_texts(x))) - self.mean) / self.scale)
 
 
-def text_views(
-    pool: Pool, backbone: str | Frozen, progress: Callable[[int, int], None] | None = None, batch: int = 256
-) -> TextViews:
+def text_views(pool: Pool, backbone: str | Frozen, progress: Progress | None = None, batch: int = 256) -> TextViews:
     """The features of a pool of texts, by a backbone."""
     texts = [str(pool.x[i]) for i in range(len(pool))]
     if progress is not None:
         progress(0, len(texts))
-    embedder, rows = embedder_and_rows(texts, backbone, progress, batch)
+    made, rows = backbone_and_rows(texts, backbone, progress, batch)
     if progress is not None:
         progress(len(texts), len(texts))
-    return TextViews(embedder, torch.from_numpy(rows))
+    return TextViews(made, torch.from_numpy(rows))
 
 
 def as_texts(x: Any) -> list[str]:

@@ -23,9 +23,9 @@ from askless.base.errors import InputError, ModelError, OptionError
 from askless.base.files import free_folder, sha256_of, whole_folder
 from askless.base.options import check_choice
 from askless.data import ImageViews
-from askless.features.backbones import Backbone, copy_hf
+from askless.features.backbones import Backbone, TextBackbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
-from askless.features.text_backbone import Embedder, load_text_backbone
+from askless.features.text_backbone import load_text_backbone
 from askless.models.card import card, kind_of
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
@@ -56,7 +56,7 @@ class Trained:
     preprocess: dict[str, Any]
     features: tuple[Tensor, Tensor] | None = None
     backbone: Backbone | None = None
-    texts: Embedder | None = None
+    texts: TextBackbone | None = None
     normalise: nn.Module = field(init=False)  # the last step before the network
 
     def __post_init__(self) -> None:

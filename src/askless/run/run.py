@@ -44,7 +44,7 @@ from askless.sources.find import is_text, printable
 from askless.track import Event, Trail, settled
 
 if TYPE_CHECKING:
-    from askless.run.steps.training import Ground
+    from askless.run.steps.training import RunPool
 
 Report = Callable[[str, str, int, int], None]  # step, text, done, total
 NAME = "state.sqlite"
@@ -70,7 +70,7 @@ class Run:
         self.folder = Path(folder)
         self.settings = read_settings(self.folder / "project.toml")
         self.store = Store(self.folder / NAME)
-        self._base: Ground | None = None
+        self._base: RunPool | None = None
 
     # --- make, open, close -------------------------------------------------------------------------------------------
 
@@ -233,15 +233,16 @@ class Run:
             if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
                 return "comparing"
             if db.execute(OPEN).fetchone():
-                return "training" if self.damaged(db) is not None and trainable(db) else None
+                again = self.damaged(db) is not None and trainable(db)
+                return "embedding" if self.lacks_views(db) else "training" if again else None
             if db.execute("SELECT count(*) FROM round WHERE state = 'asking'").fetchone()[0]:
                 return "closing"
             current = self.current_round(db)
             last = db.execute("SELECT labels_key FROM fit WHERE round = ?", (current,)).fetchone()
             if trainable(db) and (last is None or last[0] != facts.labels_key(db) or self.damaged(db) is not None):
-                return "training"
+                return "embedding" if self.lacks_views(db) else "training"
             if self.left_to_choose(db) > 0:
-                return "choosing"
+                return "embedding" if last is not None and self.lacks_views(db) else "choosing"
             still_open = db.execute("SELECT count(*) FROM task WHERE state = 'open'").fetchone()[0]
             if not still_open and get_meta(db, "reported") != last_event(db):
                 return "reporting"
@@ -274,78 +275,67 @@ class Run:
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     def _embedding(self, report: Report) -> None:
-        if self.kind == "texts":
-            self._embed_texts(report)
-            return
-        from askless.run.steps import material
+        """The plain view of every item, then, when a batch is out or training is due, the augmented views of the pool."""
+        from askless.run.steps import embedding
 
-        with self.store.look() as db:
-            known_bad = frozenset(r["id"] for r in db.execute("SELECT id FROM item WHERE problem IS NOT NULL"))
         self._base = None
-        n_items = len(self.paths)
         step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
-        text = f"{verb} {n_items:,} {self.noun}s"
-        report(step, text, 0, n_items)
-        backbone = material.backbone_of(self.settings)
-        material.prepare(
-            self.folder / "cache",
-            n_items,
-            self.settings,
-            material.reader(self.pictures, material.image_side(self.settings, backbone)),
-            self.mark_unreadable,
-            lambda done, total: report(step, text, done, total),
-            skip=known_bad,
-            backbone=backbone,
-        )
-        self._note("prepared", True)
+        cache, plain = self.folder / "cache", not self.meta("prepared") or not is_whole(self.folder / "cache")
+        text = f"{verb} {len(self.paths):,} {self.noun}s"
+        if not plain:
+            text = "Embedding augmented views, which training needs"
 
-    def _embed_texts(self, report: Report) -> None:
-        from askless.run.steps import texts
+        def progress(done: int, total: int) -> None:
+            report(step, text, done, total)
 
-        self._base = None
-        all_texts = list(self.texts().values())
-        text = f"Embedding {len(all_texts):,} texts"
-        report("embedding", text, 0, len(all_texts))
-        fit_on = self.readable("split IN ('pool', 'out')").tolist()
-        texts.embed_texts(
-            self.folder / "cache",
-            all_texts,
-            fit_on,
-            self.settings,
-            lambda done, total: report("embedding", text, done, total),
-        )
+        progress(0, len(self.paths))
+        if self.kind == "texts":
+            fit_on = self.readable("split IN ('pool', 'out')").tolist()
+            embedding.embed_texts(cache, list(self.texts().values()), fit_on, self.settings, progress)
+        elif plain:
+            with self.store.look() as db:
+                known_bad = frozenset(r["id"] for r in db.execute("SELECT id FROM item WHERE problem IS NOT NULL"))
+            backbone = embedding.backbone_of(self.settings)
+            read = embedding.reader(self.pictures, embedding.image_side(self.settings, backbone))
+            embedding.embed_images(
+                cache, len(self.paths), self.settings, read, self.mark_unreadable, progress, known_bad, backbone
+            )
+        else:
+            read = embedding.reader(self.pictures, embedding.CachedItems(cache).side)
+            with self.store.look() as db:
+                items = self.pool_items(db)
+            embedding.embed_augmented(cache, self.settings, items, read, self.check_there, progress)
         self._note("prepared", True)
 
     def _decoding(self, report: Report) -> None:
         if self.kind != "features":
             self._embedding(report)
             return
-        from askless.run.steps import material
+        from askless.run.steps import embedding
 
-        material.keep_features(self.folder / "cache", read_arrays(Path(self.meta("root"))), self.paths)
+        embedding.keep_features(self.folder / "cache", read_arrays(Path(self.meta("root"))), self.paths)
         self._note("prepared", True)
 
     def _comparing(self, report: Report) -> None:
         """Draws the map, and the first time keeps what looks like a check image out of the pool."""
-        from askless.run.steps import material
+        from askless.run.steps import comparing
+        from askless.run.steps.embedding import CachedItems
 
         text = f"Looking for near-duplicates of the check {self.noun}s"
         report("comparing", text, 0, 1)
-        read = material.Material(self.folder / "cache")
+        read = CachedItems(self.folder / "cache")
         with self.store.look() as db:
             rows = db.execute("SELECT id, split FROM item WHERE problem IS NULL ORDER BY id").fetchall()
-        places = material.flat_map(read.x, np.array([r["id"] for r in rows], np.int64))
+        places = comparing.flat_map(read.x, np.array([r["id"] for r in rows], np.int64))
         write_whole(self.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
         if self.meta("compared"):  # the cache was deleted: the pool stays as it is, for some of it has been asked
             return
         held = [r["id"] for r in rows if r["split"] in ("check", "reserve")]
         pool = [r["id"] for r in rows if r["split"] == "pool"]
         if self.kind == "texts":
-            from askless.run.steps.texts import nearly_same
-
-            alike = nearly_same(list(self.texts().values()), held, pool)
+            alike = comparing.nearly_same(list(self.texts().values()), held, pool)
         else:
-            alike = material.look_alikes(read.tiny, read.x, held, pool, pictures=self.kind != "features")
+            alike = comparing.look_alikes(read.tiny, read.x, held, pool, pictures=self.kind != "features")
         with self.store.look() as db:
             budget, check = facts.plan(db)
         # Where almost everything looks alike, as in a film, too few would be left: then it is only said.
@@ -373,7 +363,7 @@ class Run:
         from askless.run.out.model import save_model
         from askless.run.steps import training
 
-        base = self.ground()
+        base = self.run_pool()
         with self.store.look() as db:
             number, key, labels = self.current_round(db), facts.labels_key(db), facts.train_labels(db)
             damaged = self.damaged(db)
@@ -450,7 +440,7 @@ class Run:
 
         report("choosing", "Choosing the next batch", 0, 1)
         begun = time.perf_counter()
-        base = self.ground()
+        base = self.run_pool()
         with self.store.look() as db:
             labels = facts.train_labels(db)
             current, n = self.current_round(db), min(self.settings.batch, self.left_to_choose(db))
@@ -502,17 +492,29 @@ class Run:
 
     # --- helpers of the steps ----------------------------------------------------------------------------------------
 
-    def ground(self) -> "Ground":
+    def run_pool(self) -> "RunPool":
         """The pool that every round works on; made once."""
         if self._base is None:
-            from askless.run.steps import material, training
+            from askless.run.steps import embedding, training
 
             with self.store.look() as db:
-                rows = db.execute("SELECT id FROM item WHERE split = 'pool' AND problem IS NULL ORDER BY id")
-                items = [row["id"] for row in rows]
-            read = material.Material(self.folder / "cache")
-            self._base = training.ground(read, self.settings, items)
+                items = self.pool_items(db)
+            cached = embedding.CachedItems(self.folder / "cache")
+            views = embedding.view_paths(self.folder / "cache", self.settings, items)
+            self._base = training.run_pool(cached, self.settings, items, views)
         return self._base
+
+    def pool_items(self, db: Any) -> list[int]:
+        """The items that may be chosen or have been."""
+        rows = db.execute("SELECT id FROM item WHERE split = 'pool' AND problem IS NULL ORDER BY id")
+        return [row["id"] for row in rows]
+
+    def lacks_views(self, db: Any) -> bool:
+        """Whether augmented views that training needs are still to be embedded."""
+        from askless.run.steps.embedding import are_whole, view_paths
+
+        items = self.pool_items(db)
+        return not are_whole(view_paths(self.folder / "cache", self.settings, items), len(items))
 
     def readable(self, which: str = "1") -> np.ndarray:
         """The items that can be read, of those for which an SQL condition holds."""
@@ -523,9 +525,7 @@ class Run:
     def mark_unreadable(self, item: int, reason: str) -> None:
         """An item that turned out to be damaged: nobody is asked about it, and another check image takes its place. Where
         all images are away, as on a disk that is not mounted, nothing is marked, and an error says so."""
-        root = Path(self.meta("root"))
-        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
-            raise RunError(f"the {self.noun}s were at {root}, and nothing is there now; put them back, and start again")
+        self.check_there()
         with self.store.change() as db:
             if db.execute("SELECT problem FROM item WHERE id = ?", (item,)).fetchone()["problem"] is not None:
                 return
@@ -542,6 +542,12 @@ class Run:
             skipped.append(Skipped(path, "unreadable", reason))
             set_meta(db, "skipped", skipped)
         write_skipped(skipped, self.folder / "skipped.csv")
+
+    def check_there(self) -> None:
+        """An error where all images are away."""
+        root = Path(self.meta("root"))
+        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+            raise RunError(f"the {self.noun}s were at {root}, and nothing is there now; put them back, and start again")
 
     def set_budget(self, request_id: str, annotator: str, budget: int) -> None:
         """A larger or smaller budget; the share of check images stays, as far as there are any held out."""

@@ -286,10 +286,10 @@ def test_what_is_no_plain_file_is_passed_over(tmp_path, x):
 
 
 def test_numbers_that_half_precision_cannot_hold(tmp_path, x, monkeypatch):
-    import askless.active.embedding.making as making
+    from askless.active.embedding import shard_maker
 
-    huge = making.Backbone(lambda images: images.flatten(1).float() * 1000, "huge", None)
-    monkeypatch.setattr(making, "make_backbone", lambda frozen, device: huge)
+    huge = shard_maker.Backbone(lambda images: images.flatten(1).float() * 1000, "huge", None)
+    monkeypatch.setattr(shard_maker, "make_backbone", lambda frozen, device: huge)
     write_tars(tmp_path / "pool", x[:3])
     with pytest.raises(InputError, match=r"expected finite numbers, got others at .*; try dtype float32"):
         embed(tmp_path / "pool", tmp_path / "out", backbone="raw")
@@ -322,7 +322,7 @@ def test_what_is_finished_is_not_done_again(tmp_path, x):
 def test_a_killed_embedding_goes_on_where_it_was(tmp_path, x, run_script):
     write_tars(tmp_path / "pool", np.concatenate([x] * 4), each=5)
     (tmp_path / "killed.py").write_text(
-        "import os, signal, sys, askless.active.embedding.making as m\n"
+        "import os, signal, sys, askless.active.embedding.shard_maker as m\n"
         "real, written = m.write_shard, []\n"
         "def write_shard(*given):\n"
         "    if len(written) == 5:\n"

@@ -12,7 +12,6 @@ from askless.cli import main
 from askless.run import Run
 from askless.run.out.taking import export_run
 from askless.run.steps.index import scan
-from askless.run.steps.texts import nearly_same
 
 from ...texts import reviews, truth_of, write_csv
 
@@ -174,15 +173,3 @@ def test_the_names_of_backbones_are_those_that_there_are():
 def test_the_doctor_does_not_look_for_the_table(finished, capsys):
     command("doctor", finished.folder)
     assert "texts of the run" in " ".join(capsys.readouterr().out.split())
-
-
-def test_nearly_the_same_texts_are_found():
-    texts = [
-        "the train to Leipzig leaves at ten from platform four as every day",
-        "The train to Leipzig leaves at ten from platform four, as every day!",
-        "the train to Leipzig leaves at ten from platform five as every day",
-        "the bus leaves at ten",
-        "",
-    ]
-    assert nearly_same(texts, [0], [1, 2, 3, 4]) == [1]
-    assert nearly_same(texts, [], [1]) == []

@@ -2,17 +2,20 @@ import json
 
 import numpy as np
 import pytest
+import torch
 
+import askless as al
 from askless.run import Settings
-from askless.run.steps import training
-from askless.run.steps.training import choose, finite, ground, make_learner
+from askless.run.settings import LEARNERS
+from askless.run.steps import embedding, training
+from askless.run.steps.training import choose, finite, make_learner, run_pool
 
 
 class Rows:
-    """Material in memory."""
+    """What was made of the items, in memory."""
 
     def __init__(self, x):
-        self.x, self.about = x, {"side": 0}
+        self.x, self.side = x, 0
 
 
 @pytest.fixture(scope="module")
@@ -20,14 +23,14 @@ def base():
     y = np.arange(60) % 3
     x = np.random.default_rng(0).normal(size=(60, 5)).astype(np.float32)
     x[np.arange(60), y] += 6
-    return ground(Rows(x), SETTINGS, [i for i in range(60) if i >= 10])
+    return run_pool(Rows(x), SETTINGS, [i for i in range(60) if i >= 10], {})
 
 
 SETTINGS = Settings("x", net="linear", learner="supervised", steps=20, strategy="margin")
 NAMES = ("a", "b", "c")
 
 
-def test_the_ground_knows_items_by_their_numbers(base):
+def test_the_pool_knows_items_by_their_numbers(base):
     assert base.items.tolist() == list(range(10, 60))
     assert base.positions()[10] == 0
     rows = np.asarray(base.ready(base.items))
@@ -98,8 +101,41 @@ def test_scores_that_are_not_finite_are_left_out():
     assert [finite(x) for x in (1.5, float("nan"), float("inf"))] == [1.5, None, None]
 
 
-def test_material_of_pixels_becomes_a_pool_of_images(tmp_path):
+def test_pixels_become_a_pool_of_images():
     x = np.random.default_rng(0).integers(0, 255, (20, 3, 8, 8)).astype(np.uint8)
-    base = ground(Rows(x), Settings("x", net="small-cnn", size=8), range(5, 20))
+    base = run_pool(Rows(x), Settings("x", net="small-cnn", size=8), range(5, 20), {})
     assert base.pool.kind == "image"
     assert (np.asarray(base.ready(np.array([0, 7]))) == x[[0, 7]]).all()
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_a_run_trains_exactly_what_an_active_learner_with_the_same_images_trains(learner, tmp_path):
+    """The same weights and the same picks, from the run's files and from a pool in memory."""
+    images = np.random.default_rng(0).integers(0, 255, (70, 3, 24, 24)).astype(np.uint8)
+    settings = Settings("x", net="frozen:raw", size=24, learner=learner, steps=12)
+    items, cache = [i for i in range(70) if i % 5], tmp_path / "cache"
+
+    def read(item):
+        return images[item].transpose(1, 2, 0)
+
+    embedding.embed_images(cache, 70, settings, read, None, lambda done, total: None)
+    views = embedding.view_paths(cache, settings, items)
+    before = run_pool(embedding.CachedItems(cache), settings, items, views)
+    first = choose(make_learner(before, settings, NAMES, {}, None), before, 6, NAMES, trained=False, out=[])
+    embedding.embed_augmented(cache, settings, items, read, None, lambda done, total: None)
+    base = run_pool(embedding.CachedItems(cache), settings, items, views)
+    assert (before.augmented, base.augmented) == (False, True)
+    labels = {item: item % 3 for item in items[::4]}
+    ours = make_learner(base, settings, NAMES, labels, None)
+    weak, strong = embedding.VIEWS[learner]
+    net = al.Frozen(backbone="raw", size=16, weak=weak, strong=strong, cache=tmp_path / "other")
+    theirs = al.ActiveLearner(
+        al.data.as_pool(images[items]), net=net, learner=training.training(settings), classes=NAMES, seed=settings.seed
+    )
+    assert first.items == [items[i] for i in theirs.ask(6).indices]
+    theirs.tell([items.index(item) for item in labels], list(labels.values()))
+    ours.fit(), theirs.fit()
+    for one, other in zip(ours.model.parameters(), theirs.model.parameters(), strict=True):
+        assert torch.equal(one, other)
+    assert (ours.ask(6).indices == theirs.ask(6).indices).all()
+    assert (np.asarray(base.pool.x) == theirs.views.plain(torch.arange(len(items))).numpy()).all()

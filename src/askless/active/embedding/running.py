@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from askless.acquire.table import BY_ROWS
-from askless.active.embedding.making import OF_A_LEARNER, Job, ShardMaker
+from askless.active.embedding.shard_maker import OF_A_LEARNER, Job, ShardMaker
 from askless.active.embedding.sources import Part, absolute, loaded, parts_of
 from askless.base import digest
 from askless.base.engine import check_engine, work

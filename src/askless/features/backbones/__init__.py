@@ -1,6 +1,6 @@
 """Networks that are never trained: images or texts -> feature vectors."""
 
-from askless.features.backbones.backbone import Backbone, TextBackbone, resized, three_channels
+from askless.features.backbones.backbone import Backbone, TextBackbone, resized, stacked
 from askless.features.backbones.hugging_face import Pooling, copy_hf, hf_images, hf_texts
 from askless.features.backbones.images import (
     efficientnet_lite0,
@@ -26,5 +26,5 @@ __all__ = [
     "module_backbone",
     # images as they take them
     "resized",
-    "three_channels",
+    "stacked",
 ]

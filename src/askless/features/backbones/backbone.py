@@ -1,15 +1,20 @@
 """What a backbone is: a function that embeds, and the module behind it."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.base.errors import ModelError
+from askless.base.errors import InputError, ModelError
+from askless.base.files import write_whole
+
+FORMAT = 1  # of a saved backbone for texts
 
 
 class Backbone(NamedTuple):
@@ -24,13 +29,34 @@ class Backbone(NamedTuple):
 
 
 class TextBackbone(NamedTuple):
-    """Texts -> an array of features (n, d) float32; a text that tells it from others; its pooling; and a function that
+    """Texts -> an array of features (n, d) float32, and its `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is
+    in `words` and `arrays`. A model of Hugging Face has its `pooling`, a `key` that tells it from others, and `copy`, which
     writes it into a folder, from where `hf_texts` reads it."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
-    pooling: str
-    copy: Callable[[Path], None]
+    words: tuple[str, ...] = ()
+    arrays: Mapping[str, np.ndarray] = MappingProxyType({})
+    pooling: str = ""
+    key: str = ""
+    copy: Callable[[Path], None] | None = None
+
+    def save(self, folder: Path, whole: bool = False) -> None:
+        """Writes backbone.json and, where anything was fitted, backbone.safetensors; nothing is ever unpickled. A model of
+        Hugging Face is named, or, with `whole`, copied into the folder `model`, which then needs nothing else."""
+        from safetensors.numpy import save
+
+        folder.mkdir(parents=True, exist_ok=True)
+        if self.arrays:
+            content = save(dict(self.arrays))
+            write_whole(folder / "backbone.safetensors", lambda file: file.write(content))
+        about: dict[str, Any] = {"format": FORMAT, "name": self.name, "words": self.words}
+        if self.copy is not None:
+            about |= {"pooling": self.pooling, "whole": whole}
+            if whole:
+                self.copy(folder / "model")
+        text = json.dumps(about, ensure_ascii=False)
+        write_whole(folder / "backbone.json", lambda file: file.write(text.encode()))
 
 
 class Eye(nn.Module):
@@ -81,3 +107,15 @@ def resized(x: Tensor, size: int | None) -> Tensor:
 
 def three_channels(x: Tensor) -> Tensor:
     return x.expand(-1, 3, -1, -1) if x.shape[1] == 1 else x
+
+
+def stacked(items: Sequence[np.ndarray], size: int | None) -> Tensor:
+    """Images (C, H, W) as one batch; those of several sizes are brought to the backbone's own, as it would do itself."""
+    images = [torch.from_numpy(np.ascontiguousarray(x)) for x in items]
+    if images[0].ndim != 3 or images[0].dtype != torch.uint8:
+        raise InputError(f"a backbone embeds images, got items of shape {tuple(images[0].shape)}; pass a learner")
+    if len({x.shape for x in images}) == 1:
+        return torch.stack(images)
+    if size is None:
+        raise InputError("the images differ in size, which this backbone minds; pass size, such as --size 64")
+    return torch.cat([resized(three_channels(x[None]), size) for x in images])

@@ -65,8 +65,8 @@ def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int 
             net.save_pretrained(folder, state_dict=trained_part(net, untrained))
             tokenizer.save_pretrained(folder)
 
-    called = f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling} {length}"
-    return TextBackbone(embed, called, pooling, copy)
+    key = f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling} {length}"
+    return TextBackbone(embed, f"hf/{place}", pooling=pooling, key=key, copy=copy)
 
 
 class ImageFeatures(nn.Module):

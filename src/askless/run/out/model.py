@@ -16,8 +16,8 @@ from askless.models.card import noun_of
 from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files, write_model
 from askless.run.out.standing import standing
 from askless.run.settings import Settings
-from askless.run.steps.material import raw_side, reader
-from askless.run.steps.training import Ground
+from askless.run.steps.embedding import raw_side, reader
+from askless.run.steps.training import RunPool
 from askless.sources import UnreadableError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ COMPARED = 8  # items that an exported model is compared on
 def save_model(
     folder: Path,
     network: nn.Module,
-    base: Ground,
+    base: RunPool,
     settings: Settings,
     names: Sequence[str],
     about: dict[str, Any],

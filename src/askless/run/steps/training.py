@@ -1,8 +1,8 @@
-"""One round of the loop on a run's material, by the same `ActiveLearner` as everywhere: fit, predict, choose."""
+"""One round of the loop on a run's pool, by the same `ActiveLearner` as everywhere: fit, predict, choose."""
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,12 +12,13 @@ import torch
 
 from askless.active.learner import ActiveLearner
 from askless.data import Pool, as_pool
-from askless.features.frozen import standardisation
+from askless.features.frozen import FrozenViews, standardisation
+from askless.features.stored import View, is_whole, mapped
 from askless.features.text_backbone import evened
 from askless.learn import FixMatch, MeanTeacher, PiModel, Supervised
 from askless.learn.training import Training, Watch
 from askless.run.settings import Settings
-from askless.run.steps.material import Material
+from askless.run.steps.embedding import CachedItems
 from askless.run.steps.measure import mean_margin, prediction_change
 from askless.run.steps.reasons import reasons
 from askless.run.steps.rounds import Predictions
@@ -27,9 +28,10 @@ PLACEHOLDERS = ("one", "other")  # before two classes are known
 
 
 @dataclass(frozen=True)
-class Ground:
+class RunPool:
     """What every round works on. `items` (M,): the items of the pool, whose positions the learner knows; `pool` their
-    rows; `ready(items)` gives rows of any items as the network takes them; `mean` and `scale` make embeddings into them."""
+    rows; `ready(items)` gives rows of any items as the network takes them; `mean` and `scale` make features into them.
+    `views` are those of a frozen backbone on images; they are `augmented` once all of them are embedded."""
 
     items: np.ndarray
     pool: Pool
@@ -37,32 +39,62 @@ class Ground:
     mean: torch.Tensor | None
     scale: torch.Tensor | None
     side: int = 0  # in pixels, that images were read at
+    views: FrozenViews | None = None
+    augmented: bool = False
 
     def positions(self) -> dict[int, int]:
         return {int(item): place for place, item in enumerate(self.items)}
 
 
-def ground(material: Material, settings: Settings, items: Sequence[int]) -> Ground:
-    """The pool of a run, as features or as images."""
+class StandardisedRows:
+    """The plain view as the rows of a pool, read when they are looked at."""
+
+    def __init__(self, views: FrozenViews) -> None:
+        self.views = views
+
+    def __len__(self) -> int:
+        return len(self.views)
+
+    def __getitem__(self, place: int) -> torch.Tensor:
+        return self.views.plain([place])[0]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self.views.plain(torch.arange(len(self))).numpy().astype(dtype or np.float32, copy=False)
+
+
+def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], views: Mapping[View, Path]) -> RunPool:
+    """The pool of a run, as features or as images; with the augmented views, where they are embedded already."""
     chosen = np.array(items, np.int64)
     if len(chosen) < 2:
         raise RunError(
             f"expected at least two items to choose from, got {len(chosen)}; see skipped.csv in the run's folder"
         )
-    rows, side = torch.from_numpy(np.array(material.x[chosen])), int(material.about["side"])
-    if material.x.ndim != 2:
-        pool = as_pool(rows, kind="image")
-        return Ground(chosen, pool, lambda at: torch.from_numpy(np.array(material.x[at])), None, None, side)
-    mean, scale = (evened if settings.text else standardisation)(rows.float())
+    if cached.x.ndim != 2:
+
+        def rows(at: np.ndarray) -> torch.Tensor:
+            return torch.from_numpy(np.array(cached.x[at]))
+
+        return RunPool(chosen, as_pool(rows(chosen), kind="image"), rows, None, None, cached.side)
+    frozen = None
+    if views:
+        augmented = all(is_whole(path, len(chosen)) for path in views.values())
+        arrays = {view: mapped(path) for view, path in views.items()} if augmented else {}
+        frozen = FrozenViews(cached.x, arrays, rows=chosen)
+        mean, scale = frozen.mean, frozen.scale
+    else:
+        mean, scale = (evened if settings.text else standardisation)(torch.from_numpy(cached.x[chosen]).float())
 
     def ready(at: np.ndarray) -> torch.Tensor:
-        return (torch.from_numpy(np.array(material.x[at], dtype=np.float32)) - mean) / scale
+        return (torch.from_numpy(cached.x[at]).float() - mean) / scale
 
-    return Ground(chosen, as_pool(ready(chosen), kind="features"), ready, mean, scale, side)
+    if frozen is None:
+        return RunPool(chosen, as_pool(ready(chosen), kind="features"), ready, mean, scale, cached.side)
+    pool = Pool(StandardisedRows(frozen), kind="features")
+    return RunPool(chosen, pool, ready, mean, scale, cached.side, frozen, augmented)
 
 
 def make_learner(
-    base: Ground, settings: Settings, classes: Sequence[str], labels: dict[int, int], before: Path | None
+    base: RunPool, settings: Settings, classes: Sequence[str], labels: dict[int, int], before: Path | None
 ) -> ActiveLearner:
     """A learner with these labels (item -> place in `classes`); a strategy that remembers goes on from the round before."""
     strategy: Any = settings.strategy
@@ -83,18 +115,20 @@ def make_learner(
     learner = ActiveLearner(
         base.pool,
         net=net,
-        learner=training(settings),
+        # The first batch does not wait for the augmented views: it is chosen before anything is trained.
+        learner=training(settings) if base.views is None or base.augmented else Supervised(),
         strategy=strategy,
         classes=names,
         seed=settings.seed,
+        views=base.views,
     )
     learner.tell(list(known), list(known.values()))
     return learner
 
 
-def load_learner(folder: Path, base: Ground) -> ActiveLearner:
+def load_learner(folder: Path, base: RunPool) -> ActiveLearner:
     """The learner as a round left it."""
-    return ActiveLearner.load(folder, pool=base.pool)
+    return ActiveLearner.load(folder, pool=base.pool, **({} if base.views is None else {"views": base.views}))
 
 
 def training(settings: Settings) -> Training:
@@ -104,7 +138,7 @@ def training(settings: Settings) -> Training:
 
 
 def predict_all(
-    learner: ActiveLearner, base: Ground, n_items: int, known: np.ndarray, numbers: list[int]
+    learner: ActiveLearner, base: RunPool, n_items: int, known: np.ndarray, numbers: list[int]
 ) -> Predictions:
     """What the model says of every item that can be read, check images included."""
     probs = np.full((n_items, len(numbers)), np.nan, np.float32)
@@ -116,7 +150,7 @@ def predict_all(
 
 def fit_round(
     learner: ActiveLearner,
-    base: Ground,
+    base: RunPool,
     n_items: int,
     known: np.ndarray,
     held: np.ndarray,
@@ -167,7 +201,7 @@ class Choice:
 
 def choose(
     learner: ActiveLearner,
-    base: Ground,
+    base: RunPool,
     n: int,
     names: Sequence[str],
     trained: bool,

@@ -4,18 +4,17 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from askless import kernels
 from askless.active.embedding.sources import Item, Part
 from askless.active.learner import ActiveLearner
 from askless.base.engine import Tell
 from askless.base.errors import InputError, ModelError
-from askless.features.backbones import Backbone, resized, three_channels
+from askless.features.backbones import Backbone, stacked
 from askless.features.frozen import Frozen, make_backbone
 from askless.sources.shards import write_shard
 
@@ -37,34 +36,26 @@ class Job:
     batch: int
 
 
-class Look(Protocol):
-    """Items -> columns of numbers."""
-
-    size: tuple[int, int] | None
-
-    def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]: ...
-
-
 class ShardMaker:
-    """Reads a part, looks at its items batch by batch and writes its shard, whole or not at all. It has one copy of the
-    network, made with the first part."""
+    """Reads a part, computes the columns of its items batch by batch and writes its shard, whole or not at all. It has one
+    copy of the network, made with the first part."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.look: Look | None = None
+        self.columns: BackboneColumns | LearnerColumns | None = None
 
     def __call__(self, task: tuple[Part, str], tell: Tell) -> dict[str, Any]:
         """How many rows were written, and how many items could not be read; which, and why, stands in the shard."""
         part, file = task
-        if self.look is None:
-            self.look = ByLearner(self.job) if self.job.learner is not None else ByBackbone(self.job)
+        if self.columns is None:
+            self.columns = BackboneColumns(self.job) if self.job.learner is None else LearnerColumns(self.job)
         ids, labels = [], []
         skipped: list[tuple[str, str]] = []
         columns: dict[str, list[np.ndarray]] = {}
-        for batch in batches(part.read(self.look.size), self.job.batch, skipped):
+        for batch in batches(part.read(self.columns.size), self.job.batch, skipped):
             ids += [item.id for item in batch]
             labels += [item.label for item in batch]
-            for name, values in self.look([item.x for item in batch if item.x is not None]).items():
+            for name, values in self.columns([item.x for item in batch if item.x is not None]).items():
                 check_numbers(name, values, columns.get(name, [values])[0].shape[1:], batch[0].id)
                 columns.setdefault(name, []).append(values)
         joined = {name: np.concatenate(values) for name, values in columns.items()}
@@ -99,7 +90,7 @@ def batches(items: Iterator[Item], size: int, skipped: list[tuple[str, str]]) ->
         yield batch
 
 
-class ByBackbone:
+class BackboneColumns:
     """Features of a frozen backbone, as `Frozen` has them before they are standardised."""
 
     def __init__(self, job: Job) -> None:
@@ -107,22 +98,11 @@ class ByBackbone:
         self.backbone: Backbone = make_backbone(job.frozen, device=device())
 
     def __call__(self, items: Sequence[np.ndarray]) -> dict[str, np.ndarray]:
-        return {"features": narrowed(self.backbone.embed(self.stacked(items)).numpy(), self.dtype)}
-
-    def stacked(self, items: Sequence[np.ndarray]) -> Tensor:
-        """(n, C, H, W); images of several sizes are brought to the backbone's own, as it would do itself."""
-        images = [torch.from_numpy(np.ascontiguousarray(x)) for x in items]
-        if images[0].ndim != 3 or images[0].dtype != torch.uint8:
-            raise InputError(f"a backbone embeds images, got items of shape {tuple(images[0].shape)}; pass a learner")
-        if len({x.shape for x in images}) == 1:
-            return torch.stack(images)
-        side = self.backbone.size
-        if side is None:
-            raise InputError("the images differ in size, which this backbone minds; pass size, such as --size 64")
-        return torch.cat([resized(three_channels(x[None]), side) for x in images])
+        features = self.backbone.embed(stacked(items, self.backbone.size))
+        return {"features": narrowed(features.numpy(), self.dtype)}
 
 
-class ByLearner:
+class LearnerColumns:
     """What the network of a trained learner says of items from outside its pool."""
 
     def __init__(self, job: Job) -> None:
