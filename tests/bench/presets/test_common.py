@@ -7,8 +7,9 @@ from askless.bench.presets.common import At, at, grid, text
 def test_a_value_is_looked_up_in_all_that_holds_it():
     value = {"counts": At(full=(1, At(full=2, small=3, smoke=4)), smoke=()), "net": "mlp"}
     assert at("full", value) == {"counts": (1, 2), "net": "mlp"}
-    assert at("small", value) == {"counts": (1, 3), "net": "mlp"}, "as at full scale, where it is not given"
+    assert at("small", value) == {"counts": (1, 3), "net": "mlp"}, "that of the larger scale, where it is not given"
     assert at("smoke", value) == {"counts": (), "net": "mlp"}
+    assert (At(1, 2).smoke, At(1).smoke) == (2, 1)
 
 
 def test_sentences_that_are_empty_at_a_scale_leave_no_gap():

@@ -1,5 +1,6 @@
 """How a preset is declared, and what the presets share: data, networks and trainings at each scale."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -10,21 +11,21 @@ from askless.bench.plan import SCALES, Benchmark, Data, Row
 from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 
-AS_FULL = object()
+NOT_GIVEN = object()
 
 
 @dataclass(frozen=True)
 class At:
-    """A value by scale: full, small, smoke. A scale that is not given one has that of the full scale."""
+    """A value by scale: full, small, smoke. A scale that is not given one has that of the larger scale."""
 
     full: Any
-    small: Any = AS_FULL
-    smoke: Any = AS_FULL
+    small: Any = NOT_GIVEN
+    smoke: Any = NOT_GIVEN
 
     def __post_init__(self) -> None:
-        for scale in ("small", "smoke"):
-            if getattr(self, scale) is AS_FULL:
-                object.__setattr__(self, scale, self.full)
+        for larger, scale in itertools.pairwise(SCALES):
+            if getattr(self, scale) is NOT_GIVEN:
+                object.__setattr__(self, scale, getattr(self, larger))
 
 
 def at(scale: str, value: Any) -> Any:

@@ -82,24 +82,20 @@ STRATEGIES = {
 }
 
 
-def only_full(value: Any, below: Any) -> At:
-    return At(value, below, below)
-
-
-BEST = only_full((5, "best"), None)
+BEST = At((5, "best"), None)
 CIFAR: dict[str, Any] = {
     **ON_CIFAR10,
     "learner": fixmatch(patience=50, epochs=350),
-    "validation": only_full(5000, 0),
+    "validation": At(5000, 0),
     "trials": BEST,
-    "net_options": only_full(KEKMODEL["net_options"], ()),
-    "views": only_full(KEKMODEL["views"], ()),
+    "net_options": At(KEKMODEL["net_options"], ()),
+    "views": At(KEKMODEL["views"], ()),
 }
 # Below full scale, where a network is needed whose features change with its weights.
 CIFAR_OR_DIGITS = {
     **CIFAR,
     "data": At(Data(name="cifar10"), DIGITS, TINY),
-    "net": only_full("wrn-28-2", "small-cnn"),
+    "net": At("wrn-28-2", "small-cnn"),
     "learner": At(CIFAR["learner"], FixMatch(steps=250, batch=16, mu=4), FixMatch(steps=3, batch=8, mu=2)),
 }
 
@@ -142,7 +138,7 @@ table1 = Preset(
             {
                 **CIFAR_OR_DIGITS,
                 "group": "random first query",
-                "start": only_full(50, 10),
+                "start": At(50, 10),
                 "counts": At(multiples(50, 4), multiples(10, 4), multiples(10, 2)),
             },
         ],
@@ -215,8 +211,8 @@ table4 = Preset(
             {
                 "group": At("SVHN", "MNIST, for SVHN", "digits under Mean Teacher"),
                 "data": At(Data(name="svhn"), MNIST, TINY),
-                "net": only_full("wrn-28-2", "small-cnn"),
-                "net_options": only_full((("slope", 0.1), ("bn_momentum", 0.1)), ()),
+                "net": At("wrn-28-2", "small-cnn"),
+                "net_options": At((("slope", 0.1), ("bn_momentum", 0.1)), ()),
                 "views": PERRYING_VIEWS,
                 "learner": At(  # the ramp ends at 200,000 steps, the rate drops at 400,000
                     MeanTeacher(steps=512 * 1024, batch=50, horizon=500_000),
@@ -231,10 +227,10 @@ table4 = Preset(
             {
                 **CIFAR,
                 "group": At("CIFAR-100", "CIFAR-10, for CIFAR-100", "digits under FixMatch"),
-                "data": At(Data(name="cifar100"), CIFAR["data"], CIFAR["data"]),
-                "net": At("wrn-28-8", CIFAR["net"], CIFAR["net"]),
-                "net_options": only_full(LEEDOYUP["net_options"], ()),
-                "views": only_full(LEEDOYUP["views"], ()),
+                "data": At(Data(name="cifar100"), CIFAR["data"]),
+                "net": At("wrn-28-8", CIFAR["net"]),
+                "net_options": At(LEEDOYUP["net_options"], ()),
+                "views": At(LEEDOYUP["views"], ()),
                 "learner": fixmatch(patience=100, epochs=600, weight_decay=CIFAR100_DECAY),
                 "start": At(200, 20, 10),
                 "counts": At((200, 250, 300, 350, 400), (20, 70, 120, 170, 220), (10, 20)),

@@ -97,10 +97,10 @@ class Setting(NamedTuple):
             "start_by": "random",
             "counts": counts,
             "fresh": "new" if retrained else False,
-            "augment": At(augmented, False, False),
-            "net_options": At((("dropout", 0.5),) if augmented else (), (), ()),
-            "along": At((TestNumbers(),), (), ()),
-            "measures": At((MaxInRound(),), (), ()),
+            "augment": At(augmented, False),
+            "net_options": At((("dropout", 0.5),) if augmented else (), ()),
+            "along": At((TestNumbers(),), ()),
+            "measures": At((MaxInRound(),), ()),
         }
 
 

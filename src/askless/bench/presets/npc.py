@@ -56,7 +56,7 @@ PROTOCOL = At(
     "Every seed has its own balanced start, shared by all methods.",
     smoke=smoke("a linear head on the pixels, 10 steps"),
 )
-MEDIAN = At((5, "median"), None, None)
+MEDIAN = At((5, "median"), None)
 VALUED = "Valued also by supervised training of the same labels (equations 1 and 2)."
 CIFAR = {**ON_CIFAR10, "learner": fixmatch(darp=True), "start": 10, "trials": MEDIAN}
 
@@ -74,7 +74,7 @@ table1 = Preset(
         STRATEGIES,
     ),
     seeds=(3, 10),
-    protocol=text(PROTOCOL, At("", VALUED, VALUED)),
+    protocol=text(PROTOCOL, At("", VALUED)),
     open_points=POINTS,
     figures=CURVES_AND_WINS,
     claims="NPC beats the other schemes at nearly all numbers of labels and is at least competitive elsewhere; "
@@ -95,7 +95,7 @@ table2 = Preset(
             ),
             "learner": fixmatch(darp=True, every=100, weight_decay=CIFAR100_DECAY),
             "fresh": "new",
-            "start": At(100, 10, 10),
+            "start": At(100, 10),
             "counts": At((100, 300, 500, 700, 900), (10, 40, 60, 80, 100), (10, 20)),
             "trials": MEDIAN,
         },
