@@ -14,7 +14,7 @@ from askless.acquire.npc import NPC
 from askless.acquire.probcover import ProbCover
 from askless.acquire.random import Random
 from askless.acquire.selecting import select
-from askless.acquire.strategy import Selection, Strategy, View, looks_at
+from askless.acquire.strategy import Selection, Strategy, View, looks_at, uses_history
 from askless.acquire.table import STRATEGIES, Info, make
 from askless.acquire.two_level import TwoLevel
 from askless.acquire.typiclust import TypiClust
@@ -31,6 +31,7 @@ __all__ = [
     "Strategy",
     "View",
     "looks_at",
+    "uses_history",
     # the strategies
     "ALBL",
     "BADGE",

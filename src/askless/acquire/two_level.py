@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, Strategy, View, looks_at
+from askless.acquire.strategy import Selection, Strategy, View, looks_at, uses_history
 from askless.base.errors import InputError
 from askless.base.options import check_count, options
 
@@ -31,7 +31,7 @@ class TwoLevel:
     def __post_init__(self) -> None:
         if isinstance(self.of, str | type) or not hasattr(self.of, "select"):
             raise InputError(f"TwoLevel: expected a strategy such as TypiClust(), got {self.of!r}")
-        if hasattr(self.of, "state"):
+        if uses_history(self.of):
             raise InputError(f"TwoLevel: {self.of.name} remembers what it asked for, which parts cannot; use another")
         if self.parts is not None:
             check_count("TwoLevel", "parts", self.parts)

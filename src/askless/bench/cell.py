@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from askless import nets
+from askless.acquire.albl import history_of
 from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net, class_names, make_views
 from askless.active.saving import plain_or_none
@@ -27,7 +28,6 @@ from askless.bench.memory import measured_peak
 from askless.bench.plan import Moment, Row, Sample, default_settings, settings, start_positions, text_of
 from askless.bench.results import cell_name, read_json
 from askless.data import Pool, subset, views_for
-from askless.learn import LabelPropagation
 
 Report = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, dict[str, float], bool], None]  # steps of all rounds, the numbers, whether a training ends there
@@ -138,10 +138,12 @@ def run_cell(
         state = json.loads(progress.read_text(encoding="utf-8"))
         check_same(folder, state["settings"], now)
         own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
-        given = {"strategy": with_memory(row.strategy, state.get("memory"))} if own else {}
+        given = {"strategy": row.strategy} if own else {}
         place = folder / f"learner-{state['rounds']}"
         net = network(row, pool)
         learner = ActiveLearner.load(place, pool=pool, net=net, learner=row.learner, views=views, **given)
+        if state.get("memory"):  # an older askless has here what a strategy that is not saved remembered
+            learner.asks = history_of(state["memory"])
     else:
         state = {"settings": now, "rounds": 0, "asked": [], "records": [], "times": [], "seconds": 0.0}
         learner = ActiveLearner(
@@ -166,8 +168,6 @@ def run_cell(
         state["rounds"] = k + 1
         if k + 1 < len(row.counts):
             learner.save(folder / f"learner-{k + 1}", pool=False)
-            if plain_or_none(row.strategy) is None:
-                state["memory"] = getattr(learner.strategy, "state", None)
             write_json(progress, state)
             shutil.rmtree(folder / f"learner-{k}", ignore_errors=True)
         if report is not None:
@@ -185,10 +185,6 @@ def round_numbers(row: Row, k: int, state: dict[str, Any]) -> dict[str, Any]:
     every = [*state["records"], *state["times"]]
     mine = [r for r in every if r[1] == row.counts[k] and r[0] == row.learner_name and r[2] is None]
     return {"labels": row.counts[k], **{r[3]: r[4] for r in mine}}
-
-
-def with_memory(strategy: Any, memory: dict[str, Any] | None) -> Any:
-    return strategy if memory is None else dataclasses.replace(strategy, state=memory)
 
 
 def one_round(
@@ -258,9 +254,6 @@ def train(
     row: Row, learner: ActiveLearner, held_out: Any, folder: Path, along: list[Sample], steps: Steps | None = None
 ) -> None:
     """One training, which a killed cell takes up again where it was (unless something is measured along it)."""
-    if isinstance(row.learner, LabelPropagation):
-        learner.fit()
-        return
     checkpoint = None if row.along else folder / "training.pt"
 
     def look(step: int, model: torch.nn.Module) -> None:

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from askless import __version__
+from askless.base.errors import OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
@@ -111,9 +112,10 @@ def select(
     files.check_writable(state)
     files.check_column(column, features)
     options = files.read_options(option or [])
-    if state is not None:
-        options["state"] = files.read_state(state)
     chosen = askless.acquire.make(strategy, **options)
+    if state is not None and not askless.acquire.uses_history(chosen):
+        raise OptionError(f"--state: {strategy} learns nothing from what it asked for; leave it out, or use albl")
+    history = files.read_history(state)
     if parts is not None:
         chosen = askless.acquire.TwoLevel(of=chosen, parts=parts)
     given: dict[str, Path | None] = {
@@ -143,6 +145,7 @@ def select(
             seed=seed,
             pool=pool,
             max_memory=memory,
+            history=history,
             progress=progress,
             **loaded,
         )
@@ -152,7 +155,7 @@ def select(
     else:
         files.write_text(to, table)
     if state is not None:
-        files.write_text(state, json.dumps(picks.info["state"]))
+        files.write_text(state, json.dumps([past.as_plain() for past in [*history, picks]]))
     where = f", written to {to}" if to else ""
     notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}")
     if shards is not None:

@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,15 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from askless.acquire import Strategy
 from askless.base import digest
 from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.options import check_choice, check_count, check_number, options
 from askless.base.rng import Seed, stream
 from askless.base.terminal import training_bar
+from askless.kernels.logits import probabilities
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
+from askless.learn.learner import Course, Learnt, Look, Task, Watch, check_labels
 from askless.learn.log import Log
 from askless.learn.material import Material, Views
+from askless.learn.observe import Sight, observe
 from askless.learn.ranks import Ranks, these
 from askless.learn.rate import admissible_rate
 from askless.learn.schedule import rate_at
@@ -102,6 +105,8 @@ class Training:
         if self.ema is not None:
             check_number(name, "ema", self.ema, 0, 1)
 
+    has_network = True
+
     @property
     def horizon_steps(self) -> int:
         return self.horizon or self.steps
@@ -112,16 +117,32 @@ class Training:
     def method(self, net: nn.Module, material: Material, classes: int) -> Method:
         raise NotImplementedError
 
+    def start(self, net: nn.Module, task: Task) -> "Fitted":
+        return Fitted(net, [], task.views, task.size)
+
+    def fit(
+        self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
+    ) -> "Fitted":
+        return fit(net, self, *task, seed=seed, **(course or Course())._asdict())
+
 
 class Fitted(NamedTuple):
-    """The network to use, in eval mode, and the log: one dict per measured step."""
+    """A trained network, in eval mode (a `Learnt`); the log, one dict per measured step; and the pool."""
 
     model: nn.Module
     metrics: list[dict[str, float]]
+    views: Views
+    size: int
 
+    def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
+        positions = torch.arange(self.size) if at is None else torch.as_tensor(at)
+        return np.concatenate([self.predict_proba(self.views.plain(part)) for part in positions.split(512)])
 
-Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
-Look = Callable[[int, nn.Module], None]  # steps done, the network that would be used
+    def predict_proba(self, x: Tensor) -> np.ndarray:
+        return probabilities(self.model, x)
+
+    def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
+        return observe(self.model, self.views, self.size, strategy, labelled, labels, sight)
 
 
 def fit(
@@ -211,7 +232,7 @@ def fit(
                 state = run.state_dict() | {"settings": settings, "steps": learner.steps}
                 ranks.first(partial(checkpoints.write, path, state))
     run.stop_unless_finite()
-    return Fitted(run.result(), run.metrics)
+    return Fitted(run.result(), run.metrics, views, size)
 
 
 class _Run:
@@ -412,27 +433,6 @@ def check_blocks(blocks: int | None, batch: int, ranks: Ranks, seed: Seed) -> in
             f"seed: expected a whole number, the same on all {ranks.world} processes, got a Generator; pass a number"
         )
     return blocks
-
-
-def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and labels as int64 arrays; at least one, inside the pool and the classes."""
-    labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
-    if len(labelled) == 0:
-        raise InputError(
-            "expected at least one labelled item to train on, got none; an ActiveLearner gets labels by "
-            "tell(positions, labels)"
-        )
-    if labelled.shape != labels.shape:
-        raise InputError(f"expected one label per labelled item, {len(labelled)}, got {len(labels)}")
-    if labelled.min() < 0 or labelled.max() >= size:
-        raise InputError(f"expected labelled positions from 0 to {size - 1}, got {labelled.min()} to {labelled.max()}")
-    outside = (labels < 0) | (labels >= classes)
-    if outside.any():
-        raise InputError(
-            f"expected labels from 0 to {classes - 1} for {classes} classes, got {labels[outside.argmax()]} for item "
-            f"{labelled[outside.argmax()]}; add the class, or mend the label"
-        )
-    return labelled, labels
 
 
 def describe(

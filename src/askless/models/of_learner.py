@@ -15,7 +15,6 @@ from askless.features.backbones import Backbone
 from askless.features.frozen import Frozen, FrozenViews, as_frozen
 from askless.features.text_backbone import Embedder, TextViews
 from askless.kernels.logits import probabilities
-from askless.learn import LabelPropagation
 from askless.models.folder import OWN, Trained, image_preprocess, text_preprocess
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
@@ -24,7 +23,7 @@ TENSORS = "as the network takes it: whatever prepared the data has to prepare it
 
 def trained_model(learner: Any) -> Trained:
     """The model of an `ActiveLearner` (which lives above this floor), ready to be written."""
-    if isinstance(learner.learner, LabelPropagation):
+    if not learner.learner.has_network:
         raise ModelError("label propagation has no network to export; use Supervised, FixMatch, MeanTeacher or PiModel")
     if learner.model is None:
         raise ModelError("the learner has not been trained yet; tell it some labels and call fit()")

@@ -11,7 +11,7 @@ from askless.bench.plan import Benchmark, Data, Row
 from askless.bench.presets.common import DIGITS, TINY, Preset, at, seeds
 from askless.data import Pool, duplicated, long_tailed
 from askless.features.frozen import SQ_LENGTH, Frozen, frozen_views
-from askless.learn import FixMatch, LabelPropagation, Supervised, Training
+from askless.learn import FixMatch, LabelPropagation, Learner, Supervised
 
 CIFAR10 = Data(name="cifar10", items=10_000, test=2000)
 FASHION = Data(name="fashion-mnist", items=5000, test=2000)
@@ -89,7 +89,7 @@ def strategies(scale: str) -> dict[str, Strategy]:
     }
 
 
-def learners(scale: str) -> dict[str, Training | LabelPropagation]:
+def learners(scale: str) -> dict[str, Learner]:
     return {
         "supervised": Supervised(steps=at(scale, full=200, small=200, smoke=10), batch=32),
         "fixmatch": FixMatch(steps=at(scale, full=300, small=300, smoke=5), batch=32, mu=4),
