@@ -13,7 +13,7 @@ from askless.base.rng import Seed
 from askless.learn.learner import Course, Learnt, Task
 from askless.learn.material import Views
 from askless.learn.observe import Rows
-from askless.learn.propagation import Metric, neighbour_graph, predict_new, propagate
+from askless.learn.propagation import Metric, neighbour_graph, predict_new, prepared, propagate
 
 
 @options
@@ -69,3 +69,32 @@ class Propagated(Rows):
         """(n, C) for new rows (n, d), from their nearest neighbours in the pool."""
         options = self.options
         return predict_new(self.features, self.probs, x, options.neighbours, metric=options.metric)
+
+    def as_network(self) -> "Neighbours":
+        """The same for those who have only torch."""
+        (items, *shape), options, probs = self.features.shape, self.options, torch.from_numpy(np.asarray(self.probs))
+        how: Any = {"neighbours": options.neighbours, "metric": options.metric}
+        net = Neighbours(items=items, shape=tuple(shape), classes=probs.shape[1], **how)
+        net.load_state_dict({"rows": prepared("features", self.features, options.metric), "probs": probs.float()})
+        return net.eval()
+
+
+class Neighbours(nn.Module):
+    """What label propagation says of new rows, as a network that can be taken anywhere: it has `items` rows with their
+    probabilities, and gives log probabilities, as `predict_new` has them. Nothing of it is trained."""
+
+    def __init__(self, *, items: int, shape: tuple[int, ...], classes: int, neighbours: int, metric: Metric) -> None:
+        super().__init__()
+        self.k, self.metric = min(neighbours, items), metric
+        self.options = {"items": items, "neighbours": neighbours, "metric": metric}
+        self.rows = nn.Parameter(torch.zeros(items, *shape), requires_grad=False)
+        self.probs = nn.Parameter(torch.zeros(items, classes), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.normalize(x) if self.metric == "cosine" else x
+        sq_dist = (x.square().sum(dim=1, keepdim=True) + self.rows.square().sum(dim=1) - 2 * x @ self.rows.T).clamp_min(
+            0
+        )
+        near, at = sq_dist.topk(self.k, dim=1, largest=False)
+        weight = torch.softmax(-near / near[:, -1:].clamp_min(1e-30), dim=1)
+        return (weight[:, :, None] * self.probs[at]).sum(dim=1).clamp_min(1e-30).log()

@@ -24,7 +24,7 @@ STRATEGIES = (
     *("askless", "random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical"),
     *("albl", "typiclust", "probcover", "dal"),
 )
-LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
+LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
 BACKBONES = ("efficientnet-lite0", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")

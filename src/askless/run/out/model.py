@@ -9,6 +9,7 @@ import json
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ def save_model(
     from safetensors.torch import save_file
 
     from askless.data import ImageViews
+    from askless.learn.label_propagation import Neighbours
     from askless.models.folder import describe, image_preprocess, text_preprocess
     from askless.run.steps.material import raw_side
 
@@ -73,6 +75,8 @@ def save_model(
         "features": base.pool.kind == "features" and not settings.frozen,
         **about,
     }
+    if isinstance(network, Neighbours):
+        config |= {"net": "neighbours", "options": network.options}
     if text_backbone is not None:
         shutil.copytree(text_backbone, folder / "text")
         config["text"] = settings.text
@@ -150,6 +154,7 @@ class Classifier:
         from safetensors.torch import load_file
 
         from askless import nets
+        from askless.learn.label_propagation import Neighbours
         from askless.models.folder import written_backbone
 
         try:
@@ -162,7 +167,10 @@ class Classifier:
                 f"{self.folder}: its network is a module of your own; pass the module, as in load(..., net=net)"
             )
         shape = tuple(self.config["shape"])
-        net = nets.make(name, classes=len(self.classes_), shape=shape, **options) if own is None else copy.deepcopy(own)
+        net: Any = copy.deepcopy(own)
+        if own is None:
+            make = Neighbours if name == "neighbours" else partial(nets.make, name)
+            net = make(classes=len(self.classes_), shape=shape, **options)
         net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})
         net.eval()
         self.network, self.tensors, self.backbone, self.texts = net, tensors, None, None
