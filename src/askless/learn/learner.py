@@ -57,6 +57,9 @@ class Learnt(Protocol):
     def metrics(self) -> list[dict[str, float]]:
         """The log: one dict per measured step."""
 
+    def as_network(self) -> nn.Module:
+        """A network of its own that says of new items what `predict_proba` does, to be handed out."""
+
     def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
         """Class probabilities (n, C) of the pool's items, or of those at these positions."""
 

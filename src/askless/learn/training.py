@@ -134,6 +134,9 @@ class Fitted(NamedTuple):
     views: Views
     size: int
 
+    def as_network(self) -> nn.Module:
+        return copy.deepcopy(self.model)
+
     def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
         positions = torch.arange(self.size) if at is None else torch.as_tensor(at)
         return np.concatenate([self.predict_proba(self.views.plain(part)) for part in positions.split(512)])

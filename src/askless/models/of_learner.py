@@ -15,6 +15,7 @@ from askless.features.backbones import Backbone
 from askless.features.frozen import Frozen, FrozenViews, as_frozen
 from askless.features.text_backbone import Embedder, TextViews
 from askless.kernels.logits import probabilities
+from askless.learn.label_propagation import Neighbours
 from askless.models.folder import OWN, Trained, image_preprocess, text_preprocess
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
@@ -23,11 +24,9 @@ TENSORS = "as the network takes it: whatever prepared the data has to prepare it
 
 def trained_model(learner: Any) -> Trained:
     """The model of an `ActiveLearner` (which lives above this floor), ready to be written."""
-    if not learner.learner.has_network:
-        raise ModelError("label propagation has no network to export; use Supervised, FixMatch, MeanTeacher or PiModel")
-    if learner.model is None:
+    if not learner.is_fitted:
         raise ModelError("the learner has not been trained yet; tell it some labels and call fit()")
-    network = copy.deepcopy(learner.model).cpu().eval()
+    network = learner.learnt.as_network().cpu().eval()
     pool, views, net = learner.pool, learner.views, learner.net
     backbone: Backbone | None = None
     features: tuple[Tensor, Tensor] | None = None
@@ -52,9 +51,9 @@ def trained_model(learner: Any) -> Trained:
     taken = views.plain(torch.arange(1))
     frozen = as_frozen(net)
     config: dict[str, Any] = {
-        "net": network_name(net, frozen),
+        "net": "neighbours" if isinstance(network, Neighbours) else network_name(net, frozen),
         "module": type(network).__name__,
-        "options": {"hidden": [frozen.hidden]} if frozen is not None and frozen.hidden else {},
+        "options": network.options if isinstance(network, Neighbours) else head_options(frozen),
         "backbone": None if frozen is None else frozen.backbone if isinstance(frozen.backbone, str) else OWN,
         "backbone_size": None if frozen is None else frozen.size,
         "pooling": "auto" if frozen is None else frozen.pooling,
@@ -75,6 +74,10 @@ def trained_model(learner: Any) -> Trained:
     at = np.unique(np.linspace(0, len(pool) - 1, 8).astype(np.int64))
     said = probabilities(network, views.plain(torch.from_numpy(at)))
     return Trained(network, config, preprocess, kind, features, backbone, texts, as_read(learner, kind, at), said)
+
+
+def head_options(frozen: Frozen | None) -> dict[str, Any]:
+    return {"hidden": [frozen.hidden]} if frozen is not None and frozen.hidden else {}
 
 
 def network_name(net: Any, frozen: Frozen | None) -> str | None:

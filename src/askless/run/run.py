@@ -420,6 +420,7 @@ class Run:
             beside,
             watch,
         )
+        assert learner.learnt is not None
         model_beside = self.folder / ".model.making"
         shutil.rmtree(model_beside, ignore_errors=True)
         about = {
@@ -428,7 +429,7 @@ class Run:
             "strategy": self.settings.strategy,
         }
         texts = self.folder / "cache" / "text" if self.kind == "texts" else None
-        model.save_model(model_beside, training.network_of(learner), base, self.settings, names, about, texts)
+        model.save_model(model_beside, learner.learnt.as_network(), base, self.settings, names, about, texts)
         self._write_picked(beside, number)
         for folder in (beside, model_beside):
             list_files(folder)

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from askless.active.learner import ActiveLearner
 from askless.active.saving import Saved
@@ -97,13 +96,6 @@ def training(settings: Settings) -> Learner:
     kind = LEARNERS[settings.learner].make
     made: Learner = kind(steps=settings.steps) if kind.has_network else kind()  # type: ignore[attr-defined]
     return made
-
-
-def network_of(learner: ActiveLearner) -> nn.Module:
-    """What the run hands out: the trained network; of label propagation, one that looks up the nearest items."""
-    learnt: Any = learner.learnt
-    network: nn.Module = learnt.as_network() if learnt.model is None else learnt.model
-    return network
 
 
 def predict_all(
