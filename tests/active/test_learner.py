@@ -180,18 +180,18 @@ def test_a_continued_training_starts_from_the_last_weights_and_a_fresh_one_does_
         start = []
         import askless.learn.training as module
 
-        original = module.fit
+        original = module.train
 
         def spy(net, *args, start=start, original=original, **kwargs):
             start.append(next(net.parameters()).detach().clone())
             return original(net, *args, **kwargs)
 
-        module.fit = spy
+        module.train = spy
         try:
             trained = next(learner.model.parameters()).detach().clone()
             learner.fit()
         finally:
-            module.fit = original
+            module.train = original
         first[fresh] = torch.equal(start[0], trained)
     assert first == {True: False, False: True}
 

@@ -274,8 +274,8 @@ class ActiveLearner:
         """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
 
         With `checkpoint` a training that was killed goes on where it was, bit for bit. `bar` shows a progress bar; the other
-        arguments are those of `askless.learn.fit`. Processes that torch.distributed has joined share the training, and each
-        of them then has the same network: all of them ask and tell alike.
+        arguments are those of `askless.learn.Course`. Processes that torch.distributed has joined share the training, and
+        each of them then has the same network: all of them ask and tell alike.
         """
         began = time.perf_counter()
         held_out = None

@@ -10,7 +10,7 @@ from askless.learn.pi_model import PiModel
 from askless.learn.rate import admissible_rate
 from askless.learn.supervised import Supervised
 from askless.learn.table import LEARNERS, as_learner, make
-from askless.learn.training import Fitted, Training, TrainingError, fit
+from askless.learn.training import Fitted, Training, TrainingError
 
 __all__ = [
     # learners
@@ -25,7 +25,6 @@ __all__ = [
     "make",
     "as_learner",
     # training
-    "fit",
     "Task",
     "Course",
     "Learnt",

@@ -23,7 +23,7 @@ from askless.base.terminal import training_bar
 from askless.kernels.logits import probabilities
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
-from askless.learn.learner import Course, Learnt, Look, Task, Watch, check_labels
+from askless.learn.learner import Course, Learnt, Task
 from askless.learn.log import Log
 from askless.learn.material import Material, Views
 from askless.learn.observe import Sight, observe
@@ -123,7 +123,15 @@ class Training:
     def fit(
         self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
     ) -> "Fitted":
-        return fit(net, self, *task, seed=seed, **(course or Course())._asdict())
+        """Trains `net` in place.
+
+        Where torch.distributed is initialised its processes share the training: all call this with the same arguments, but
+        for the device, and get the same network and numbers. Rank 0 reads and writes the files; `watch` and `look` are
+        called on all. A batch is made in `blocks` equal parts, by default one per process, whose views are drawn from one
+        generator each: W processes with batches of B do what one process does with a batch of W B and blocks=W (but for
+        dropout, which draws from a generator per process).
+        """
+        return train(net, self, task, seed, course)
 
 
 class Fitted(NamedTuple):
@@ -148,48 +156,18 @@ class Fitted(NamedTuple):
         return observe(self.model, self.views, self.size, strategy, labelled, labels, sight)
 
 
-def fit(
-    net: nn.Module,
-    learner: Training,
-    views: Views,
-    size: int,
-    labelled: np.ndarray,
-    labels: np.ndarray,
-    classes: int,
-    *,
-    seed: Seed = 0,
-    validation: tuple[Tensor, Tensor] | None = None,
-    device: str | torch.device = "cpu",
-    checkpoint: str | Path | None = None,
-    log: str | Path | None = None,
-    watch: Watch | None = None,
-    look: Look | None = None,
-    bar: bool = False,
-    blocks: int | None = None,
-) -> Fitted:
-    """Trains `net` in place on a pool of `size` items of which those at `labelled` (L,) have `labels` (L,).
-
-    `views` shows the items; `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is
-    saved every `checkpoint_every` steps, and a training that finds its own checkpoint goes on exactly where it was. `log`
-    appends JSON lines; `watch(done, total, numbers)` is called as training goes, and `look(step, network)` before the first
-    step, every `evaluate_every` steps and after the last one, with the network that would be used; `bar` shows a progress
-    bar with the latest numbers.
-
-    Where torch.distributed is initialised its processes share the training: all call `fit` with the same arguments, but for
-    `device`, and get the same network and numbers. Rank 0 reads and writes the files; `watch` and `look` are called on all.
-    A batch is made in `blocks` equal parts, by default one per process, whose views are drawn from one generator each: W
-    processes with batches of B do what one process does with a batch of W B and blocks=W (but for dropout, which draws from
-    a generator per process).
-    """
-    labelled, labels = check_labels(labelled, labels, size, classes)
+def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Course | None) -> Fitted:
+    task, course = task.checked(), course or Course()
+    views, size, labelled, labels, classes = task
+    validation, watch, look = course.validation, course.watch, course.look
     if not any(p.requires_grad for p in net.parameters()):
         raise ModelError(
             "expected a network with parameters to train, got one whose parameters are all frozen; set requires_grad on "
             "those of its last layer at least"
         )
     ranks = these()
-    blocks = check_blocks(blocks, learner.batch, ranks, seed)
-    device = torch.device(device)
+    blocks = check_blocks(course.blocks, learner.batch, ranks, seed)
+    device = torch.device(course.device)
     net.to(device)
     learner.check_views(net, views, size)
     material = Material(views, size, labelled, labels, seed, device, ranks, blocks)
@@ -197,8 +175,8 @@ def fit(
         raise InputError(
             f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
         )
-    settings = describe(net, learner, material, labelled, labels, classes, seed, ranks.world, blocks)
-    path = None if checkpoint is None else Path(checkpoint)
+    settings = describe(net, learner, task, material, seed)
+    path = None if course.checkpoint is None else Path(course.checkpoint)
     measured = None if validation is None else len(validation[1])
     ranks.check_alike(settings | {"validation": measured, "checkpoint": path is not None})
     run = _Run(net, learner, material, classes, seed, ranks)
@@ -208,9 +186,11 @@ def fit(
     if path is not None and saved is not None and not ended:
         checkpoints.check_settings(path, saved["settings"], settings)
         run.load_state_dict(saved)
-    written = Log(log, after=run.step) if ranks.is_first else Log(None)
+    written = Log(course.log, after=run.step) if ranks.is_first else Log(None)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
-    shown = training_bar("training") if bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
+    shown = (
+        training_bar("training") if course.bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
+    )
     with torch.random.fork_rng(devices=[]), shown as show:
         torch.random.set_rng_state(run.global_state)
         if look is not None and run.step == 0:
@@ -219,12 +199,13 @@ def fit(
             numbers = run.one_step()
             run.finished = run.method.finished(run.step)
             last = run.step == learner.steps or run.finished
-            if validation is not None and (run.step % learner.evaluate_every == 0 or last):
+            due = run.step % learner.evaluate_every == 0 or last
+            if due and validation is not None:
                 numbers["validation"] = run.validate(*validation)
-            if run.step % learner.evaluate_every == 0 or last:
+            if due:
                 run.metrics.append(numbers)
                 written.add(numbers)
-            if look is not None and (run.step % learner.evaluate_every == 0 or last):
+            if due and look is not None:
                 look(run.step, run.used)
             show(run.step, learner.steps, numbers)
             if watch is not None:
@@ -294,8 +275,8 @@ class _Run:
             self.average.update(self.net, self.step)
         self.method.after_step(self.step)
         self.step += 1
-        if self.step % KEEP_EVERY == 0:
-            self._keep_if_good()
+        if self.step % KEEP_EVERY == 0 and self.is_finite():
+            self.good = self._copy()
         return {"step": self.step, "loss": value, "lr": rate, **numbers, **self.numbers}
 
     def validate(self, x: Tensor, y: Tensor) -> float:
@@ -375,10 +356,6 @@ class _Run:
         if not self.is_finite():
             self._stop_at_last_good(f"the weights were no longer finite after step {self.step}")
 
-    def _keep_if_good(self) -> None:
-        if self.is_finite():
-            self.good = self._copy()
-
     def _stop_at_last_good(self, what: str) -> NoReturn:
         step, net, average = self.good
         self.net.load_state_dict(net)
@@ -438,34 +415,20 @@ def check_blocks(blocks: int | None, batch: int, ranks: Ranks, seed: Seed) -> in
     return blocks
 
 
-def describe(
-    net: nn.Module,
-    learner: Training,
-    material: Material,
-    labelled: np.ndarray,
-    labels: np.ndarray,
-    classes: int,
-    seed: Seed,
-    world: int,
-    blocks: int,
-) -> dict[str, Any]:
+def describe(net: nn.Module, learner: Training, task: Task, material: Material, seed: Seed) -> dict[str, Any]:
     """What makes a training this training and no other, as plain values; of the pool, the labelled items and a sample.
 
     The batch is that of all processes together: how many share it is no part of the description, the blocks are.
     """
-    options = dataclasses.asdict(learner) | {"batch": world * learner.batch}
+    options = dataclasses.asdict(learner) | {"batch": material.ranks.world * learner.batch}
     return {
         "learner": type(learner).__name__,
-        "options": json.dumps(options, default=_plain, sort_keys=True),
-        "pool size": material.size,
+        "options": json.dumps(options, default=lambda value: np.asarray(value).tolist(), sort_keys=True),
+        "pool size": task.size,
         "pool": material.fingerprint(),
-        "classes": classes,
-        "labelled": hashlib.sha256(labelled.tobytes() + labels.tobytes()).hexdigest(),
+        "classes": task.classes,
+        "labelled": hashlib.sha256(task.labelled.tobytes() + task.labels.tobytes()).hexdigest(),
         "first weights": digest.of_network(net),
         "seed": seed if isinstance(seed, int) else repr(seed),
-        **({"blocks": blocks} if blocks > 1 else {}),
+        **({"blocks": material.blocks} if material.blocks > 1 else {}),
     }
-
-
-def _plain(value: Any) -> Any:
-    return np.asarray(value).tolist()
