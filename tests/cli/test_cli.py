@@ -161,6 +161,12 @@ def test_a_learning_strategy_keeps_its_memory_in_a_file(capsys, arrays, tmp_path
     state = json.loads((tmp_path / "albl.json").read_text())
     assert [len(past["indices"]) for past in state] == [3, 3]
     assert state[1]["info"]["log_weights"] != [0, 0]
+    before = {"log_weights": [0, 0], "probabilities": [0.5, 0.5], "arm": 1, "batch": first}
+    before["asked"] = dict.fromkeys(map(str, first), 0.5)  # as an older askless wrote it
+    (tmp_path / "albl.json").write_text(json.dumps(before))
+    assert run(capsys, "select", *common, *told)[0] == 0
+    again = json.loads((tmp_path / "albl.json").read_text())
+    assert again[-1]["info"]["log_weights"] != [0, 0]
     assert not set(first) & set(read_picks(out))
 
 

@@ -103,3 +103,19 @@ def test_material_of_pixels_becomes_a_pool_of_images(tmp_path):
     base = ground(Rows(x), Settings("x", net="small-cnn", size=8), range(5, 20))
     assert base.pool.kind == "image"
     assert (np.asarray(base.ready(np.array([0, 7]))) == x[[0, 7]]).all()
+
+
+def test_a_strategy_that_learns_from_its_batches_goes_on_over_rounds(base, tmp_path):
+    settings = Settings("x", net="linear", learner="supervised", steps=5, strategy="albl")
+    labels, before, weights = {10: 1, 11: 2, 12: 0}, None, []
+    for number in range(3):
+        learner = make_learner(base, settings, NAMES, labels, before)
+        learner.fit()
+        choose(learner, base, 4, NAMES, True, list(labels))
+        weights.append(learner.asks[-1].info["log_weights"])
+        before = learner.save(tmp_path / str(number), pool=False)
+        labels |= {int(base.items[i]): int(base.items[i]) % 3 for i in learner.asks[-1].indices}
+    assert weights[0] == [0, 0]
+    assert weights[1] != weights[0]
+    assert weights[2] not in weights[:2]
+    assert len(make_learner(base, settings, (*NAMES, "d"), labels, before).history) == 3  # a class came in
