@@ -1,6 +1,6 @@
 """FixMatch's step: the real training loop against the bare network on the same images, and against a plain step.
 
-Ours is `askless.learn.fit` with FixMatch's default batch (64 labelled, 448 unlabelled in a weak and a strong view, so 960
+Ours is `FixMatch.fit` with its default batch (64 labelled, 448 unlabelled in a weak and a strong view, so 960
 images through the network), averaging and DARP, timed from outside by its `watch`. The floor is the network alone: forward,
 cross entropy and backward of a fixed batch of 960 such images, without optimiser, views, averaging or bookkeeping. Weak
 views go through forward and backward in both, because FixMatch runs one batch that BatchNorm sees whole. The network keeps
@@ -24,7 +24,7 @@ from views import as_batch, pillow_strong, pillow_weak
 
 from askless import nets
 from askless.data import ImageViews, as_pool
-from askless.learn import DARP, FixMatch, fit
+from askless.learn import DARP, Course, FixMatch, Task
 from askless.learn.darp import solve
 from askless.learn.training import make_optimiser
 
@@ -138,7 +138,7 @@ def measured(name: str, C: int, side: int, n: int, together: int, repeats: int) 
     learner = FixMatch(steps=steps, darp=DARP(warm_up=0))  # DARP acts from the first step on
     turns = Turns(Bare(net, views, y, learner), Plain(net, views, y, learner), together)
     labelled = np.arange(min(LABELLED, n))
-    fit(net, learner, views, n, labelled, y[labelled], 10, watch=turns)
+    learner.fit(net, Task(views, n, labelled, y[labelled], 10), course=Course(watch=turns))
     took = turns.medians()
     print(f"  {name} at {side} px: {took}", file=sys.stderr, flush=True)  # the whole takes minutes
     images = (1 + 2 * learner.mu) * learner.batch

@@ -357,7 +357,7 @@ def test_mlflow_reads_back_what_was_told(tmp_path):
 def test_mlflow_has_a_run_for_each_learner_that_one_tracker_hears_of(tmp_path, capsys):
     tracker = al.track.MLflow(tmp_path / "runs.db")
     for seed in (0, 1):
-        assert loop(tracker, rounds=1, seed=seed).trail
+        assert loop(tracker, rounds=1, seed=seed).tracking.trail
     runs = mlflow_runs(tmp_path / "runs.db")
     assert [(run.data.params["seed"], run.info.status) for run in runs] == [("0", "FINISHED"), ("1", "RUNNING")]
     assert all("round/test_accuracy" in run.data.metrics for run in runs)

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     from askless.data import Pool
     from askless.features.frozen import Frozen
     from askless.features.text_backbone import embed_texts
-    from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised, darp
+    from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised
+    from askless.learn.darp import darp
     from askless.models import load
     from askless.run import Run
     from askless.sources.shards import open_shards

@@ -158,12 +158,10 @@ def test_a_strategy_of_ones_own_gets_an_array_of_probabilities_whatever_the_memo
 
 
 def test_a_bandit_is_rewarded_by_logits_as_by_probabilities():
-    others = {"features": F, "labelled": [1, *STATE["batch"]], "labels": [0, 1]}
-    one, two = (
-        al.select(al.ALBL(state=STATE), 4, **others, **given) for given in ({"probs": P}, {"logits": np.log(P)})
-    )
+    others = {"features": F, "labelled": [1, *FIRST.indices], "labels": [0, 1], "history": [FIRST]}
+    one, two = (al.select("albl", 4, **others, **given) for given in ({"probs": P}, {"logits": np.log(P)}))
     assert np.array_equal(one.indices, two.indices)
-    np.testing.assert_allclose(one.info["state"]["log_weights"], two.info["state"]["log_weights"])
+    np.testing.assert_allclose(one.info["log_weights"], two.info["log_weights"])
 
 
 def test_logits_of_any_size_have_probabilities():
@@ -194,7 +192,7 @@ def with_row(array, row, value):
     return array
 
 
-STATE = al.select("albl", 1, features=F, probs=P).info["state"]
+FIRST = al.select("albl", 1, features=F, probs=P)
 BAD = [
     # (strategy, n, arrays, what the message must say)
     ("margin", 51, {"probs": P}, "n = 51 exceeds the 50 unlabelled items; lower n or add data"),
@@ -342,11 +340,18 @@ BAD = [
         r"grad_sq_by_class: expected one column per class, shape \(50, 3\)",
     ),
     (
-        al.ALBL(state=STATE),
+        "albl",
         2,
-        {"features": F, "probs": P, "labelled": [1]},
+        {"features": F, "probs": P, "labelled": [1], "history": [FIRST]},
         r"albl needs labels \(L,\) of the 1 labelled items, which were not given; pass labels= \(--labels\)",
     ),
+    (
+        al.ALBL(arms=(al.Margin(), al.Random(), al.Coreset())),
+        2,
+        {"features": F, "probs": P, "history": [FIRST]},
+        "the history is of 2 arms, the strategy has 3",
+    ),
+    ("albl", 2, {"features": F, "probs": P, "history": FIRST}, "history: expected a list of what select returned"),
     (al.NPC(score="schur"), 2, {"features": F, "labelled": range(9)}, "already span every direction"),
 ]
 
@@ -379,9 +384,10 @@ def test_bad_input_is_named(strategy, n, arrays, message):
         (lambda: al.ALBL(arms=(al.Random(),)), "expected at least two arms, got 1"),
         (lambda: al.ALBL(mode="ucb"), "mode must be one of badge, exp4p"),
         (lambda: al.ALBL(horizon=0), "horizon must be a whole number >= 1"),
-        (lambda: al.ALBL(state={"log_weights": [0, 0, 0]}), "expected a state as info"),
-        (lambda: al.ALBL(state="x"), "expected a state as info"),
-        (lambda: al.ALBL(state=dict(STATE, log_weights=[0, 0, 0])), "the state is of 3 arms, the strategy has 2"),
+        (
+            lambda: al.ALBL(state={"log_weights": [0, 0]}),
+            r"state= is no option any more; pass .*history=\[first, second\]",
+        ),
         (lambda: al.ALBL(arms=("margin", "coreset")), "expected arms that are strategies"),
     ],
 )

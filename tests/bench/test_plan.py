@@ -110,6 +110,9 @@ def test_learners_are_named_by_their_kind():
     assert learner_name(LabelPropagation()) == "labelpropagation"
     assert row().learner_name == "supervised"
     assert row(learner_name="mine").learner_name == "mine"
+    assert row(learner="label-propagation").learner == LabelPropagation()
+    with pytest.raises(InputError, match="unknown learner 'fixmach'; did you mean 'fixmatch'"):
+        row(learner="fixmach")
 
 
 def test_rows_are_told_apart_by_group_and_method():

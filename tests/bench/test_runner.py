@@ -225,7 +225,7 @@ def test_bald_needs_dropout_and_says_so_before_anything_is_trained(tmp_path, mon
     def trained(*args, **options):
         raise RuntimeError("something was trained")
 
-    monkeypatch.setattr("askless.active.learner.fit", trained)
+    monkeypatch.setattr("askless.learn.training.train", trained)
     reasons = {f.method: f.reason for f in run(plan, tmp_path / "out").failures}
     assert "the strategy bald: expected a network with dropout" in reasons["bald"]
     assert "something was trained" in reasons["with"]
@@ -268,7 +268,7 @@ def test_failures_are_exit_code_3(tmp_path, monkeypatch, capsys):
     def failing(*args, **options):
         raise RuntimeError("the disk is gone")
 
-    monkeypatch.setattr("askless.active.learner.fit", failing)
+    monkeypatch.setattr("askless.learn.training.train", failing)
     with pytest.raises(SystemExit) as done:
         main(["bench", "run", str(file), "--seeds", "1", "--workers", "1", "--out", str(tmp_path / "out")])
     said = capsys.readouterr()

@@ -159,7 +159,14 @@ def test_a_learning_strategy_keeps_its_memory_in_a_file(capsys, arrays, tmp_path
     code, out, err = run(capsys, "select", *common, *told)
     assert code == 0, err
     state = json.loads((tmp_path / "albl.json").read_text())
-    assert len(state["asked"]) == 6
+    assert [len(past["indices"]) for past in state] == [3, 3]
+    assert state[1]["info"]["log_weights"] != [0, 0]
+    before = {"log_weights": [0, 0], "probabilities": [0.5, 0.5], "arm": 1, "batch": first}
+    before["asked"] = dict.fromkeys(map(str, first), 0.5)  # as an older askless wrote it
+    (tmp_path / "albl.json").write_text(json.dumps(before))
+    assert run(capsys, "select", *common, *told)[0] == 0
+    again = json.loads((tmp_path / "albl.json").read_text())
+    assert again[-1]["info"]["log_weights"] != [0, 0]
     assert not set(first) & set(read_picks(out))
 
 
@@ -245,7 +252,11 @@ BAD = [
     (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}"], 3, "got a folder"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--option", "name=x"], 2, "Askless: got name"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--option", "targets={{[]:1}}"], 3, "targets must be"),
-    (["select", "-n", 5, "--features", "{}/features.npy", "--state", "{}/s.json"], 2, "Askless: got state"),
+    (
+        ["select", "-n", 5, "--features", "{}/features.npy", "--state", "{}/s.json"],
+        2,
+        "--state: askless learns nothing from what it asked for",
+    ),
     (["select", "-n", 5, "--strategy", "albl", "--state", "{}/words.csv"], 3, "expected a state that askless wrote"),
     (["select"], 2, "-n"),
     (["selekt"], 2, "selekt"),

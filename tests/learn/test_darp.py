@@ -15,7 +15,6 @@ from askless.learn.darp import (
     column_error,
     darp,
     estimate_target,
-    kkt_residual,
     maximise_by_newton,
     rows_to_one,
     solve,
@@ -65,6 +64,19 @@ def convex_problem(P, target, alpha, smoothed=False):
     if smoothed:
         p = rows_to_one(p + 1e-6)
     return p, M[there], weights(p), there
+
+
+def kkt_residual(X, nu, p, M, w):
+    """How far X (N, K) and nu (K,) are from the solution for p, M, w: the largest of three errors.
+
+    Those of the row sums; of the column sums, over N; and of stationarity, log(x_mk / p_mk) = a_m - nu_k / w_m with any
+    a_m, relative to nu_k / w_m where that is large.
+    """
+    there = (p > 0) & (X > 1e-290)  # smaller numbers have lost their digits
+    pull = np.multiply.outer(1 / w, nu)  # (N, K)
+    a = np.where(there, np.log(np.where(there, X, 1)) - np.log(np.where(there, p, 1)) + pull, np.nan)
+    spread = (np.nanmax(a, axis=1) - np.nanmin(a, axis=1)) / np.maximum(1, np.abs(pull).max(axis=1))
+    return float(max(np.abs(X.sum(axis=1) - 1).max(), column_error(X, M), spread.max()))
 
 
 def by_slsqp(p, M, w):

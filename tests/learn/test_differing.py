@@ -7,7 +7,7 @@ from torch import nn
 
 import askless as al
 from askless.base.errors import InputError
-from askless.learn import fit
+from askless.learn import Task
 from askless.learn.differing import passes_differ
 
 LEARNERS = [al.PiModel(steps=3, batch=4), al.MeanTeacher(steps=3, batch=4), al.FixMatch(steps=3, batch=4, mu=2)]
@@ -32,16 +32,16 @@ class Same:
 @each_learner
 def test_views_that_never_differ_are_refused(learner, views, labelled, make_net):
     with pytest.raises(InputError, match=r"needs views that differ: .* would teach nothing; use views with noise"):
-        fit(make_net(), learner, Same(views), len(views), *labelled, 2)
+        learner.fit(make_net(), Task(Same(views), len(views), *labelled, 2))
 
 
 @each_learner
 def test_a_network_with_dropout_differs_by_itself(learner, views, labelled, make_net):
-    fit(make_net(dropout=0.5), learner, Same(views), len(views), *labelled, 2)
+    learner.fit(make_net(dropout=0.5), Task(Same(views), len(views), *labelled, 2))
 
 
 def test_supervised_training_needs_no_second_view(views, labelled, make_net):
-    fit(make_net(), al.Supervised(steps=2, batch=4), Same(views), len(views), *labelled, 2)
+    al.Supervised(steps=2, batch=4).fit(make_net(), Task(Same(views), len(views), *labelled, 2))
 
 
 def test_the_look_at_the_network_leaves_it_as_it_was(make_net):

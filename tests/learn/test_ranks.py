@@ -24,7 +24,7 @@ import askless as al
 from askless.base.errors import AsklessError, InputError
 from askless.base.options import options
 from askless.data import views_for
-from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, TrainingError, fit
+from askless.learn import DARP, Course, FixMatch, MeanTeacher, PiModel, Supervised, Task, TrainingError
 from askless.learn.batchnorm import Normalised, batch_norm
 from askless.learn.material import Material
 from askless.learn.ranks import ALONE, Ranks, unwrapped
@@ -88,7 +88,8 @@ def train(learner, world, net=None, views=None, items=None, **given):
     """One training; its learner's batch is that of all processes."""
     part = type(learner)(**{**vars(learner), "batch": learner.batch // world})
     items = labelled() if items is None else items
-    return fit(net or cnn(), part, views or Typed(), len(digits()), *items, 10, **{"seed": 0, **given})
+    seed, task = given.pop("seed", 0), Task(views or Typed(), len(digits()), *items, 10)
+    return part.fit(net or cnn(), task, seed=seed, course=Course(**given))
 
 
 REFINED = DARP(warm_up=0.2, every=3)

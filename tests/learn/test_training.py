@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from askless.base.errors import InputError, ModelError
-from askless.learn import DARP, FixMatch, MeanTeacher, PiModel, Supervised, fit
+from askless.learn import DARP, Course, FixMatch, MeanTeacher, PiModel, Supervised, Task
 from askless.learn.checkpoint import CheckpointError
 from askless.learn.training import TrainingError, count_right, make_optimiser
 
@@ -25,8 +25,8 @@ NAMES = ["supervised", "fixmatch+darp", "fixmatch", "mean teacher", "pi-model"]
 
 
 def train(learner, views, labelled, net, **options):
-    positions, labels = labelled
-    return fit(net, learner, views, len(views), positions, labels, 2, **{"seed": 0, **options})
+    seed = options.pop("seed", 0)
+    return learner.fit(net, Task(views, len(views), *labelled, 2), seed=seed, course=Course(**options))
 
 
 def weights(model):
@@ -244,12 +244,12 @@ def test_a_loss_that_is_not_a_number_stops_and_keeps_the_last_good_weights(views
 )
 def test_bad_labels_are_named(positions, labels, message, views, make_net):
     with pytest.raises(InputError, match=message):
-        fit(make_net(), LEARNERS[0], views, 60, positions, labels, 2)
+        LEARNERS[0].fit(make_net(), Task(views, 60, positions, labels, 2))
 
 
 def test_one_class_only_and_a_class_without_label_still_train(views, make_net):
     for learner in LEARNERS:
-        fitted = fit(make_net(), learner, views, 60, np.array([1, 2]), np.array([0, 0]), 2)
+        fitted = learner.fit(make_net(), Task(views, 60, np.array([1, 2]), np.array([0, 0]), 2))
         assert all(p.isfinite().all() for p in fitted.model.parameters())
 
 

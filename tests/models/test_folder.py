@@ -146,15 +146,21 @@ def test_a_model_of_texts_comes_back_the_same(tmp_path):
     assert not (tmp_path / "onnx").exists()
 
 
+def test_label_propagation_is_exported_as_its_items(pool, tmp_path):
+    frozen = al.Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path / "cache")
+    learner = al.ActiveLearner(pool, net=frozen, learner="label-propagation")
+    learner.start_balanced(1)
+    learner.fit()
+    model = al.load(learner.export(tmp_path / "out"))
+    assert (model.config["net"], model.config["options"]["items"]) == ("neighbours", 120)
+    assert "the nearest labelled and unlabelled items" in (tmp_path / "out" / "README.md").read_text()
+    x, images = outside(pool)
+    np.testing.assert_allclose(model.predict_proba(images), learner.predict_proba(x), atol=2e-3)
+
+
 def test_what_cannot_be_exported_says_why(pool, tmp_path):
     with pytest.raises(al.ModelError, match="has not been trained yet"):
         al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=5)).export(tmp_path / "out")
-    frozen = al.Frozen(backbone="raw", weak=0, strong=0, cache=tmp_path / "cache")
-    spread = al.ActiveLearner(pool, net=frozen, learner=al.LabelPropagation())
-    spread.start_balanced(1)
-    spread.fit()
-    with pytest.raises(al.ModelError, match="label propagation has no network"):
-        spread.export(tmp_path / "out")
     body = nn.Sequential(nn.AvgPool2d(2), nn.Flatten())
     own = trained(pool, al.Frozen(backbone=body, weak=0, strong=0, cache=tmp_path / "cache"))
     with pytest.raises(al.OptionError, match='export with to="onnx"'):

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
-from askless.run import Run, RunError
+from askless.run import Run, RunError, load
 from askless.run.out.export import read_labels_csv
 from askless.run.out.standing import standing
 from askless.run.settings import LEARNERS, STRATEGIES
@@ -322,7 +322,20 @@ def test_every_strategy_works_for_two_rounds(shapes, tmp_path, strategy):
 def test_every_learner_works(shapes, tmp_path, learner):
     run = shapes.start(tmp_path / "run", learner=learner, strategy="random", steps=10, budget=8, batch=8, check=0.0)
     shapes.finish(run)
-    assert run.predictions().probs.shape == (48, 4)
+    probs = run.predictions().probs
+    assert probs.shape == (48, 4)
+    run.export_model(tmp_path / "taken")
+    files = [shapes.folder / path for path in run.paths]
+    for place in (run.folder, tmp_path / "taken"):
+        np.testing.assert_allclose(load(place).predict_proba(files), probs, atol=2e-3)
+    assert load(run.folder).config["net"] == ("neighbours" if learner == "label-propagation" else "linear")
+    run.close()
+
+
+def test_label_propagation_says_at_once_that_it_works_on_vectors(shapes, tmp_path):
+    run = shapes.start(tmp_path / "run", net="small-cnn", size=16, learner="label-propagation", budget=8, batch=8)
+    with pytest.raises(InputError, match="label propagation works on feature vectors"):
+        until_waiting(run)
     run.close()
 
 

@@ -3,7 +3,7 @@ import os
 
 import pytest
 
-from askless import acquire, nets
+from askless import acquire, learn, nets
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.features import frozen
 from askless.run import RunError, Settings, settings
@@ -28,8 +28,11 @@ def test_a_run_offers_every_strategy_that_looks_at_what_a_run_has():
 def test_every_learner_can_be_made():
     from askless.run.steps.training import training
 
+    assert set(LEARNERS) == set(learn.LEARNERS)
     for name in LEARNERS:
-        assert training(Settings("x", learner=name, steps=7)).steps == 7
+        made = training(Settings("x", learner=name, steps=7))
+        assert type(made) is learn.LEARNERS[name].make
+        assert getattr(made, "steps", None) == (7 if made.has_network else None)
 
 
 def test_settings_come_back_as_they_were_written(tmp_path):

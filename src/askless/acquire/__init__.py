@@ -24,18 +24,11 @@ if TYPE_CHECKING:
     from askless.acquire.probcover import ProbCover as ProbCover
     from askless.acquire.random import Random as Random
     from askless.acquire.selecting import select as select
-    from askless.acquire.strategy import (
-        Selection as Selection,
-    )
-    from askless.acquire.strategy import (
-        Strategy as Strategy,
-    )
-    from askless.acquire.strategy import (
-        View as View,
-    )
-    from askless.acquire.strategy import (
-        looks_at as looks_at,
-    )
+    from askless.acquire.strategy import Selection as Selection
+    from askless.acquire.strategy import Strategy as Strategy
+    from askless.acquire.strategy import View as View
+    from askless.acquire.strategy import looks_at as looks_at
+    from askless.acquire.strategy import uses_history as uses_history
     from askless.acquire.two_level import TwoLevel as TwoLevel
     from askless.acquire.typiclust import TypiClust as TypiClust
     from askless.acquire.uncertainty import Confidence as Confidence
@@ -44,7 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {  # where each name lives
     "select": "selecting",
-    **dict.fromkeys(("Selection", "Strategy", "View", "looks_at"), "strategy"),
+    **dict.fromkeys(("Selection", "Strategy", "View", "looks_at", "uses_history"), "strategy"),
     "TwoLevel": "two_level",
     **{row.home.partition(".")[2]: row.home.partition(".")[0] for row in STRATEGIES.values()},
 }

@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -33,6 +34,7 @@ def select(
     labels: Any = None,
     pool: int | None = None,
     classes: int | None = None,
+    history: Sequence[Selection] = (),
     max_memory: int = 2**28,
     progress: Progress | None = None,
     **unknown: Any,
@@ -47,6 +49,7 @@ def select(
     are checked for their length and not looked at. Where `probs` are looked at and only `logits` are given, they are
     softmax(logits).
     `pool` is N where no array says it (for "random"), and `classes` C, as "probcover" asks for it before there is a model.
+    `history`: what was selected so far, as this function returned it, for a strategy that learns from it ("albl").
     `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
     is called now and then. The same seed on the same machine gives the same picks.
 
@@ -57,7 +60,7 @@ def select(
     chosen = make(strategy) if isinstance(strategy, str) else strategy
     arrays = {name: given[name] for name in ARRAYS}
     if unknown:
-        near = get_close_matches(next(iter(unknown)), [*arrays, "seed", "pool", "max_memory", "progress"], 1)
+        near = get_close_matches(next(iter(unknown)), [*arrays, "seed", "pool", "history", "max_memory", "progress"], 1)
         meant = f", did you mean {near[0]!r}?" if near else ";"
         raise OptionError(
             f"unknown argument {', '.join(unknown)}{meant} the arrays are {', '.join(arrays)}; options of a strategy go "
@@ -68,7 +71,9 @@ def select(
         raise InputError(f"expected a strategy's name or an object such as NPC(), got {got}")
     if classes is not None:
         check_count("select", "classes", classes)
-    view = check_arrays(chosen, arrays, pool, classes)
+    if not isinstance(history, list | tuple) or not all(isinstance(past, Selection) for past in history):
+        raise InputError(f"history: expected a list of what select returned so far, got {history!r}")
+    view = dataclasses.replace(check_arrays(chosen, arrays, pool, classes), history=tuple(history))
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):

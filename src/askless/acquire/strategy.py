@@ -33,6 +33,7 @@ class View:
     grad_sq_by_class: np.ndarray | None = None  # (N, C), one column per possible label
     kernel: Kernel | None = None  # over the N items; parts of it are asked for
     classes: int | None = None  # how many there are, as far as that is known
+    history: tuple["Selection", ...] = ()  # what was selected so far; -1 for what the pool no longer has
     max_memory: int = 2**28  # bytes of working memory, beside the arrays themselves and O(N) numbers
     progress: Progress | None = None
 
@@ -70,6 +71,14 @@ class Selection:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def as_plain(self) -> dict[str, Any]:
+        """What a later selection may look at, for JSON."""
+        return {"indices": self.indices.tolist(), "info": self.info}
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> "Selection":
+        return cls(np.array(plain["indices"], np.int64), None, plain["info"])
+
 
 class Strategy(Protocol):
     """A frozen object that holds options. `select` is a pure function of the view, n and the generator."""
@@ -80,7 +89,8 @@ class Strategy(Protocol):
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of the arrays it cannot do without (`labelled` is always there, perhaps empty). A strategy may also have
-        `wants`, names of those that it uses where they are given: see `looks_at`."""
+        `wants`, names of those that it uses where they are given: see `looks_at`; and `uses_history = True`, where it learns
+        from what was selected so far: see `uses_history`."""
         ...
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...
@@ -90,6 +100,11 @@ def looks_at(strategy: Strategy) -> tuple[str, ...]:
     """The arrays that a strategy makes use of: those it needs, and those in its `wants`, if it has such, which it can do
     without."""
     return (*strategy.needs, *getattr(strategy, "wants", ()))
+
+
+def uses_history(strategy: Strategy) -> bool:
+    """Whether it looks at `view.history`. What its selections say in `info` is then saved, so it is plain data."""
+    return bool(getattr(strategy, "uses_history", False))
 
 
 def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, Strategy, View, looks_at
+from askless.acquire.strategy import Selection, Strategy, View, looks_at, uses_history
 from askless.acquire.table import BY_ROWS, PER_ITEM
 from askless.base.errors import InputError
 from askless.base.options import Count, options
@@ -30,7 +30,7 @@ class TwoLevel:
     def __post_init__(self) -> None:
         if isinstance(self.of, str | type) or not hasattr(self.of, "select"):
             raise InputError(f"TwoLevel: expected a strategy such as TypiClust(), got {self.of!r}")
-        if hasattr(self.of, "state"):
+        if uses_history(self.of):
             raise InputError(f"TwoLevel: {self.of.name} remembers what it asked for, which parts cannot; use another")
 
     @property

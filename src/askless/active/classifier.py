@@ -1,6 +1,6 @@
-"""`ActiveClassifier`: askless as a scikit-learn classifier, which learns from unlabelled rows too and asks for labels."""
+"""`ActiveClassifier`: an `ActiveLearner` as a scikit-learn classifier, which learns from unlabelled rows too and asks for
+labels."""
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,16 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+from torch import nn
 
-from askless import nets
-from askless.acquire import DynamicAL, Selection, Strategy, looks_at, make, select
-from askless.active.observe import head_gradients
+from askless.acquire import Selection, Strategy, make, uses_history
+from askless.active.learner import ActiveLearner
 from askless.base.errors import InputError
-from askless.base.options import check_count
 from askless.base.rng import stream
-from askless.data import as_pool, views_for
+from askless.data import as_pool
 from askless.features.frozen import standardisation
-from askless.learn import LabelPropagation, Training, fit
+from askless.learn import LabelPropagation, Learner
+from askless.learn.observe import Rows, wants_gradients
 
 DEFAULT = LabelPropagation(metric="euclidean")  # on digits with 2 labels a class .90, a linear head .67
 
@@ -41,11 +41,11 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         model.predict(X_new)
         picks = model.ask(10).indices             # rows of X; label them, fit again
 
-    `estimator`: what learns. One of askless' learners (LabelPropagation, FixMatch, Supervised, MeanTeacher, PiModel) trains
-    on all rows, the last four as a linear head; by default label propagation. Any other scikit-learn classifier is cloned
-    and trained on the labelled rows. `strategy`: a name or an object, as in `select`. `unlabelled`: what stands in `y` for
-    "not labelled yet", as a number or as text: -1 marks rows among integers, and "-1" among strings. `random_state`: a
-    number or a RandomState; None draws a new one for each `fit`.
+    `estimator`: what learns. One of askless' learners (LabelPropagation, FixMatch, Supervised, MeanTeacher, PiModel), as an
+    object or by name ("fixmatch"), trains on all rows, the last four as a linear head; by default label propagation. Any
+    other scikit-learn classifier is cloned and trained on the labelled rows. `strategy`: a name or an object, as in
+    `select`. `unlabelled`: what stands in `y` for "not labelled yet", as a number or as text: -1 marks rows among integers,
+    and "-1" among strings. `random_state`: a number or a RandomState; None draws a new one for each `fit`.
 
     askless' learners and the strategy see the rows standardised, column by column, by mean and deviation of all rows that
     `fit` was given; the other classifier sees them as they are. Rows are dense numbers (n, d).
@@ -57,9 +57,9 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     without any label too, and rows of one class: the first can only be asked from, the second is always predicted.
     """
 
-    _asks_by: Any  # the strategy at the last fit, and what it remembers: of the labels so far, and of the last ask
-    _memory: dict[str, Any] | None
-    _next_memory: dict[str, Any] | None
+    _X: np.ndarray  # the rows of the last fit, and the loop over them
+    _loop: ActiveLearner
+    labelled_: np.ndarray
 
     def __init__(
         self,
@@ -84,17 +84,20 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         if len(y) != len(X):
             raise InputError(f"expected one y per row of X, {len(X)}, got {len(y)}")
         labelled = np.flatnonzero(~is_unlabelled(y, self.unlabelled))
-        self._remember(X, labelled)
-        self.labelled_ = labelled
-        known = y[self.labelled_]
+        known = y[labelled]
         if len(known):
             check_classification_targets(known)
         known = known.astype(str) if known.dtype.kind == "O" and any(isinstance(v, str) for v in known) else known
+        # The same rows with more labels: a strategy that learns from what it asked for goes on.
+        goes_on = hasattr(self, "_loop") and np.array_equal(X, self._X) and np.isin(self.labelled_, labelled).all()
+        asks = self._loop.asks if goes_on else []
+        self.labelled_, self._X = labelled, X
         self.classes_, self._labels = np.unique(known, return_inverse=True)
         self._seed = seed_of(self.random_state)
-        self._X = X
         rows = torch.from_numpy(X if X.flags.writeable else X.copy())
         self._scale = tuple(t.numpy() for t in standardisation(rows))
+        self._loop = self._loop_over(X, labelled)
+        self._loop.asks = asks
         self._fit_estimator(X, known)
         return self
 
@@ -125,51 +128,43 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     def ask(self, n: int) -> Selection:
         """The n rows of the fitted X to label next, best first: `.indices` are positions among all its rows."""
         check_is_fitted(self, "labelled_")
-        strategy = self._strategy()
-        if self._memory is not None and self._asks_by == self.strategy:
-            strategy = dataclasses.replace(strategy, state=self._memory)  # type: ignore[type-var]
-        picks = self._select(strategy, self._X, self.labelled_, n)
-        remembers = hasattr(strategy, "state") and self._asks_by == self.strategy
-        self._next_memory = picks.info.get("state") if remembers else None
-        return picks
+        if getattr(self, "_asks_by", None) != self.strategy:
+            self._asks_by, self._loop.asks = self.strategy, []
+        self._loop.strategy = self._strategy()
+        return self._loop.ask(n)
 
     def query(self, X: Any, n: int) -> Selection:
         """The n rows of another, unlabelled X to label next, beside what is labelled: `.indices` are positions in it."""
         X = self._checked(X, ask=True)
         strategy, L = self._strategy(), len(self.labelled_)
-        if hasattr(strategy, "state"):
+        if uses_history(strategy):
             raise InputError(
                 f"{strategy.name} remembers what it asked for, by its position in the fitted rows, which rows of another X "
                 "have not; fit all rows and use ask(n), or another strategy"
             )
-        picks = self._select(strategy, np.concatenate([self._X[self.labelled_], X]), np.arange(L), n)
+        rows = np.concatenate([self._X[self.labelled_], X])
+        loop = self._loop_over(rows, np.arange(L))
+        loop.strategy = strategy
+        if self._loop.model is not None:
+            loop.learnt = loop.learner.start(self._loop.model, loop.task)
+        elif self._loop.learnt is not None:
+            loop.learnt = self._seen(rows)
+        picks = loop.ask(n)
         return Selection(picks.indices - L, picks.scores, picks.info)
 
     def _strategy(self) -> Strategy:
-        return make(self.strategy) if isinstance(self.strategy, str) else self.strategy
-
-    def _remember(self, X: np.ndarray, labelled: np.ndarray) -> None:
-        """What a strategy with a memory said last counts once labels of its batch came in; for other rows nothing does."""
-        if (
-            not hasattr(self, "_X")
-            or self._asks_by != self.strategy
-            or not np.array_equal(X, self._X)
-            or not np.isin(self.labelled_, labelled).all()
-        ):
-            self._asks_by, self._memory, self._next_memory = self.strategy, None, None
-        elif self._next_memory is not None and np.isin(self._next_memory["batch"], labelled).any():
-            self._memory, self._next_memory = self._next_memory, None
-
-    def _select(self, strategy: Strategy, X: np.ndarray, labelled: np.ndarray, n: int) -> Selection:
-        check_count("ActiveClassifier", "n", n, least=0)
-        seed = int(stream(self._seed, f"ask {len(labelled)}").integers(2**62))
-        arrays = self._arrays(X, labelled, looks_at(strategy))
-        missing = [name for name in strategy.needs if name not in arrays]
-        if isinstance(strategy, DynamicAL) and "features" in strategy.needs:
+        """The strategy, if what it needs can be seen here."""
+        strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+        trained = self._loop.model is not None
+        if wants_gradients(strategy) and not trained:
             raise InputError(
-                f"{strategy.name} with redundancy={strategy.redundancy!r} needs gradients as features, which are not kept "
-                "here; use redundancy='none', or ActiveLearner"
+                f"{strategy.name} with redundancy={strategy.redundancy!r} needs gradients as features, which only a trained "  # type: ignore[attr-defined]
+                "head has; use redundancy='none', or estimator='fixmatch'"
             )
+        seen = {"features", "labels"}
+        if len(self.classes_) >= 2 and hasattr(self, "predict_proba"):
+            seen |= {"probs", "logits", "grad_sq", "grad_dot", "grad_sq_by_class"} | ({"kernel"} if trained else set())
+        missing = [name for name in strategy.needs if name not in seen]
         if missing:
             why = "labels of two classes" if len(self.classes_) < 2 else "an estimator that has predict_proba"
             why = "a network with dropout, in an ActiveLearner" if "probs_by_pass" in missing else why
@@ -178,26 +173,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
                 f"the strategy {strategy.name} needs {', '.join(missing)}, for which there must be {why}; use another one, "
                 "such as askless, coreset or typiclust"
             )
-        classes = len(self.classes_) if len(self.classes_) >= 2 else None
-        return select(strategy, n, seed=seed, labelled=labelled, pool=len(X), classes=classes, **arrays)
-
-    def _arrays(self, X: np.ndarray, labelled: np.ndarray, names: tuple[str, ...]) -> dict[str, Any]:
-        """What a strategy may look at; probabilities only where two classes have labels. The gradients are those of a linear
-        head with these probabilities."""
-        features = self._standardised(X)
-        arrays: dict[str, Any] = {"features": features, "labels": self._labels}
-        if len(self.classes_) >= 2 and hasattr(self, "predict_proba") and set(names) - {"features", "labels"}:
-            probs = self._proba(X)
-            probs = probs / probs.sum(axis=1, keepdims=True)
-            arrays |= {"probs": probs, "logits": np.log(np.maximum(probs, 1e-12))}
-            if {"grad_sq", "grad_dot"} & set(names):
-                sq, dot = head_gradients(features, probs, labelled, self._labels)
-                arrays |= {"grad_sq": sq, "grad_dot": dot}
-            if "grad_sq_by_class" in names:  # |p - e_c|^2 |[phi, 1]|^2
-                length = (features**2).sum(axis=1) + 1
-                apart = (probs**2).sum(axis=1, keepdims=True) - 2 * probs + 1
-                arrays["grad_sq_by_class"] = apart * length[:, None]
-        return {name: arrays[name] for name in names if name in arrays}
+        return strategy
 
     # --- inside -----------------------------------------------------------------------------------------------------------
 
@@ -205,25 +181,44 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     def _is_own(self) -> bool:
         return self.estimator is None or is_own(self.estimator)
 
+    def _loop_over(self, X: np.ndarray, labelled: np.ndarray) -> ActiveLearner:
+        """A loop over these rows, of which those at `labelled` have the labels of the fitted ones. Of another classifier it
+        is shown the predictions, and its own learner has no part in them."""
+        loop = ActiveLearner(
+            as_pool(self._standardised(X).astype(np.float32), kind="features"),
+            net="linear",
+            learner=DEFAULT if self.estimator is None or not self._is_own else self.estimator,
+            strategy="random",
+            classes=max(len(self.classes_), 2),
+            seed=self._seed,
+        )
+        loop.are_classes_known = len(self.classes_) >= 2
+        loop.labels = dict(zip(labelled.tolist(), self._labels.tolist(), strict=True))
+        return loop
+
     def _fit_estimator(self, X: np.ndarray, known: np.ndarray) -> None:
-        learner = DEFAULT if self.estimator is None else self.estimator
-        C = len(self.classes_)
         self.estimator_: Any = None
-        if C < 2:
+        if len(self.classes_) < 2:
             return
-        if isinstance(learner, LabelPropagation):
-            self.estimator_ = learner.fit(self._standardised(X), self.labelled_, self._labels, C)
-        elif isinstance(learner, Training):
-            self.estimator_ = Head.trained(learner, self._standardised(X), self.labelled_, self._labels, C, self._seed)
-        elif hasattr(learner, "fit") and hasattr(learner, "get_params"):
-            model = clone(learner)
-            if "random_state" in model.get_params(deep=False) and model.get_params(deep=False)["random_state"] is None:
-                model.set_params(random_state=self._seed % 2**32)
-            self.estimator_ = model.fit(X[self.labelled_], known)
-        else:
+        if self._is_own:
+            learnt = self._loop.fit()
+            self.estimator_ = learnt if learnt.model is None else Head(learnt.model)
+            return
+        if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "get_params")):
             raise InputError(
-                f"estimator: expected a learner such as FixMatch(steps=500), or a scikit-learn classifier, got {learner!r}"
+                "estimator: expected a learner such as FixMatch(steps=500), or a scikit-learn classifier, got "
+                f"{self.estimator!r}"
             )
+        model = clone(self.estimator)
+        if "random_state" in model.get_params(deep=False) and model.get_params(deep=False)["random_state"] is None:
+            model.set_params(random_state=self._seed % 2**32)
+        self.estimator_ = model.fit(X[self.labelled_], known)
+        self._loop.learnt = self._seen(X)
+
+    def _seen(self, X: np.ndarray) -> Any:
+        """What a strategy sees of these rows."""
+        probs: Any = self._proba(X) if hasattr(self, "predict_proba") else None
+        return Rows(self._standardised(X), None if probs is None else probs / probs.sum(axis=1, keepdims=True))
 
     def _checked(self, X: Any, ask: bool = False) -> np.ndarray:
         check_is_fitted(self, "labelled_")
@@ -248,25 +243,15 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
 class Head:
     """A linear head: plain arrays `coef` (C, d) and `intercept` (C,)."""
 
-    def __init__(self, coef: np.ndarray, intercept: np.ndarray) -> None:
-        self.coef, self.intercept = coef, intercept
-
-    @classmethod
-    def trained(
-        cls, learner: Training, X: np.ndarray, labelled: np.ndarray, labels: np.ndarray, classes: int, seed: int
-    ) -> "Head":
-        pool = as_pool(X.astype(np.float32), kind="features")
-        net = nets.make("linear", classes=classes, shape=pool.shape, seed=seed)
-        model = fit(net, learner, views_for(pool), len(X), labelled, labels, classes, seed=seed).model
-        weight, bias = (p.detach().double().numpy() for p in model.parameters())
-        return cls(weight, bias)
+    def __init__(self, model: nn.Module) -> None:
+        self.coef, self.intercept = (p.detach().double().numpy() for p in model.parameters())
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         return softmax(X @ self.coef.T + self.intercept, axis=1)
 
 
 def is_own(estimator: Any) -> bool:
-    return isinstance(estimator, LabelPropagation | Training)
+    return isinstance(estimator, str) or (isinstance(estimator, Learner) and not isinstance(estimator, type))
 
 
 def is_unlabelled(y: np.ndarray, mark: Any) -> np.ndarray:

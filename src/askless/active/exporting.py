@@ -16,7 +16,7 @@ from askless.features.backbones import Backbone, TextBackbone
 from askless.features.frozen import Frozen, FrozenViews, as_frozen
 from askless.features.text_backbone import TextViews
 from askless.kernels.logits import probabilities
-from askless.learn import LabelPropagation
+from askless.learn.label_propagation import Neighbours
 from askless.models.folder import OWN, Items, Trained, image_preprocess, text_preprocess, write_model
 
 if TYPE_CHECKING:
@@ -35,11 +35,9 @@ def export_model(learner: "ActiveLearner", out: str | Path, to: str = "model", o
 
 
 def trained_model(learner: "ActiveLearner") -> Trained:
-    if isinstance(learner.learner, LabelPropagation):
-        raise ModelError("label propagation has no network to export; use Supervised, FixMatch, MeanTeacher or PiModel")
-    if learner.model is None:
+    if learner.learnt is None:
         raise ModelError("the learner has not been trained yet; tell it some labels and call fit()")
-    network = copy.deepcopy(learner.model).cpu().eval()
+    network = learner.learnt.as_network().cpu().eval()
     pool, views, net = learner.pool, learner.views, learner.net
     backbone: Backbone | None = None
     features: tuple[Tensor, Tensor] | None = None
@@ -62,9 +60,9 @@ def trained_model(learner: "ActiveLearner") -> Trained:
     taken = views.plain(torch.arange(1))
     frozen = as_frozen(net)
     config: dict[str, Any] = {
-        "net": network_name(net, frozen),
+        "net": "neighbours" if isinstance(network, Neighbours) else network_name(net, frozen),
         "module": type(network).__name__,
-        "options": {"hidden": [frozen.hidden]} if frozen is not None and frozen.hidden else {},
+        "options": network.options if isinstance(network, Neighbours) else head_options(frozen),
         "backbone": None if frozen is None else frozen.backbone if isinstance(frozen.backbone, str) else OWN,
         "backbone_size": None if frozen is None else frozen.size,
         "pooling": "auto" if frozen is None else frozen.pooling,
@@ -83,6 +81,10 @@ def trained_model(learner: "ActiveLearner") -> Trained:
     if texts is not None:
         config["text"] = ""  # no column: it was a list
     return Trained(network, config, preprocess, features, backbone, texts)
+
+
+def head_options(frozen: Frozen | None) -> dict[str, Any]:
+    return {"hidden": [frozen.hidden]} if frozen is not None and frozen.hidden else {}
 
 
 def network_name(net: Any, frozen: Frozen | None) -> str | None:

@@ -1,9 +1,9 @@
 """`ActiveLearner`: ask, tell, fit."""
 
 import copy
-import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,10 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.acquire import ALBL, Selection, Strategy, looks_at, make, select
-from askless.acquire.albl import moved_state
+from askless.acquire import Selection, Strategy, make, select, uses_history
 from askless.active.exporting import export_model
-from askless.active.observe import head_gradients, observe, without_bias
 from askless.active.prepare import (
     Net,
     check_network,
@@ -26,17 +24,19 @@ from askless.active.prepare import (
     net_in_full,
 )
 from askless.active.saving import Saved, SaveError, save
+from askless.active.tracking import Tracking
 from askless.active.worth import Surprise, compare, surprises
 from askless.base.errors import AsklessError, InputError
 from askless.base.options import check_choice, check_count, check_flag
 from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
-from askless.kernels.logits import probabilities
-from askless.learn import Fitted, FixMatch, LabelPropagation, Propagated, Training, fit
+from askless.learn import Course, Learner, Learnt, Task, as_learner
 from askless.learn.calibration import calibrated
+from askless.learn.learner import Look, Watch, check_labels
+from askless.learn.observe import Sight, without_bias
 from askless.learn.ranks import these
-from askless.learn.training import Look, TrainingError, Watch, check_labels
-from askless.track import Event, Tracker, Trail
+from askless.learn.training import TrainingError
+from askless.track import Tracker
 
 SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "random_share", "device")
 
@@ -52,8 +52,9 @@ class ActiveLearner:
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
     which embeds every image once and trains only a head; any module that ends in a linear layer (its present weights are
     where every training starts); or a function that makes one from a seed; by default "small-cnn" for images and "linear"
-    for vectors. `learner`: Supervised, FixMatch, MeanTeacher, PiModel, or LabelPropagation on features. `strategy`: a name
-    or an object. `classes`: how many, or their names; by default what the pool knows.
+    for vectors. `learner`: FixMatch, Supervised, MeanTeacher, PiModel, or LabelPropagation on features, as an object or by
+    name, as "label-propagation". `strategy`: a name or an object. `classes`: how many, or their names; by default what the
+    pool knows.
 
     `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
     (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets
@@ -73,7 +74,7 @@ class ActiveLearner:
         pool: Any,
         *,
         net: Net | None = None,
-        learner: Training | LabelPropagation | None = None,
+        learner: str | Learner | None = None,
         strategy: str | Strategy = "askless",
         classes: int | Sequence[str] | None = None,
         seed: int = 0,
@@ -88,15 +89,13 @@ class ActiveLearner:
         progress: Callable[[int, int], None] | None = None,
         track: Tracker | Sequence[Tracker] | None = None,
     ) -> None:
-        self.trail = Trail(track)
         self.pool: Pool = as_pool(pool)
         self.class_names = class_names(classes, self.pool)
+        self.are_classes_known = True  # False: a strategy is not told how many there are
         stream(seed, "check")  # refuses what is not a seed
         self.seed = int(seed)
         self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
-        self.learner = FixMatch() if learner is None else learner
-        if not isinstance(self.learner, Training | LabelPropagation):
-            raise InputError(f"expected a learner such as FixMatch(steps=500), got {self.learner!r}")
+        self.learner = as_learner("fixmatch" if learner is None else learner)
         check_choice("ActiveLearner", "layers", layers, ("last", "all"))
         check_count("ActiveLearner", "width", width)
         check_flag("ActiveLearner", "calibrate", calibrate)
@@ -115,20 +114,17 @@ class ActiveLearner:
         self.own_views = views is not None
         self.views = make_views(self.pool, self.net, views, progress)
         self.first_network = first_network(self.pool, self.net, self.views, len(self.class_names), self.seed)
-        if isinstance(self.learner, Training):
+        if self.learner.has_network:
             check_network(self.first_network, self.views, self.classes)
-            self.learner.check_views(self.first_network, self.views, len(self.pool))
-        check_passes(self.strategy, self.first_network if isinstance(self.learner, Training) else None, self.views)
-        self.model: nn.Module | None = None
+        self.learner.check_views(self.first_network, self.views, len(self.pool))
+        check_passes(self.strategy, self.first_network if self.learner.has_network else None, self.views)
+        self.learnt: Learnt | None = None
         self.labels: dict[int, int] = {}
         self.rounds: list[dict[str, Any]] = []
-        self._propagated: Propagated | None = None
-        self._propagated_from = 0  # the number of labels at that time
-        self._next_state: dict[str, Any] | None = None  # of a strategy with a memory, from the last ask
+        self.asks: list[Selection] = []  # what the strategy chose, in the order of the asks; see `history`
         self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
         self._surprises: list[Surprise] = []
-        self._last_ask: dict[str, float] = {}  # what the next round's event says of it
-        self._tracked = False
+        self.tracking = Tracking(self, track)
 
     # --- what is known ---------------------------------------------------------------------------------------------
 
@@ -146,6 +142,25 @@ class ActiveLearner:
         """Their labels (L,)."""
         return np.array(list(self.labels.values()), dtype=np.int64)
 
+    @property
+    def history(self) -> tuple[Selection, ...]:
+        """What the strategy chose so far, of every ask of which something got a label."""
+        return tuple(past for past in self.asks if any(i in self.labels for i in past.indices.tolist()))
+
+    @property
+    def is_fitted(self) -> bool:
+        return self.learnt is not None
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The trained network; None before the first `fit`, and of a learner without one."""
+        return None if self.learnt is None else self.learnt.model
+
+    @property
+    def task(self) -> Task:
+        """What is to be learnt."""
+        return Task(self.views, len(self.pool), self.labelled, self.known_labels, self.classes)
+
     # --- ask, tell, fit --------------------------------------------------------------------------------------------
 
     def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
@@ -153,7 +168,40 @@ class ActiveLearner:
         `exclude`, such as those of which people were unsure, are left out as if the pool did not have them. Items of the
         `random_share` come last, with NaN for a score: no strategy chose them."""
         began = time.perf_counter()
-        round_seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
+        seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
+        there = self._askable(n, exclude)
+        place = np.full(len(self.pool), -1)  # of each item among those that are there
+        place[there] = np.arange(len(there))
+        common: dict[str, Any] = {"seed": seed, "labelled": place[self.labelled], "pool": len(there)}
+        # The fraction that is left over is drawn by chance, so that single questions get their share too.
+        share = self.random_share * n
+        n_random = int(share) + int(stream(seed, "share").random() < share - int(share))
+        # Random items first, from all that are unlabelled: what they tell of the model is then unbiased.
+        extra = there[select("random", n_random, **common).indices]
+
+        arrays = self.observe()
+        if len(there) < len(self.pool):
+            arrays = {name: a if name == "labels" else a[there] for name, a in arrays.items()}
+        bare = self.layers == "all" and self.learner.has_network
+        picks = select(
+            without_bias(self.strategy) if bare else self.strategy,
+            n,
+            classes=self.classes if self.are_classes_known else None,
+            history=[replace(past, indices=place[past.indices]) for past in self.history],
+            **common,
+            **arrays,
+        )
+        picks = replace(picks, indices=there[picks.indices])
+        self.asks = [*self.history, picks]
+        if self.random_share > 0:
+            picks = with_extra(picks, extra, n)
+            self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
+        info = {**picks.info, "labelled": len(self.labels)}
+        self.tracking.asked(info, time.perf_counter() - began)
+        return replace(picks, info=info)
+
+    def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
+        """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
             raise InputError(f"n must be a whole number >= 0, got {n!r}")
         out = np.array(sorted({int(i) for i in exclude} - set(self.labels)), dtype=np.int64)
@@ -162,83 +210,21 @@ class ActiveLearner:
         free = len(self.pool) - len(self.labels) - len(out)
         if n > free:
             raise InputError(f"n = {n} exceeds the {free} unlabelled items; lower n or add data")
-        # The fraction that is left over is drawn by chance, so that single questions get their share too.
-        share = self.random_share * n
-        n_random = int(share) + int(stream(round_seed, "share").random() < share - int(share))
-        arrays = self.observe()
-        there, strategy = np.setdiff1d(np.arange(len(self.pool)), out), self.strategy
-        if self.layers == "all" and isinstance(self.learner, Training):
-            strategy = without_bias(strategy)
-        if len(out):
-            place = np.full(len(self.pool), -1)  # of each item among those that are there
-            place[there] = np.arange(len(there))
-            if isinstance(strategy, ALBL) and strategy.state is not None:
-                strategy = dataclasses.replace(strategy, state=moved_state(strategy.state, place))
-            arrays = {name: a if name == "labels" else a[there] for name, a in arrays.items()}
-        labelled = np.searchsorted(there, self.labelled)
-        # Random items first, from all that are unlabelled: what they tell of the model is then unbiased.
-        extra = select("random", n_random, seed=round_seed, labelled=labelled, pool=len(there)).indices
-        picks = self._choose(strategy, n - n_random, round_seed, extra, arrays, labelled, len(there))
-        extra, picks = there[extra], Selection(there[picks.indices], picks.scores, picks.info)
-        info = {**picks.info, "labelled": len(self.labels)}
-        if isinstance(strategy, ALBL):
-            info["state"] = moved_state(info["state"], there)
-        if self.random_share > 0:
-            self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
-            scores = None if picks.scores is None else np.concatenate([picks.scores, np.full(n_random, np.nan)])
-            picks = Selection(np.concatenate([picks.indices, extra]), scores)
-            info["random"] = extra.tolist()
-        self._next_state = info.get("state")
-        self._last_ask = {name: float(v) for name, v in info.items() if isinstance(v, int | float | np.number)}
-        self._last_ask["select_seconds"] = time.perf_counter() - began
-        return Selection(picks.indices, picks.scores, info)
-
-    def _choose(
-        self,
-        strategy: Strategy,
-        n: int,
-        seed: int,
-        taken: np.ndarray,
-        arrays: dict[str, Any],
-        labelled: np.ndarray,
-        size: int,
-    ) -> Selection:
-        """n of `size` items by the strategy, none of those in `taken`, which the strategy does not take for labelled."""
-        common = {"seed": seed, "labelled": labelled, "pool": size, "classes": self.classes, **arrays}
-        if len(taken) == 0:
-            return select(strategy, n, **common)
-        more = min(n + len(taken), size - len(labelled))
-        picks = select(strategy, more, **common)
-        keep = np.flatnonzero(~np.isin(picks.indices, taken))[:n]
-        scores = None if picks.scores is None else picks.scores[keep]
-        of_each = {k: [v[i] for i in keep] for k, v in picks.info.items() if isinstance(v, list) and len(v) == more}
-        return Selection(picks.indices[keep], scores, picks.info | of_each)
+        return np.setdiff1d(np.arange(len(self.pool)), out)
 
     def observe(self) -> dict[str, Any]:
         """The arrays that the strategy needs, and those it wants, seen by the trained network; before the first fit those it
         needs, seen by the untrained one."""
-        seen = self._seen()
-        return seen if self.is_fitted else {name: a for name, a in seen.items() if name in self.strategy.needs}
-
-    def _seen(self) -> dict[str, Any]:
-        if isinstance(self.learner, LabelPropagation):
-            return self._propagated_arrays()
-        model = self.model
-        if model is None:
-            model = self.first_network
-            model = calibrated(model, self.views, len(self.pool)) if self.calibrate else model
-        return observe(
-            model,
-            self.views,
-            len(self.pool),
-            self.strategy,
-            self.labelled,
-            self.known_labels,
-            layers=self.layers,
-            dim=self.width,
-            head=self.head,
-            seed=self.seed,
-        )
+        learnt = self.learnt
+        if learnt is None:
+            net = calibrated(self.first_network, self.views, len(self.pool)) if self.calibrate else self.first_network
+            learnt = self.learner.start(net, self.task)
+        sight = Sight(self.layers, self.width, self.head, self.seed)
+        seen = learnt.observe(self.strategy, self.labelled, self.known_labels, sight)
+        if self.is_fitted:
+            return seen
+        needed = {*self.strategy.needs, *(["labels"] if uses_history(self.strategy) and self.history else [])}
+        return {name: array for name, array in seen.items() if name in needed}
 
     def tell(self, indices: Any, labels: Any, *, replace: bool = False) -> None:
         """Takes labels (numbers, or class names) for these positions; all of them, or with an error none."""
@@ -266,11 +252,12 @@ class ActiveLearner:
                     "was taken; pass replace=True to change it"
                 )
             new[i] = y
-        self._measure_surprise(new)
+        # How the present model does on labels that are just coming in, before it is trained on them.
+        fresh = [i for i in new if i in self._asked and i not in self.labels]
+        if fresh and self.learnt is not None:
+            probs = self.learnt.predict_pool(np.array(fresh))
+            self._surprises += surprises(fresh, [new[i] for i in fresh], [self._asked[i] for i in fresh], probs)
         self.labels |= new
-        if self._next_state is not None and any(i in self._next_state.get("batch", ()) for i in new):
-            self.strategy = dataclasses.replace(self.strategy, state=self._next_state)  # type: ignore[type-var]
-            self._next_state = None
 
     def fit(
         self,
@@ -282,32 +269,31 @@ class ActiveLearner:
         look: Look | None = None,
         bar: bool = False,
         blocks: int | None = None,
-    ) -> Fitted:
+    ) -> Learnt:
         """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
 
         With `checkpoint` a training that was killed goes on where it was, bit for bit. `bar` shows a progress bar; the other
-        arguments are those of `askless.learn.fit`. Processes that torch.distributed has joined share the training, and each
-        of them then has the same network: all of them ask and tell alike.
+        arguments are those of `askless.learn.Course`. Processes that torch.distributed has joined share the training, and
+        each of them then has the same network: all of them ask and tell alike.
         """
         began = time.perf_counter()
-        if isinstance(self.learner, LabelPropagation):
-            fitted = self._propagate()
-            self._track_round(time.perf_counter() - began)
-            return fitted
-        net = self._start()
         held_out = None
         if validation is not None:
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
+        watch = self.tracking.steps(watch)
+        course = Course(held_out, self.device, checkpoint, log, watch, look, bar, blocks)
+        seed = int(stream(self.seed, f"fit {len(self.labels)}").integers(2**62))
         try:
-            fitted = self._fit(net, held_out, checkpoint, log, self._tracking(watch), look, bar, blocks)
+            self.learnt = self.learner.fit(self._start(), self.task, seed=seed, before=self.learnt, course=course)
         except TrainingError as stopped:
-            self.model = stopped.model  # the last good weights
+            if stopped.model is not None:  # the last good weights
+                self.learnt = self.learner.start(stopped.model, self.task)
             raise
-        self.model = fitted.model
-        self.rounds.append({"labels": len(self.labels), **(fitted.metrics[-1] if fitted.metrics else {})})
-        self._track_round(time.perf_counter() - began)
-        return fitted
+        metrics = self.learnt.metrics
+        self.rounds.append({"labels": len(self.labels), **(metrics[-1] if metrics else {})})
+        self.tracking.fitted(time.perf_counter() - began)
+        return self.learnt
 
     def _start(self) -> nn.Module:
         """The network that the next training starts from."""
@@ -315,37 +301,6 @@ class ActiveLearner:
             drawn = int(stream(self.seed, f"init {len(self.labels)}").integers(2**62))
             return first_network(self.pool, self.net, self.views, self.classes, drawn)
         return copy.deepcopy(self.first_network if self.fresh or self.model is None else self.model)
-
-    def _fit(
-        self,
-        net: nn.Module,
-        held_out: tuple[Tensor, Tensor] | None,
-        checkpoint: str | Path | None,
-        log: str | Path | None,
-        watch: Watch | None,
-        look: Look | None,
-        bar: bool,
-        blocks: int | None,
-    ) -> Fitted:
-        assert isinstance(self.learner, Training)
-        return fit(
-            net,
-            self.learner,
-            self.views,
-            len(self.pool),
-            self.labelled,
-            self.known_labels,
-            self.classes,
-            seed=int(stream(self.seed, f"fit {len(self.labels)}").integers(2**62)),
-            validation=held_out,
-            device=self.device,
-            checkpoint=checkpoint,
-            log=log,
-            watch=watch,
-            look=look,
-            bar=bar,
-            blocks=blocks,
-        )
 
     def start_balanced(self, per_class: int = 1) -> np.ndarray:
         """The balanced start of the papers, for benchmarks: tells `per_class` random items of each class, whose labels the
@@ -376,11 +331,7 @@ class ActiveLearner:
 
     def predict_pool(self) -> np.ndarray:
         """Class probabilities (N, C) of every item of the pool."""
-        if isinstance(self.learner, LabelPropagation):
-            return self._propagation().pool_probs
-        model, N = self._trained(), len(self.pool)
-        parts = [probabilities(model, self.views.plain(torch.arange(i, min(i + 512, N)))) for i in range(0, N, 512)]
-        return np.concatenate(parts)
+        return self._trained().predict_pool()
 
     def predict_test(self) -> np.ndarray:
         """Class probabilities (n, C) of the pool's held-out test items."""
@@ -415,16 +366,13 @@ class ActiveLearner:
     # --- inside ----------------------------------------------------------------------------------------------------
 
     def _proba(self, parts: Iterator[Tensor]) -> np.ndarray:
-        if isinstance(self.learner, LabelPropagation):
-            propagation = self._propagation()
-            return np.concatenate([propagation.predict_proba(part.numpy()) for part in parts])
-        model = self._trained()
-        return np.concatenate([probabilities(model, part) for part in parts])
+        learnt = self._trained()
+        return np.concatenate([learnt.predict_proba(part) for part in parts])
 
-    def _trained(self) -> nn.Module:
-        if self.model is None:
+    def _trained(self) -> Learnt:
+        if self.learnt is None:
             raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
-        return self.model
+        return self.learnt
 
     def _targets(self, y: Any, n: int) -> np.ndarray:
         """Labels of n items from outside as class numbers (n,)."""
@@ -460,110 +408,7 @@ class ActiveLearner:
             )
         return given.astype(np.int64)
 
-    def _measure_surprise(self, new: dict[int, int]) -> None:
-        """Notes how the present model does on labels that are just coming in, before it is trained on them."""
-        fresh = [i for i in new if i in self._asked and i not in self.labels]
-        if not fresh or not self.is_fitted:
-            return
-        if isinstance(self.learner, LabelPropagation):
-            p = self._propagation().pool_probs[fresh]
-        else:
-            p = probabilities(self._trained(), self.views.plain(torch.tensor(fresh)))
-        self._surprises += surprises(fresh, [new[i] for i in fresh], [self._asked[i] for i in fresh], p)
-
-    def _track(self, event: Event, last: bool = False) -> None:
-        """Tells the trackers, on the first of processes that torch.distributed has joined."""
-        if not self.trail or not these().is_first:
-            return
-        if not self._tracked:
-            self._tracked = True
-            net = self.net if isinstance(self.net, str) else type(self.net).__name__
-            made_of = {"strategy": self.strategy.name, "learner": self.learner, "net": net, "seed": self.seed}
-            sizes = {"items": len(self.pool), "classes": self.classes}
-            self.trail.tell(Event("start", about={name: str(v) for name, v in (made_of | sizes).items()}))
-        self.trail.tell(event, last)
-
-    def _tracking(self, watch: Watch | None) -> Watch | None:
-        """`watch`, and the trackers that want to hear of training steps."""
-        if not self.trail:
-            return watch
-        before = sum(int(r.get("step", 0)) for r in self.rounds)
-
-        def both(done: int, total: int, numbers: dict[str, float]) -> None:
-            rest = {name: value for name, value in numbers.items() if name != "step"}
-            self._track(Event("step", at=before + done, numbers=rest), last=done == total)
-            if watch is not None:
-                watch(done, total, numbers)
-
-        return both
-
-    def _track_round(self, fit_seconds: float) -> None:
-        """One event per fit: accuracy where it can be known, what the strategy said of its batch, seconds."""
-        if not self.trail:
-            return
-        numbers = {name: value for name, value in self.rounds[-1].items() if name not in ("labels", "step")}
-        numbers |= {name: value for name, value in self._last_ask.items() if name not in ("labelled", "seconds")}
-        numbers["fit_seconds"] = fit_seconds
-        if self.pool.test is not None:
-            numbers["test_accuracy"] = self.score()
-        if self.random_share > 0 and (seen := self.comparison()["random"])["n"]:
-            numbers |= {"check_accuracy": 1 - seen["wrong"], "check_n": seen["n"]}
-        self._last_ask = {}
-        self._track(Event("round", at=len(self.labels), numbers=numbers))
-
-    def _propagate(self) -> Fitted:
-        assert isinstance(self.learner, LabelPropagation)
-        labelled, labels = check_labels(self.labelled, self.known_labels, len(self.pool), self.classes)
-        features = self._all_features()
-        graph = None if self._propagated is None else self._propagated.graph
-        self._propagated = self.learner.fit(features, labelled, labels, self.classes, graph=graph)
-        self._propagated_from = len(self.labels)
-        self.rounds.append({"labels": len(self.labels)})
-        return Fitted(self.first_network, [])
-
-    def _propagation(self) -> Propagated:
-        if self._propagated is None:
-            raise AsklessError("the learner has not been trained yet; tell it some labels and call fit()")
-        return self._propagated
-
-    def _all_features(self) -> np.ndarray:
-        shape = tuple(self.views.plain(torch.arange(1)).shape[1:])
-        if len(shape) != 1:
-            raise InputError(
-                f"label propagation works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
-                "net='frozen:efficientnet-lite0', or a pool of features"
-            )
-        return self.views.plain(torch.arange(len(self.pool))).numpy()
-
-    def _propagated_arrays(self) -> dict[str, Any]:
-        """What a strategy may see of label propagation: the features, probabilities (uniform before the first fit), and the
-        gradients of a linear head that had these probabilities."""
-        features = self._all_features()
-        probs = np.full((len(features), self.classes), 1 / self.classes)
-        if self._propagated is not None:
-            probs = self._propagated.pool_probs
-        arrays = {
-            "features": features,
-            "probs": probs,
-            "logits": np.log(np.maximum(probs, 1e-12)),
-            "labels": self.known_labels,
-        }
-        if {"grad_sq", "grad_dot"} & set(looks_at(self.strategy)) and "features" not in self.strategy.needs:
-            sq, dot = head_gradients(features, probs, self.labelled, self.known_labels)
-            arrays |= {"grad_sq": sq, "grad_dot": dot}
-        missing = [name for name in self.strategy.needs if name not in arrays]
-        if missing:
-            raise InputError(
-                f"the strategy {self.strategy.name} needs {', '.join(missing)}, which label propagation has not (it has no "
-                "network); use another strategy, or a learner that trains a network"
-            )
-        return {name: arrays[name] for name in looks_at(self.strategy) if name in arrays}
-
     # --- on disk ---------------------------------------------------------------------------------------------------
-
-    @property
-    def is_fitted(self) -> bool:
-        return self.model is not None or self._propagated is not None
 
     def save(self, folder: str | Path, *, pool: bool = True) -> Path:
         """Writes everything into `folder`; a save that is interrupted leaves the one before it whole. Without `pool` its
@@ -583,8 +428,8 @@ class ActiveLearner:
                 "rounds": self.rounds,
                 "asked": [[i, how] for i, how in self._asked.items()],
                 "surprises": [list(s) for s in self._surprises],
-                "next_state": self._next_state,
-                "fitted": None if self._propagated is None else self._propagated_from,
+                "asks": [ask.as_plain() for ask in self.asks] if uses_history(self.strategy) else [],
+                "fitted": self.rounds[-1]["labels"] if self.is_fitted and self.model is None else None,
                 "own_views": self.own_views,
                 "items": len(self.pool),
             },
@@ -615,15 +460,24 @@ class ActiveLearner:
                 f"{folder}: expected the pool of {plain['items']} items that was saved, got {len(learner.pool)}"
             )
         saved.load_into(learner.first_network, "first")
+        learner.labels = {int(i): int(y) for i, y in plain["labels"]}
         if saved.has_network("model"):
-            learner.model = saved.load_into(copy.deepcopy(learner.first_network), "model").eval()
-        labels = [(int(i), int(y)) for i, y in plain["labels"]]
-        if plain["fitted"] is not None:  # propagated from the labels of that time
-            learner.labels = dict(labels[: plain["fitted"]])
-            learner._propagate()
-        learner.labels = dict(labels)
+            model = saved.load_into(copy.deepcopy(learner.first_network), "model").eval()
+            learner.learnt = learner.learner.start(model, learner.task)
+        elif (L := plain["fitted"]) is not None:  # from the labels of that time
+            then = learner.task._replace(labelled=learner.labelled[:L], labels=learner.known_labels[:L])
+            learner.learnt = learner.learner.fit(learner.first_network, then)
+        learner.asks = saved.asks()
         learner._asked = {int(i): how for i, how in plain["asked"]}
         learner._surprises = [Surprise(*s) for s in plain["surprises"]]
-        learner._next_state = plain["next_state"]
         learner.rounds = plain["rounds"]
         return learner
+
+
+def with_extra(picks: Selection, extra: np.ndarray, n: int) -> Selection:
+    """The first picks that are not among the extra ones, and then those: n in all."""
+    keep = np.flatnonzero(~np.isin(picks.indices, extra))[: n - len(extra)]
+    scores = None if picks.scores is None else np.concatenate([picks.scores[keep], np.full(len(extra), np.nan)])
+    of_each = {k: [v[i] for i in keep] for k, v in picks.info.items() if isinstance(v, list) and len(v) == n}
+    info = {**picks.info, **of_each, "random": extra.tolist()}
+    return Selection(np.concatenate([picks.indices[keep], extra]), scores, info)

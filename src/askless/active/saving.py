@@ -16,6 +16,7 @@ from safetensors.torch import load_model, save_model
 from torch import nn
 
 from askless import acquire, learn
+from askless.acquire.albl import history_of
 from askless.base import digest
 from askless.base.errors import AsklessError, InputError
 from askless.base.files import part_of, sync, write_whole
@@ -25,19 +26,8 @@ from askless.features.frozen import Frozen
 VERSION = 1
 KINDS: dict[str, type] = {
     **{info.make.__name__: info.make for info in acquire.STRATEGIES.values()},
-    **{
-        kind.__name__: kind
-        for kind in (
-            acquire.TwoLevel,
-            learn.Supervised,
-            learn.FixMatch,
-            learn.MeanTeacher,
-            learn.PiModel,
-            learn.LabelPropagation,
-            learn.DARP,
-            Frozen,
-        )
-    },
+    **{info.make.__name__: info.make for info in learn.LEARNERS.values()},
+    **{kind.__name__: kind for kind in (acquire.TwoLevel, learn.DARP, Frozen)},
 }
 
 
@@ -100,6 +90,15 @@ class Saved:
     def option(self, name: str) -> Any:
         return from_plain(self._written(name, self.state["objects"][name]))
 
+    def asks(self) -> list[acquire.Selection]:
+        """What the strategy chose so far."""
+        if "asks" in self.plain:
+            return [acquire.Selection.from_plain(ask) for ask in self.plain["asks"]]
+        # An older askless has ALBL's state instead, and that of its last batch, which counts once it is labelled.
+        state = from_plain((self.state["objects"]["strategy"] or {}).get("options", {}).get("state"))
+        last = self.plain["next_state"]
+        return [*(history_of(state) if state else []), *(history_of(last)[1:] if last else [])]
+
     def load_into(self, net: nn.Module, name: str) -> nn.Module:
         return _load_net(net, inside(self.folder, self.state["networks"][name]))
 
@@ -155,7 +154,8 @@ def from_plain(value: Any) -> Any:
         return tuple(from_plain(v) for v in value["tuple"])
     if value.get("kind") not in KINDS:
         raise SaveError(f"unknown kind {value.get('kind')!r}; it was written by another askless")
-    return KINDS[value["kind"]](**{k: from_plain(v) for k, v in value["options"].items()})
+    options = {k: from_plain(v) for k, v in value["options"].items() if k != "state"}  # of ALBL: see `Saved.asks`
+    return KINDS[value["kind"]](**options)
 
 
 def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ import torch
 
 from askless import nets
 from askless.acquire import Selection
+from askless.acquire.albl import history_of
 from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net, class_names, make_views
 from askless.active.saving import plain_or_none
@@ -28,7 +29,6 @@ from askless.bench.memory import measured_peak
 from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
 from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
-from askless.learn import LabelPropagation
 
 Report = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, dict[str, float], bool], None]  # steps of all rounds, the numbers, whether a training ends there
@@ -162,20 +162,20 @@ class Experiment:
         self.row, self.seed, self.folder, self.steps = row, seed, folder, steps
         self.pool, self.views, self.held_out = prepared
         self.net = network(row, self.pool)
-        self.own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
+        own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
         self.progress, self.count = folder / "progress.json", 0  # labels of the round
         if self.progress.exists():
             self.state = read_json(self.progress)
-            memory = self.state.get("memory")
-            strategy = row.strategy if memory is None else dataclasses.replace(row.strategy, state=memory)  # type: ignore[type-var]
             self.learner = ActiveLearner.load(
                 self.place(self.state["rounds"]),
                 pool=self.pool,
                 net=self.net,
                 learner=row.learner,
                 views=self.views,
-                **({"strategy": strategy} if self.own else {}),
+                **({"strategy": row.strategy} if own else {}),
             )
+            if self.state.get("memory"):  # an older askless has here what a strategy that is not saved remembered
+                self.learner.asks = history_of(self.state["memory"])
             return
         start = start_positions(self.pool, row.start, row.start_by, seed if start_seed is None else start_seed)
         self.learner = self.new_learner(seed, row.learner, row.strategy)
@@ -240,17 +240,14 @@ class Experiment:
             if self.steps is not None:
                 self.steps(before + done, {name: v for name, v in numbers.items() if name != "step"}, done == total)
 
-        if isinstance(self.row.learner, LabelPropagation):
-            self.learner.fit()
-        else:
-            self.learner.fit(
-                checkpoint=checkpoint,
-                look=look if self.row.along else None,
-                watch=None if self.steps is None else watch,
-                **self.stopped_by(self.row.learner),
-            )
-            if checkpoint is not None:
-                checkpoint.unlink(missing_ok=True)
+        self.learner.fit(
+            checkpoint=checkpoint,
+            look=look if self.row.along else None,
+            watch=None if self.steps is None else watch,
+            **self.stopped_by(self.row.learner),
+        )
+        if checkpoint is not None:
+            checkpoint.unlink(missing_ok=True)
         self.clock("fit_seconds", time.perf_counter() - began)
         return along
 
@@ -290,8 +287,6 @@ class Experiment:
         state["rounds"] += 1
         if state["rounds"] < len(self.row.counts):
             self.learner.save(self.place(state["rounds"]), pool=False)
-            if self.own:
-                state["memory"] = getattr(self.learner.strategy, "state", None)
             write_json(self.progress, state)
             shutil.rmtree(self.place(state["rounds"] - 1), ignore_errors=True)
 

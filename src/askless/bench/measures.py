@@ -11,9 +11,9 @@ from torch.nn import functional as F
 from askless import kernels, theory
 from askless.acquire import CRC
 from askless.active.learner import ActiveLearner
-from askless.active.observe import PlainItems
 from askless.base.rng import stream
 from askless.bench.plan import Moment, Sample
+from askless.learn.observe import PlainItems
 from askless.linalg import Rows
 from askless.linalg.gram import score_batches
 
@@ -118,7 +118,7 @@ class ApproximationRatio:
 
 def epoch(learner: ActiveLearner, step: int) -> float:
     """Passes over the labelled items after so many steps."""
-    return step * learner.learner.batch / len(learner.labels)  # type: ignore[union-attr]
+    return step * learner.learner.batch / len(learner.labels)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class TestNumbers:
     def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
         logits = torch.cat([logits_of(model, part) for part in learner.test_items()])
         labels = torch.from_numpy(learner.pool.test[1])  # type: ignore[index]
-        x = step / learner.learner.evaluate_every  # type: ignore[union-attr]
+        x = step / learner.learner.evaluate_every  # type: ignore[attr-defined]
         right = float((logits.argmax(dim=1) == labels).double().mean())
         return [Sample("test_loss", float(F.cross_entropy(logits, labels)), x), Sample("accuracy_now", right, x)]
 

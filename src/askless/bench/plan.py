@@ -23,7 +23,7 @@ from askless.bench.papers import PaperRow
 from askless.bench.results import cell_name
 from askless.data import SOURCES, Pool, hold_out, load, long_tailed, subset
 from askless.features.frozen import as_frozen
-from askless.learn import LabelPropagation, Training
+from askless.learn import Learner, as_learner
 
 SCALES = ("full", "small", "smoke")
 Start = Literal["balanced", "random", "first"]
@@ -118,7 +118,7 @@ class Row:
     strategy: str | Strategy
     data: Callable[[], Pool]
     net: Net
-    learner: Training | LabelPropagation
+    learner: Learner  # or the name of one
     counts: tuple[int, ...]
     group: str = ""
     start: int = 0
@@ -131,7 +131,7 @@ class Row:
     width: Count = 512
     augment: bool = True
     learner_name: str = ""
-    value: tuple[tuple[str, Training | LabelPropagation], ...] = ()
+    value: tuple[tuple[str, Learner], ...] = ()
     validation: int = 0
     net_options: tuple[tuple[str, Any], ...] = ()
     views: tuple[tuple[str, Any], ...] = ()
@@ -143,6 +143,7 @@ class Row:
         if isinstance(strategy, type) or not callable(getattr(strategy, "select", None)):
             raise OptionError(unknown("strategy", self.strategy, STRATEGIES))
         object.__setattr__(self, "strategy", strategy)
+        object.__setattr__(self, "learner", as_learner(self.learner))
         if not self.counts or list(self.counts) != sorted(set(self.counts)) or self.counts[0] < max(1, self.start):
             raise InputError(
                 f"{self.method}: expected rising numbers of labels from the {self.start} at the start, got {self.counts}"
@@ -235,7 +236,7 @@ class Benchmark:
             raise InputError(f"{self.name}: expected distinct seeds, got {self.seeds}")
 
 
-def learner_name(learner: Training | LabelPropagation) -> str:
+def learner_name(learner: Learner) -> str:
     """FixMatch with DARP is "fixmatch+darp", and so on."""
     darp = "+darp" if getattr(learner, "darp", None) is not None else ""
     return type(learner).__name__.lower() + darp

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from askless import __version__
 from askless.acquire.table import ARRAYS, BY_ROWS, STRATEGIES
+from askless.base.errors import OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
@@ -112,9 +113,10 @@ def select(
     files.check_writable(state)
     files.check_column(column, features)
     options = files.read_options(option or [])
-    if state is not None:
-        options["state"] = files.read_state(state)
     chosen = askless.acquire.make(strategy, **options)
+    if state is not None and not askless.acquire.uses_history(chosen):
+        raise OptionError(f"--state: {strategy} learns nothing from what it asked for; leave it out, or use albl")
+    history = files.read_history(state)
     if parts is not None:
         chosen = askless.acquire.TwoLevel(of=chosen, parts=parts)
     given: dict[str, Path | None] = {name: written[name] for name in ARRAYS}
@@ -133,6 +135,7 @@ def select(
             seed=seed,
             pool=pool,
             max_memory=memory,
+            history=history,
             progress=progress,
             **loaded,
         )
@@ -142,7 +145,7 @@ def select(
     else:
         files.write_text(to, table)
     if state is not None:
-        files.write_text(state, json.dumps(picks.info["state"]))
+        files.write_text(state, json.dumps([past.as_plain() for past in [*history, picks]]))
     where = f", written to {to}" if to else ""
     notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}")
     if shards is not None:

@@ -328,11 +328,17 @@ def write_text(path: Path, text: str) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}") from error
 
 
-def read_state(path: Path | None) -> dict[str, Any] | None:
-    """The memory of a strategy that has one, from an earlier call; None where there is none yet."""
+def read_history(path: Path | None) -> "list[Selection]":
+    """What was selected in earlier calls; an older askless wrote ALBL's state."""
+    from askless.acquire import Selection
+    from askless.acquire.albl import history_of
+
     if path is None or not path.exists():
-        return None
+        return []
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, dict):
+            return history_of(found)
+        return [Selection.from_plain(past) for past in found]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path}: expected a state that askless wrote, got something else ({error})") from None

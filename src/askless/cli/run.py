@@ -37,7 +37,9 @@ def start(
     strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
     net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
     weights: Annotated[str, typer.Option(help="File or folder with those of frozen:timm/… or torchvision/….")] = "",
-    learner: Annotated[str, typer.Option(help="fixmatch, supervised, mean-teacher or pi-model.")] = "fixmatch",
+    learner: Annotated[
+        str, typer.Option(help="fixmatch, supervised, mean-teacher, pi-model or label-propagation.")
+    ] = "fixmatch",
     steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,
     check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,
     batch: Annotated[int, typer.Option(help="Images that are chosen at a time.")] = 20,

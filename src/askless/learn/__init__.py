@@ -4,11 +4,13 @@ from askless.learn.checkpoint import CheckpointError
 from askless.learn.darp import darp, estimate_target
 from askless.learn.fixmatch import DARP, FixMatch
 from askless.learn.label_propagation import LabelPropagation, Propagated
+from askless.learn.learner import Course, Learner, Learnt, Task
 from askless.learn.mean_teacher import MeanTeacher
 from askless.learn.pi_model import PiModel
 from askless.learn.rate import admissible_rate
 from askless.learn.supervised import Supervised
-from askless.learn.training import Fitted, Training, TrainingError, fit
+from askless.learn.table import LEARNERS, as_learner, make
+from askless.learn.training import Fitted, Training, TrainingError
 
 __all__ = [
     # learners
@@ -18,8 +20,14 @@ __all__ = [
     "MeanTeacher",
     "PiModel",
     "LabelPropagation",
+    "Learner",
+    "LEARNERS",
+    "make",
+    "as_learner",
     # training
-    "fit",
+    "Task",
+    "Course",
+    "Learnt",
     "Fitted",
     "Propagated",
     "Training",

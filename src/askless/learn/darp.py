@@ -321,19 +321,6 @@ def sum_error(x: np.ndarray, M: np.ndarray) -> float:
     return error if np.isfinite(error) else np.inf
 
 
-def kkt_residual(X: np.ndarray, nu: np.ndarray, p: np.ndarray, M: np.ndarray, w: np.ndarray) -> float:
-    """How far X (N, K) and nu (K,) are from the solution for p, M, w: the largest of three errors.
-
-    Those of the row sums; of the column sums, over N; and of stationarity, log(x_mk / p_mk) = a_m - nu_k / w_m with any
-    a_m, relative to nu_k / w_m where that is large.
-    """
-    there = (p > 0) & (X > 1e-290)  # smaller numbers have lost their digits
-    pull = np.multiply.outer(1 / w, nu)  # (N, K)
-    a = np.where(there, np.log(np.where(there, X, 1)) - np.log(np.where(there, p, 1)) + pull, np.nan)
-    spread = (np.nanmax(a, axis=1) - np.nanmin(a, axis=1)) / np.maximum(1, np.abs(pull).max(axis=1))
-    return float(max(np.abs(X.sum(axis=1) - 1).max(), column_error(X, M), spread.max()))
-
-
 # --- the target -------------------------------------------------------------------------------------------------------
 
 

@@ -1,11 +1,19 @@
 """Label propagation as a learner: no network, only a neighbour graph of features."""
 
-from typing import Annotated, Any, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import numpy as np
+import torch
+from torch import Tensor, nn
 
+from askless.base.errors import InputError
 from askless.base.options import Count, Limits, options
-from askless.learn.propagation import Metric, neighbour_graph, predict_new, propagate
+from askless.base.rng import Seed
+from askless.learn.learner import Course, Learnt, Task
+from askless.learn.material import Views
+from askless.learn.observe import Rows
+from askless.learn.propagation import Metric, neighbour_graph, predict_new, prepared, propagate
 
 
 @options
@@ -19,24 +27,69 @@ class LabelPropagation:
     neighbours: Count = 15
     alpha: Annotated[float, Limits(0, 0.999999)] = 0.99
     metric: Metric = "cosine"
+    has_network = False
+
+    def check_views(self, net: nn.Module, views: Views, size: int) -> None:
+        shape = tuple(views.plain(torch.arange(1)).shape[1:])
+        if len(shape) != 1:
+            raise InputError(
+                f"label propagation works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
+                "net='frozen:efficientnet-lite0', or a pool of features"
+            )
+
+    def start(self, net: nn.Module, task: Task) -> "Propagated":
+        """Equal probabilities."""
+        features = task.views.plain(torch.arange(task.size)).numpy()
+        return Propagated(features, np.full((task.size, task.classes), 1 / task.classes), self)
 
     def fit(
-        self, features: np.ndarray, labelled: np.ndarray, labels: np.ndarray, classes: int, graph: Any = None
+        self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
     ) -> "Propagated":
-        """Probabilities of every item; `graph` of an earlier fit on the same features saves most of the time."""
+        """Probabilities of every item; the graph of `before` saves most of the time."""
+        task = task.checked()
+        features = task.views.plain(torch.arange(task.size)).numpy()
+        graph = before.graph if isinstance(before, Propagated) and before.options == self else None
         graph = neighbour_graph(features, self.neighbours, metric=self.metric) if graph is None else graph
-        return Propagated(self, features, graph, propagate(graph, labelled, labels, classes, self.alpha))
+        return Propagated(features, propagate(graph, *task[2:], self.alpha), self, graph)
 
 
-class Propagated(NamedTuple):
-    """What was learnt: `pool_probs` (N, C), and predictions for new items."""
+@dataclass(frozen=True)
+class Propagated(Rows):
+    """What was learnt (a `Learnt`): the probabilities of all items."""
 
     options: LabelPropagation
-    features: np.ndarray
-    graph: Any
-    pool_probs: np.ndarray
+    graph: Any = None
 
-    def predict_proba(self, features: np.ndarray) -> np.ndarray:
+    def predict_proba(self, x: Tensor | np.ndarray) -> np.ndarray:
         """(n, C) for new rows (n, d), from their nearest neighbours in the pool."""
         options = self.options
-        return predict_new(self.features, self.pool_probs, features, options.neighbours, metric=options.metric)
+        return predict_new(self.features, self.probs, x, options.neighbours, metric=options.metric)
+
+    def as_network(self) -> "Neighbours":
+        """The same for those who have only torch."""
+        (items, *shape), options, probs = self.features.shape, self.options, torch.from_numpy(np.asarray(self.probs))
+        how: Any = {"neighbours": options.neighbours, "metric": options.metric}
+        net = Neighbours(items=items, shape=tuple(shape), classes=probs.shape[1], **how)
+        net.load_state_dict({"rows": prepared("features", self.features, options.metric), "probs": probs.float()})
+        return net.eval()
+
+
+class Neighbours(nn.Module):
+    """What label propagation says of new rows, as a network that can be taken anywhere: it has `items` rows with their
+    probabilities, and gives log probabilities, as `predict_new` has them. Nothing of it is trained."""
+
+    def __init__(self, *, items: int, shape: tuple[int, ...], classes: int, neighbours: int, metric: Metric) -> None:
+        super().__init__()
+        self.k, self.metric = min(neighbours, items), metric
+        self.options = {"items": items, "neighbours": neighbours, "metric": metric}
+        self.rows = nn.Parameter(torch.zeros(items, *shape), requires_grad=False)
+        self.probs = nn.Parameter(torch.zeros(items, classes), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = nn.functional.normalize(x) if self.metric == "cosine" else x
+        sq_dist = (x.square().sum(dim=1, keepdim=True) + self.rows.square().sum(dim=1) - 2 * x @ self.rows.T).clamp_min(
+            0
+        )
+        near, at = sq_dist.topk(self.k, dim=1, largest=False)
+        weight = torch.softmax(-near / near[:, -1:].clamp_min(1e-30), dim=1)
+        return (weight[:, :, None] * self.probs[at]).sum(dim=1).clamp_min(1e-30).log()

@@ -43,6 +43,7 @@ class Material:
         blocks: int = 1,
     ) -> None:
         self.views, self.size, self.device, self.ranks = views, size, device, ranks
+        self.blocks = blocks
         self.mine = ranks.mine(torch.arange(blocks)).tolist()  # the blocks that are made here
         self.generators = [torch_stream(seed, f"views {block}" if block else "views") for block in self.mine]
         self._labelled = Shuffled(torch.from_numpy(labelled), torch_stream(seed, "labelled order"))

@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import math
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -15,15 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from askless.acquire import Strategy
 from askless.base import digest
 from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.options import Count, NotNegative, Share, check_count, options
 from askless.base.rng import Seed, stream
 from askless.base.terminal import training_bar
+from askless.kernels.logits import probabilities
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
+from askless.learn.learner import Course, Learnt, Task
 from askless.learn.log import Log
 from askless.learn.material import Material, Views
+from askless.learn.observe import Sight, observe
 from askless.learn.ranks import Ranks, these
 from askless.learn.rate import admissible_rate
 from askless.learn.schedule import Schedule, rate_at
@@ -88,6 +91,8 @@ class Training:
     autocast: bool = False
     compile: bool = False
 
+    has_network = True
+
     @property
     def horizon_steps(self) -> int:
         return self.horizon or self.steps
@@ -98,60 +103,57 @@ class Training:
     def method(self, net: nn.Module, material: Material, classes: int) -> Method:
         raise NotImplementedError
 
+    def start(self, net: nn.Module, task: Task) -> "Fitted":
+        return Fitted(net, [], task.views, task.size)
+
+    def fit(
+        self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
+    ) -> "Fitted":
+        """Trains `net` in place.
+
+        Where torch.distributed is initialised its processes share the training: all call this with the same arguments, but
+        for the device, and get the same network and numbers. Rank 0 reads and writes the files; `watch` and `look` are
+        called on all. A batch is made in `blocks` equal parts, by default one per process, whose views are drawn from one
+        generator each: W processes with batches of B do what one process does with a batch of W B and blocks=W (but for
+        dropout, which draws from a generator per process).
+        """
+        return train(net, self, task, seed, course)
+
 
 class Fitted(NamedTuple):
-    """The network to use, in eval mode, and the log: one dict per measured step."""
+    """A trained network, in eval mode (a `Learnt`); the log, one dict per measured step; and the pool."""
 
     model: nn.Module
     metrics: list[dict[str, float]]
+    views: Views
+    size: int
+
+    def as_network(self) -> nn.Module:
+        return copy.deepcopy(self.model)
+
+    def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
+        positions = torch.arange(self.size) if at is None else torch.as_tensor(at)
+        return np.concatenate([self.predict_proba(self.views.plain(part)) for part in positions.split(512)])
+
+    def predict_proba(self, x: Tensor) -> np.ndarray:
+        return probabilities(self.model, x)
+
+    def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
+        return observe(self.model, self.views, self.size, strategy, labelled, labels, sight)
 
 
-Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
-Look = Callable[[int, nn.Module], None]  # steps done, the network that would be used
-
-
-def fit(
-    net: nn.Module,
-    learner: Training,
-    views: Views,
-    size: int,
-    labelled: np.ndarray,
-    labels: np.ndarray,
-    classes: int,
-    *,
-    seed: Seed = 0,
-    validation: tuple[Tensor, Tensor] | None = None,
-    device: str | torch.device = "cpu",
-    checkpoint: str | Path | None = None,
-    log: str | Path | None = None,
-    watch: Watch | None = None,
-    look: Look | None = None,
-    bar: bool = False,
-    blocks: int | None = None,
-) -> Fitted:
-    """Trains `net` in place on a pool of `size` items of which those at `labelled` (L,) have `labels` (L,).
-
-    `views` shows the items; `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is
-    saved every `checkpoint_every` steps, and a training that finds its own checkpoint goes on exactly where it was. `log`
-    appends JSON lines; `watch(done, total, numbers)` is called as training goes, and `look(step, network)` before the first
-    step, every `evaluate_every` steps and after the last one, with the network that would be used; `bar` shows a progress
-    bar with the latest numbers.
-
-    Where torch.distributed is initialised its processes share the training: all call `fit` with the same arguments, but for
-    `device`, and get the same network and numbers. Rank 0 reads and writes the files; `watch` and `look` are called on all.
-    A batch is made in `blocks` equal parts, by default one per process, whose views are drawn from one generator each: W
-    processes with batches of B do what one process does with a batch of W B and blocks=W (but for dropout, which draws from
-    a generator per process).
-    """
-    labelled, labels = check_labels(labelled, labels, size, classes)
+def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Course | None) -> Fitted:
+    task, course = task.checked(), course or Course()
+    views, size, labelled, labels, classes = task
+    validation, watch, look = course.validation, course.watch, course.look
     if not any(p.requires_grad for p in net.parameters()):
         raise ModelError(
             "expected a network with parameters to train, got one whose parameters are all frozen; set requires_grad on "
             "those of its last layer at least"
         )
     ranks = these()
-    blocks = check_blocks(blocks, learner.batch, ranks, seed)
-    device = torch.device(device)
+    blocks = check_blocks(course.blocks, learner.batch, ranks, seed)
+    device = torch.device(course.device)
     net.to(device)
     learner.check_views(net, views, size)
     material = Material(views, size, labelled, labels, seed, device, ranks, blocks)
@@ -159,8 +161,8 @@ def fit(
         raise InputError(
             f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
         )
-    settings = describe(net, learner, material, labelled, labels, classes, seed, ranks.world, blocks)
-    path = None if checkpoint is None else Path(checkpoint)
+    settings = describe(net, learner, task, material, seed)
+    path = None if course.checkpoint is None else Path(course.checkpoint)
     measured = None if validation is None else len(validation[1])
     ranks.check_alike(settings | {"validation": measured, "checkpoint": path is not None})
     run = _Run(net, learner, material, classes, seed, ranks)
@@ -170,9 +172,11 @@ def fit(
     if path is not None and saved is not None and not ended:
         checkpoints.check_settings(path, saved["settings"], settings)
         run.load_state_dict(saved)
-    written = Log(log, after=run.step) if ranks.is_first else Log(None)
+    written = Log(course.log, after=run.step) if ranks.is_first else Log(None)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
-    shown = training_bar("training") if bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
+    shown = (
+        training_bar("training") if course.bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
+    )
     with torch.random.fork_rng(devices=[]), shown as show:
         torch.random.set_rng_state(run.global_state)
         if look is not None and run.step == 0:
@@ -181,12 +185,13 @@ def fit(
             numbers = run.one_step()
             run.finished = run.method.finished(run.step)
             last = run.step == learner.steps or run.finished
-            if validation is not None and (run.step % learner.evaluate_every == 0 or last):
+            due = run.step % learner.evaluate_every == 0 or last
+            if due and validation is not None:
                 numbers["validation"] = run.validate(*validation)
-            if run.step % learner.evaluate_every == 0 or last:
+            if due:
                 run.metrics.append(numbers)
                 written.add(numbers)
-            if look is not None and (run.step % learner.evaluate_every == 0 or last):
+            if due and look is not None:
                 look(run.step, run.used)
             show(run.step, learner.steps, numbers)
             if watch is not None:
@@ -197,7 +202,7 @@ def fit(
                 state = run.state_dict() | {"settings": settings, "steps": learner.steps}
                 ranks.first(partial(checkpoints.write, path, state))
     run.stop_unless_finite()
-    return Fitted(run.result(), run.metrics)
+    return Fitted(run.result(), run.metrics, views, size)
 
 
 class _Run:
@@ -256,8 +261,8 @@ class _Run:
             self.average.update(self.net, self.step)
         self.method.after_step(self.step)
         self.step += 1
-        if self.step % KEEP_EVERY == 0:
-            self._keep_if_good()
+        if self.step % KEEP_EVERY == 0 and self.is_finite():
+            self.good = self._copy()
         return {"step": self.step, "loss": value, "lr": rate, **numbers, **self.numbers}
 
     def validate(self, x: Tensor, y: Tensor) -> float:
@@ -337,10 +342,6 @@ class _Run:
         if not self.is_finite():
             self._stop_at_last_good(f"the weights were no longer finite after step {self.step}")
 
-    def _keep_if_good(self) -> None:
-        if self.is_finite():
-            self.good = self._copy()
-
     def _stop_at_last_good(self, what: str) -> NoReturn:
         step, net, average = self.good
         self.net.load_state_dict(net)
@@ -400,55 +401,20 @@ def check_blocks(blocks: int | None, batch: int, ranks: Ranks, seed: Seed) -> in
     return blocks
 
 
-def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions and labels as int64 arrays; at least one, inside the pool and the classes."""
-    labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
-    if len(labelled) == 0:
-        raise InputError(
-            "expected at least one labelled item to train on, got none; an ActiveLearner gets labels by "
-            "tell(positions, labels)"
-        )
-    if labelled.shape != labels.shape:
-        raise InputError(f"expected one label per labelled item, {len(labelled)}, got {len(labels)}")
-    if labelled.min() < 0 or labelled.max() >= size:
-        raise InputError(f"expected labelled positions from 0 to {size - 1}, got {labelled.min()} to {labelled.max()}")
-    outside = (labels < 0) | (labels >= classes)
-    if outside.any():
-        raise InputError(
-            f"expected labels from 0 to {classes - 1} for {classes} classes, got {labels[outside.argmax()]} for item "
-            f"{labelled[outside.argmax()]}; add the class, or mend the label"
-        )
-    return labelled, labels
-
-
-def describe(
-    net: nn.Module,
-    learner: Training,
-    material: Material,
-    labelled: np.ndarray,
-    labels: np.ndarray,
-    classes: int,
-    seed: Seed,
-    world: int,
-    blocks: int,
-) -> dict[str, Any]:
+def describe(net: nn.Module, learner: Training, task: Task, material: Material, seed: Seed) -> dict[str, Any]:
     """What makes a training this training and no other, as plain values; of the pool, the labelled items and a sample.
 
     The batch is that of all processes together: how many share it is no part of the description, the blocks are.
     """
-    options = dataclasses.asdict(learner) | {"batch": world * learner.batch}
+    options = dataclasses.asdict(learner) | {"batch": material.ranks.world * learner.batch}
     return {
         "learner": type(learner).__name__,
-        "options": json.dumps(options, default=_plain, sort_keys=True),
-        "pool size": material.size,
+        "options": json.dumps(options, default=lambda value: np.asarray(value).tolist(), sort_keys=True),
+        "pool size": task.size,
         "pool": material.fingerprint(),
-        "classes": classes,
-        "labelled": hashlib.sha256(labelled.tobytes() + labels.tobytes()).hexdigest(),
+        "classes": task.classes,
+        "labelled": hashlib.sha256(task.labelled.tobytes() + task.labels.tobytes()).hexdigest(),
         "first weights": digest.of_network(net),
         "seed": seed if isinstance(seed, int) else repr(seed),
-        **({"blocks": blocks} if blocks > 1 else {}),
+        **({"blocks": material.blocks} if material.blocks > 1 else {}),
     }
-
-
-def _plain(value: Any) -> Any:
-    return np.asarray(value).tolist()

@@ -55,7 +55,8 @@ def noun_of(config: dict[str, Any]) -> str:
 
 def architecture(config: dict[str, Any]) -> str:
     if config["backbone"]:
-        head = "a linear layer" if config["net"] == "linear" else "a small network"
+        heads = {"linear": "a linear layer", "neighbours": "the nearest labelled and unlabelled items"}
+        head = heads.get(config["net"], "a small network")
         return f"{head} on the frozen features of {inert(config['backbone'])}"
     return f"{inert(config['net'] or config.get('module', 'a module of your own'))}, trained"
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from askless.data import ImageViews
 from askless.features.backbones import Backbone, TextBackbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
 from askless.features.text_backbone import load_text_backbone
+from askless.learn.label_propagation import Neighbours
 from askless.models.card import card, kind_of
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
@@ -256,7 +258,8 @@ def read_model(folder: Path, config: dict[str, Any], preprocess: dict[str, Any],
     if own is None and name is None:
         raise ModelError(f"{folder}: its network is a module of your own; pass the module, as in load(..., net=net)")
     if own is None:
-        net = nets.make(name, classes=len(config["classes"]), shape=tuple(config["shape"]), **options)
+        make = Neighbours if name == "neighbours" else partial(nets.make, name)
+        net = make(classes=len(config["classes"]), shape=tuple(config["shape"]), **options)
     else:
         net = copy.deepcopy(own)
     net.load_state_dict({k.removeprefix("network."): v for k, v in tensors.items() if k.startswith("network.")})

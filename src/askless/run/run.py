@@ -410,7 +410,7 @@ class Run:
             beside,
             watch,
         )
-        assert learner.model is not None
+        assert learner.learnt is not None
         model_beside = self.folder / ".model.making"
         shutil.rmtree(model_beside, ignore_errors=True)
         about = {
@@ -419,7 +419,7 @@ class Run:
             "strategy": self.settings.strategy,
         }
         texts = self.folder / "cache" / "text" if self.kind == "texts" else None
-        save_model(model_beside, learner.model, base, self.settings, names, about, texts)
+        save_model(model_beside, learner.learnt.as_network(), base, self.settings, names, about, texts)
         self._write_picked(beside, number)
         for folder in (beside, model_beside):
             list_files(folder)

@@ -22,7 +22,7 @@ else:
 
 STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_runs)
 # Names only, so that the page starts without torch; the tests hold them against what there is.
-LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model")
+LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
 BACKBONES = ("efficientnet-lite0", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from askless import kernels, theory
 from askless.active.learner import ActiveLearner
-from askless.active.observe import PlainItems
 from askless.base.errors import AsklessError, InputError
 from askless.base.rng import stream
-from askless.learn import LabelPropagation, Training, admissible_rate
+from askless.learn import admissible_rate
+from askless.learn.observe import PlainItems
 from askless.learn.rate import Admissible
 from askless.theory import Agreement, Bounds, Curves, Descent, DescentRate, Minimum, Spectrum
 from askless.theory.spectrum import eigenbasis
@@ -166,7 +166,7 @@ def check(learner: ActiveLearner, items: int, queries: int) -> nn.Module:
 
     float64: a kernel's smallest eigenvalues are below the rounding of float32 gradients.
     """
-    if isinstance(learner.learner, LabelPropagation):
+    if not learner.learner.has_network:
         raise InputError(
             "expected a learner that trains a network, got label propagation, which has no gradients, hence no kernel"
         )
@@ -244,8 +244,7 @@ def both_spectra(K_last: np.ndarray, K: np.ndarray, notes: list[str]) -> Spectra
 
 
 def step_sizes(work: Work, K: np.ndarray, phi: Tensor) -> Steps:
-    training = work.learner.learner
-    assert isinstance(training, Training)
+    training: Any = work.learner.learner
     momentum = training.momentum if training.optimiser == "sgd" else 0.0
     _, layer = kernels.find_head(work.model, work.at(work.S), work.learner.head)
     admissible = admissible_rate(phi, momentum, bias=layer.bias is not None)

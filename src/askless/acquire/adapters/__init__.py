@@ -1,12 +1,12 @@
 """askless' strategies in the loops of other libraries, one thin file each."""
 
-from askless.acquire import Strategy
+from askless.acquire import Strategy, uses_history
 from askless.base.errors import InputError
 
 
 def check_no_memory(strategy: Strategy, loop: str) -> None:
     """Another library's loop does not hand back to a strategy what it said last."""
-    if hasattr(strategy, "state"):
+    if uses_history(strategy):
         raise InputError(
             f"{strategy.name} learns from the labels that it asked for, of which {loop} tells it nothing; use it in "
             "ActiveClassifier or ActiveLearner, or take another strategy here"

@@ -350,6 +350,9 @@ def suspicious(
     return shown
 
 
+HEADS = {"linear": "linear layer", "neighbours": "nearest items"}
+
+
 def model(run: "Run") -> Model | None:
     """The model card, from what the model's folder says of itself."""
     folder = run.folder / "model"
@@ -362,7 +365,9 @@ def model(run: "Run") -> Model | None:
     weights = file_facts(folder, ["model.safetensors"])
     backbone = config["backbone"]
     return Model(
-        architecture=f"linear layer on frozen {backbone}" if backbone else f"{config['net']}, trained from scratch",
+        architecture=f"{HEADS[config['net']]} on frozen {backbone}"
+        if backbone
+        else f"{config['net']}, trained from scratch",
         learner=config["learner"],
         weights="model/model.safetensors",
         sha256=weights[0].sha256 if weights else "",

@@ -11,6 +11,7 @@ import numpy as np
 from torch import nn
 
 from askless.data import ImageViews
+from askless.learn.label_propagation import Neighbours
 from askless.models import load
 from askless.models.card import noun_of
 from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files, write_model
@@ -48,6 +49,8 @@ def save_model(
         "features": base.pool.kind == "features" and not settings.frozen,
         **about,
     }
+    if isinstance(network, Neighbours):
+        config |= {"net": "neighbours", "options": network.options}
     if text_backbone is not None:
         shutil.copytree(text_backbone, folder / "text")
         config["text"] = settings.text

@@ -32,6 +32,7 @@ VIEWS = {
     "supervised": (1, 0),
     "mean-teacher": (2, 0),
     "pi-model": (2, 0),
+    "label-propagation": (0, 0),
 }  # weak and strong, as used
 Reader = Callable[[int], np.ndarray]  # item -> (H, W, 3) uint8, or an UnreadableError
 

@@ -11,12 +11,13 @@ import numpy as np
 import torch
 
 from askless.active.learner import ActiveLearner
+from askless.active.saving import Saved
 from askless.data import Pool, as_pool
 from askless.features.frozen import FrozenViews, standardisation
 from askless.features.stored import View, is_whole, mapped
 from askless.features.text_backbone import evened
-from askless.learn import FixMatch, MeanTeacher, PiModel, Supervised
-from askless.learn.training import Training, Watch
+from askless.learn import LEARNERS, Learner, Supervised
+from askless.learn.learner import Watch
 from askless.run.settings import Settings
 from askless.run.steps.embedding import CachedItems
 from askless.run.steps.measure import mean_margin, prediction_change
@@ -102,14 +103,6 @@ def make_learner(
         strategy = "askless"  # nothing to be learnt yet: cover the collection
     places = base.positions()
     known = {places[item]: label for item, label in sorted(labels.items()) if item in places}
-    if before is not None and (before / "learner.json").exists() and strategy == settings.strategy == "albl":
-        learner = load_learner(before, base)
-        if learner.class_names == tuple(classes):
-            learner.labels = {i: y for i, y in learner.labels.items() if known.get(i) == y}
-            learner.tell(list(known), list(known.values()), replace=True)
-            learner.labels = {i: learner.labels[i] for i in sorted(learner.labels)}
-            return learner
-        strategy = learner.strategy
     net = "linear" if settings.frozen or base.pool.kind == "features" else settings.net
     names = tuple(classes) if len(classes) >= 2 else PLACEHOLDERS
     learner = ActiveLearner(
@@ -123,6 +116,8 @@ def make_learner(
         views=base.views,
     )
     learner.tell(list(known), list(known.values()))
+    if before is not None and (before / "learner.json").exists():
+        learner.asks = Saved(before).asks()
     return learner
 
 
@@ -131,9 +126,9 @@ def load_learner(folder: Path, base: RunPool) -> ActiveLearner:
     return ActiveLearner.load(folder, pool=base.pool, **({} if base.views is None else {"views": base.views}))
 
 
-def training(settings: Settings) -> Training:
-    kinds = {"fixmatch": FixMatch, "supervised": Supervised, "mean-teacher": MeanTeacher, "pi-model": PiModel}
-    made: Training = kinds[settings.learner](steps=settings.steps)
+def training(settings: Settings) -> Learner:
+    kind = LEARNERS[settings.learner].make
+    made: Learner = kind(steps=settings.steps) if kind.has_network else kind()  # type: ignore[attr-defined]
     return made
 
 

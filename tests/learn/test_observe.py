@@ -6,8 +6,8 @@ import pytest
 import torch
 
 import askless as al
-from askless.active.observe import head_gradients, passes_of, without_bias
 from askless.base.rng import stream
+from askless.learn.observe import head_gradients, passes_of, without_bias
 
 
 def test_gradients_of_a_head_are_those_of_a_linear_network():

@@ -1,8 +1,8 @@
-"""What a strategy may see of a trained network: only the arrays that it needs, batch by batch."""
+"""What a strategy may see of what was learnt: only the arrays that it looks at, of a network batch by batch."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -10,9 +10,21 @@ from torch import Tensor, nn
 
 from askless import kernels
 from askless.acquire import DynamicAL, Strategy, looks_at
+from askless.base.errors import InputError
 from askless.base.rng import Seed
 from askless.learn.material import Views
 from askless.linalg import Blocks
+
+
+class Sight(NamedTuple):
+    """How a network is looked at: `layers="all"` shows NPC, CRC and others gradient features of the whole network (a
+    projection to about `width` numbers) in place of the last layer's input; `head` names the last layer."""
+
+    layers: Literal["last", "all"] = "last"
+    width: int = 512
+    head: str | None = None
+    seed: Seed = 0
+    batch_size: int = 256
 
 
 class PlainItems:
@@ -77,19 +89,14 @@ def observe(
     strategy: Strategy,
     labelled: np.ndarray,
     labels: np.ndarray,
-    *,
-    layers: Literal["last", "all"] = "last",
-    dim: int = 512,
-    head: str | None = None,
-    seed: Seed = 0,
-    batch_size: int = 256,
+    sight: Sight,
 ) -> dict[str, Any]:
     """The arrays in `strategy.needs` and `wants`, of all `size` items, seen by `model` in eval mode.
 
-    `layers="all"` gives NPC, CRC and others gradient features of the whole network (a projection to about `dim` numbers)
-    in place of the last layer's input: see `without_bias`. DynamicAL's features are those of the loss gradients. `kernel` is
-    exact, over the last or all layers. `probs_by_pass` are of as many passes with dropout as the strategy says.
+    DynamicAL's features are those of the loss gradients. `kernel` is exact, over the last or all layers. `probs_by_pass` are
+    of as many passes with dropout as the strategy says.
     """
+    layers, width, head, seed, batch_size = sight
     needs = looks_at(strategy)
     everything = PlainItems(views, np.arange(size))
     arrays: dict[str, Any] = {"labels": labels}
@@ -99,7 +106,9 @@ def observe(
         arrays |= {"features": look.features, "logits": look.logits, "probs": look.logits.double().softmax(dim=1)}
     if "features" in needs and (of_loss or layers == "all"):
         of: Literal["loss", "logits"] = "loss" if of_loss else "logits"
-        arrays["features"] = kernels.gradient_features(model, everything, dim, seed=seed, of=of, batch_size=batch_size)
+        arrays["features"] = kernels.gradient_features(
+            model, everything, width, seed=seed, of=of, batch_size=batch_size
+        )
     if "probs_by_pass" in needs:
         arrays["probs_by_pass"] = kernels.probs_by_pass(
             model, everything, passes=passes_of(strategy), seed=seed, head=head, batch_size=batch_size
@@ -113,6 +122,48 @@ def observe(
     if "kernel" in needs:
         arrays["kernel"] = PoolKernel(model, views, np.arange(size), layers, head, batch_size)
     return {name: arrays[name] for name in needs}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Feature vectors (N, d) and their probabilities (N, C), where they have some, of something without a network. Gradients
+    are those of a linear head that had these probabilities."""
+
+    features: np.ndarray
+    probs: np.ndarray | None
+    model = None
+
+    @property
+    def metrics(self) -> list[dict[str, float]]:
+        return []
+
+    def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
+        probs = np.asarray(self.probs)
+        return probs if at is None else probs[at]
+
+    def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
+        """The arrays in `strategy.needs` and `wants`."""
+        features, probs, names = self.features, self.probs, looks_at(strategy)
+        arrays: dict[str, Any] = {"features": features, "labels": labels}
+        if probs is not None:
+            arrays |= {"probs": probs, "logits": np.log(np.maximum(probs, 1e-12))}
+            if {"grad_sq", "grad_dot"} & {*names} and not wants_gradients(strategy):
+                arrays["grad_sq"], arrays["grad_dot"] = head_gradients(features, probs, labelled, labels)
+            if "grad_sq_by_class" in names:  # |p - e_c|^2 |[phi, 1]|^2
+                length = np.einsum("nd,nd->n", features, features, dtype=np.float64) + 1
+                arrays["grad_sq_by_class"] = ((probs**2).sum(axis=1, keepdims=True) - 2 * probs + 1) * length[:, None]
+        missing = [name for name in strategy.needs if name not in arrays]
+        if missing:
+            raise InputError(
+                f"the strategy {strategy.name} needs {', '.join(missing)}, which label propagation has not (it has no "
+                "network); use another strategy, or a learner that trains a network"
+            )
+        return {name: arrays[name] for name in names if name in arrays}
+
+
+def wants_gradients(strategy: Strategy) -> bool:
+    """Whether the features it looks at are gradients of the loss."""
+    return isinstance(strategy, DynamicAL) and "features" in strategy.needs
 
 
 def without_bias(strategy: Any) -> Any:

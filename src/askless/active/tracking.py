@@ -1,0 +1,63 @@
+"""What the trackers of an `ActiveLearner` hear of its rounds and training steps."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from askless.learn.learner import Watch
+from askless.learn.ranks import these
+from askless.track import Event, Tracker, Trail
+
+
+class Tracking:
+    """Tells the trackers of a loop, on the first of processes that torch.distributed has joined; `loop` is the learner."""
+
+    def __init__(self, loop: Any, track: Tracker | Sequence[Tracker] | None) -> None:
+        self.loop, self.trail = loop, Trail(track)
+        self.said: dict[str, float] = {}  # by the last ask, for the next round
+        self.begun = False
+
+    def asked(self, info: dict[str, Any], seconds: float) -> None:
+        self.said = {name: float(v) for name, v in info.items() if isinstance(v, int | float | np.number)}
+        self.said["select_seconds"] = seconds
+
+    def steps(self, watch: Watch | None) -> Watch | None:
+        """`watch`, and the trackers that want to hear of training steps."""
+        if not self.trail:
+            return watch
+        before = sum(int(r.get("step", 0)) for r in self.loop.rounds)
+
+        def both(done: int, total: int, numbers: dict[str, float]) -> None:
+            rest = {name: value for name, value in numbers.items() if name != "step"}
+            self._tell(Event("step", at=before + done, numbers=rest), last=done == total)
+            if watch is not None:
+                watch(done, total, numbers)
+
+        return both
+
+    def fitted(self, seconds: float) -> None:
+        """One event per fit: accuracy where it can be known, what the strategy said of its batch, seconds."""
+        if not self.trail:
+            return
+        loop = self.loop
+        numbers = {name: value for name, value in loop.rounds[-1].items() if name not in ("labels", "step")}
+        numbers |= {name: value for name, value in self.said.items() if name not in ("labelled", "seconds")}
+        numbers["fit_seconds"] = seconds
+        if loop.pool.test is not None:
+            numbers["test_accuracy"] = loop.score()
+        if loop.random_share > 0 and (seen := loop.comparison()["random"])["n"]:
+            numbers |= {"check_accuracy": 1 - seen["wrong"], "check_n": seen["n"]}
+        self.said = {}
+        self._tell(Event("round", at=len(loop.labels), numbers=numbers))
+
+    def _tell(self, event: Event, last: bool = False) -> None:
+        if not these().is_first:
+            return
+        if not self.begun:
+            self.begun, loop = True, self.loop
+            net = loop.net if isinstance(loop.net, str) else type(loop.net).__name__
+            about = {"strategy": loop.strategy.name, "learner": loop.learner, "net": net, "seed": loop.seed}
+            about |= {"items": len(loop.pool), "classes": loop.classes}
+            self.trail.tell(Event("start", about={name: str(v) for name, v in about.items()}))
+        self.trail.tell(event, last)

@@ -1,0 +1,124 @@
+"""One way to learn, with a network or without: a `Learner` makes of a pool and its labels something `Learnt`."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from askless.acquire import Strategy
+from askless.base.errors import InputError
+from askless.base.rng import Seed
+from askless.learn.material import Views
+from askless.learn.observe import Sight
+
+Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
+Look = Callable[[int, nn.Module], None]  # steps done, the network that would be used
+
+
+class Task(NamedTuple):
+    """A pool of `size` items as `views` shows them, of which those at `labelled` (L,) have `labels` (L,)."""
+
+    views: Views
+    size: int
+    labelled: np.ndarray
+    labels: np.ndarray
+    classes: int
+
+    def checked(self) -> "Task":
+        """With int64 arrays: at least one label, inside the pool and the classes."""
+        labelled, labels = check_labels(self.labelled, self.labels, self.size, self.classes)
+        return self._replace(labelled=labelled, labels=labels)
+
+
+class Course(NamedTuple):
+    """How a training in steps is to go; a learner without steps has no use for it.
+
+    `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is saved every `checkpoint_every`
+    steps, and a training that finds its own checkpoint goes on exactly where it was. `log` appends JSON lines; `watch(done,
+    total, numbers)` is called as training goes, and `look(step, network)` before the first step, every `evaluate_every`
+    steps and after the last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
+    `blocks`: the equal parts that a batch is made in, see `Training.fit`.
+    """
+
+    validation: tuple[Tensor, Tensor] | None = None
+    device: str | torch.device = "cpu"
+    checkpoint: str | Path | None = None
+    log: str | Path | None = None
+    watch: Watch | None = None
+    look: Look | None = None
+    bar: bool = False
+    blocks: int | None = None
+
+
+class Learnt(Protocol):
+    """What a learner has made of a pool."""
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The trained network, in eval mode, where there is one."""
+
+    @property
+    def metrics(self) -> list[dict[str, float]]:
+        """The log: one dict per measured step."""
+
+    def as_network(self) -> nn.Module:
+        """A network of its own that says of new items what `predict_proba` does, to be handed out."""
+
+    def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
+        """Class probabilities (n, C) of the pool's items, or of those at these positions."""
+
+    def predict_proba(self, x: Tensor) -> np.ndarray:
+        """Class probabilities (n, C) of items from outside, as the views make them."""
+
+    def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
+        """The arrays that the strategy looks at, of all items of the pool."""
+
+
+@runtime_checkable
+class Learner(Protocol):
+    """Options that say how to learn. `has_network`: whether there is a network that it trains."""
+
+    @property
+    def has_network(self) -> bool: ...
+
+    def check_views(self, net: nn.Module, views: Views, size: int) -> None:
+        """Refuses, before anything is asked, items of which it could learn nothing."""
+
+    def start(self, net: nn.Module, task: Task) -> Learnt:
+        """What there is without any learning: this network as it is, or no opinion."""
+
+    def fit(
+        self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
+    ) -> Learnt:
+        """Learns from the labelled and the unlabelled items. `net` is the network to start from, trained in place; `before`
+        what was learnt last of the same pool."""
+
+
+def check_learner(given: Any, what: str = "a learner such as FixMatch(steps=500)") -> Learner:
+    if isinstance(given, type) or not isinstance(given, Learner):
+        raise InputError(f"expected {what}, got {given!r}")
+    return given
+
+
+def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions and labels as int64 arrays; at least one, inside the pool and the classes."""
+    labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
+    if len(labelled) == 0:
+        raise InputError(
+            "expected at least one labelled item to train on, got none; an ActiveLearner gets labels by "
+            "tell(positions, labels)"
+        )
+    if labelled.shape != labels.shape:
+        raise InputError(f"expected one label per labelled item, {len(labelled)}, got {len(labels)}")
+    if labelled.min() < 0 or labelled.max() >= size:
+        raise InputError(f"expected labelled positions from 0 to {size - 1}, got {labelled.min()} to {labelled.max()}")
+    outside = (labels < 0) | (labels >= classes)
+    if outside.any():
+        raise InputError(
+            f"expected labels from 0 to {classes - 1} for {classes} classes, got {labels[outside.argmax()]} for item "
+            f"{labelled[outside.argmax()]}; add the class, or mend the label"
+        )
+    return labelled, labels
