@@ -282,12 +282,10 @@ class Run:
         self._base = None
         step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
         cache, plain = self.folder / "cache", not self.meta("prepared") or not is_whole(self.folder / "cache")
-        text = f"{verb} {len(self.paths):,} {self.noun}s"
-        if not plain:
-            text = "Embedding augmented views, which training needs"
+        what = f"{len(self.paths):,} {self.noun}s" if plain else "augmented views, which training needs"
 
         def progress(done: int, total: int) -> None:
-            report(step, text, done, total)
+            report(step, f"{verb} {what}", done, total)
 
         progress(0, len(self.paths))
         if self.kind == "texts":
