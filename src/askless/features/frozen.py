@@ -34,7 +34,7 @@ from askless.features.stored import PLAIN, Piece, Progress, View, augmented, in_
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
 BATCH = 64  # images that are embedded together
-SAMPLE = 65_536  # items that mean and deviation are computed from, at most
+SAMPLE = 100_000  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
 BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
 BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")

@@ -219,14 +219,15 @@ class Run:
 
     # --- the next missing step ---------------------------------------------------------------------------------------
 
-    def advance(self, report: Report = quiet) -> str | None:
-        """Does the next missing step and says which; None where people have to answer first, or all is done."""
-        step = self.next_step()
+    def advance(self, report: Report = quiet, ahead: bool = True) -> str | None:
+        """Does the next missing step and says which; None where people have to answer first, or all is done. With `ahead`
+        also what is needed only when they have."""
+        step = self.next_step(ahead)
         if step is not None:
             getattr(self, f"_{step}")(report)
         return step
 
-    def next_step(self) -> str | None:
+    def next_step(self, ahead: bool = True) -> str | None:
         with self.store.look() as db:
             if not get_meta(db, "prepared") or not is_whole(self.folder / "cache"):
                 return "embedding" if self.settings.frozen and self.kind != "features" else "decoding"
@@ -234,7 +235,7 @@ class Run:
                 return "comparing"
             if db.execute(OPEN).fetchone():
                 again = self.damaged(db) is not None and trainable(db)
-                return "embedding" if self.lacks_views(db) else "training" if again else None
+                return "embedding" if (ahead or again) and self.lacks_views(db) else "training" if again else None
             if db.execute("SELECT count(*) FROM round WHERE state = 'asking'").fetchone()[0]:
                 return "closing"
             current = self.current_round(db)
@@ -281,12 +282,10 @@ class Run:
         self._base = None
         step, verb = ("embedding", "Embedding") if self.settings.frozen else ("decoding", "Reading")
         cache, plain = self.folder / "cache", not self.meta("prepared") or not is_whole(self.folder / "cache")
-        text = f"{verb} {len(self.paths):,} {self.noun}s"
-        if not plain:
-            text = "Embedding augmented views, which training needs"
+        what = f"{len(self.paths):,} {self.noun}s" if plain else "augmented views, which training needs"
 
         def progress(done: int, total: int) -> None:
-            report(step, text, done, total)
+            report(step, f"{verb} {what}", done, total)
 
         progress(0, len(self.paths))
         if self.kind == "texts":

@@ -70,28 +70,26 @@ def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], view
         raise RunError(
             f"expected at least two items to choose from, got {len(chosen)}; see skipped.csv in the run's folder"
         )
-    if cached.x.ndim != 2:
-
-        def rows(at: np.ndarray) -> torch.Tensor:
-            return torch.from_numpy(np.array(cached.x[at]))
-
-        return RunPool(chosen, as_pool(rows(chosen), kind="image"), rows, None, None, cached.side)
+    x, side = cached.x, cached.side
+    if x.ndim != 2:
+        return RunPool(
+            chosen, as_pool(np.array(x[chosen]), kind="image"), lambda at: torch.from_numpy(x[at]), None, None, side
+        )
     frozen = None
+    augmented = bool(views) and all(is_whole(path, len(chosen)) for path in views.values())
     if views:
-        augmented = all(is_whole(path, len(chosen)) for path in views.values())
-        arrays = {view: mapped(path) for view, path in views.items()} if augmented else {}
-        frozen = FrozenViews(cached.x, arrays, rows=chosen)
+        frozen = FrozenViews(x, {view: mapped(path) for view, path in views.items()} if augmented else {}, rows=chosen)
         mean, scale = frozen.mean, frozen.scale
     else:
-        mean, scale = (evened if settings.text else standardisation)(torch.from_numpy(cached.x[chosen]).float())
+        mean, scale = (evened if settings.text else standardisation)(torch.from_numpy(x[chosen]).float())
 
     def ready(at: np.ndarray) -> torch.Tensor:
-        return (torch.from_numpy(cached.x[at]).float() - mean) / scale
+        return (torch.from_numpy(x[at]).float() - mean) / scale
 
-    if frozen is None:
-        return RunPool(chosen, as_pool(ready(chosen), kind="features"), ready, mean, scale, cached.side)
-    pool = Pool(StandardisedRows(frozen), kind="features")
-    return RunPool(chosen, pool, ready, mean, scale, cached.side, frozen, augmented)
+    pool = (
+        as_pool(ready(chosen), kind="features") if frozen is None else Pool(StandardisedRows(frozen), kind="features")
+    )
+    return RunPool(chosen, pool, ready, mean, scale, side, frozen, augmented)
 
 
 def make_learner(

@@ -79,7 +79,7 @@ def catch_up(run: Run, report: Report = quiet) -> None:
     busy = f"{run.folder} is being served, and the worker of the page trains and chooses"
     with held(run.folder / ".worker.lock", busy, seconds=1.0):
         tidy(run.folder)
-        while run.advance(report) is not None:
+        while run.advance(report, ahead=False) is not None:
             pass
 
 
