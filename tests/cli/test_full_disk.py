@@ -17,7 +17,7 @@ import pytest
 
 from askless.cli import main
 from askless.run import Run
-from askless.run.out.export import read_labels_csv
+from askless.run.out.answers import read_labels_csv
 
 from .test_run import COLOURS, label_everything, write_photos
 

@@ -9,7 +9,7 @@ from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.run import Run, RunError
-from askless.run.out.export import read_labels_csv
+from askless.run.out.answers import read_labels_csv
 from askless.run.out.standing import standing
 from askless.run.settings import LEARNERS, STRATEGIES
 from askless.run.steps.draw import draw_check

@@ -83,7 +83,7 @@ def test_labels_are_named_by_the_file_or_by_themselves(tmp_path):
         ({"X": IMAGES, "ids": ["a"]}, "ids: expected one per item, 2, got 1"),
         ({"X": IMAGES, "ids": [0.5, 1]}, r"ids: expected texts \(n,\), got float64"),
         ({"X": IMAGES, "ids": ["a", "\udcff"]}, "ids: expected distinct texts, got"),
-        ({"X": IMAGES, "classes": np.array([{}])}, "classes holds Python objects, which are never loaded"),
+        ({"X": IMAGES, "classes": np.array([{}])}, "classes holds Python objects, which askless never unpickles"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path, arrays, message):

@@ -458,7 +458,7 @@ def import_(
     if from_:
         raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
     from askless.run import Run
-    from askless.run.out.export import read_answers
+    from askless.run.out.answers import read_answers
     from askless.run.out.taking import import_into
 
     if on_conflict not in ("keep", "replace", "ask"):
@@ -517,7 +517,7 @@ def predict(
 ) -> None:
     """What a model says of new images or texts: path, label, prob."""
     from askless.run import load
-    from askless.sources import UnreadableError, find_images
+    from askless.sources import UnreadableError, open_source
 
     files.check_writable(to)
     files.may_replace(to, overwrite)
@@ -530,13 +530,14 @@ def predict(
             kinds = {"text": "a table of texts", "row": "an .npz or .npy file"}
             raise InputError(f"{path}: expected {kinds.get(noun, 'an image or a folder of images')}, nothing is there")
         if model.kind == "text":
-            found = model.texts_in(path, text, encoding)
-            images += [(row.id, row.text) for row in found.rows]
-            left_out += found.skipped
+            found, unread = model.texts_in(path, text, encoding).read()
+            images += [(item.id, item.content) for item in found]
+            left_out += unread
         elif model.size is None:
             images += model.rows_in(path)
         else:
-            images += [(file, file) for file in (find_images(path, False)[0] if path.is_dir() else [path])]
+            below = open_source(path, formats=("folder",)).read()[0] if path.is_dir() else []
+            images += [(path / item.id, path / item.id) for item in below] if path.is_dir() else [(path, path)]
     total = len(images) + len(left_out)
     with contextlib.nullcontext(out) if to is None else files.text_file(to) as target:
         writer = csv.writer(target, lineterminator="\n")
@@ -577,7 +578,7 @@ def oracle(
     from askless.label.oracle import answer_all
     from askless.label.web.serve import served_at
     from askless.run import Run
-    from askless.run.out.export import read_answers
+    from askless.run.out.answers import read_answers
 
     labels = {a.path: a.label for a in read_answers(truth)}
     with Run.open(folder) as run:

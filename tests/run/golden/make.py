@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from askless.run import Run
-from askless.run.out.export import Incoming
+from askless.run.out.answers import Incoming
 from askless.run.out.taking import import_into
 from askless.run.store.answering import undo
 from askless.run.store.asking import Desk

@@ -9,18 +9,8 @@ from PIL import Image
 
 from askless.base.errors import InputError, OptionError
 from askless.run.out import export as exporting
-from askless.run.out.export import (
-    COLUMNS,
-    FORMATS,
-    Incoming,
-    LabelRow,
-    Predicted,
-    export,
-    folder_names,
-    read_answers,
-    read_labels_csv,
-    write_labels_csv,
-)
+from askless.run.out.answers import COLUMNS, Incoming, LabelRow, read_answers, read_labels_csv
+from askless.run.out.export import FORMATS, Predicted, export, folder_names, write_labels_csv
 from askless.sources import image_size, read_image
 
 CLASSES = ["cat", "dog", "=1+1", "a/b"]
@@ -175,7 +165,7 @@ def test_columns_of_the_users_table_are_kept(tmp_path, rows):
     [
         ("", "empty"),
         ("path,label\na,b\n", "got no status"),
-        (HEADER + "\na,b,labelled\n", "row 2 has 3 fields"),
+        (HEADER + "\na,b,labelled\n", "line 2 has 3 fields"),
         (HEADER + "\na,b,labelled,,,,soon,,,,,,,\n", "seconds, got 'soon'"),
         (HEADER + "\na,b,maybe,,,,,,,,,,,\n", "status labelled or unsure"),
     ],
@@ -657,7 +647,7 @@ def pickled(path: Path):
         ("a.csv", lambda p: p.write_text("name,label\na,b\n"), "expected a column path or file_name"),
         ("a.csv", lambda p: p.write_text("path,label\n,b\n"), "an image in every row"),
         ("a.csv", lambda p: p.write_bytes(b"path,label\n\xff,b\n"), "UTF-8"),
-        ("a.jsonl", lambda p: p.write_text("{"), "line 1 is none"),
+        ("a.jsonl", lambda p: p.write_text("{"), "line 1 is not JSON"),
         ("a.jsonl", lambda p: p.write_text("[1]"), "JSON object"),
         ("a.npz", pickled, "expected an .npz file of plain arrays, got another"),
         ("a.npz", lambda p: p.write_bytes(b"PK no"), "expected an .npz file of plain arrays, got another"),
@@ -689,5 +679,5 @@ def test_answers_beside_long_texts_are_read(tmp_path):
     (tmp_path / "a.csv").write_text(f"path,label,text\na,x,{'z' * 400_000}\n")
     assert [answer.label for answer in read_answers(tmp_path / "a.csv")] == ["x"]
     (tmp_path / "a.jsonl").write_text("[" * 100_000)
-    with pytest.raises(InputError, match="expected a JSON object on each line, line 1 is none"):
+    with pytest.raises(InputError, match="expected a JSON object on each line, got none; the first: line 1 is not"):
         read_answers(tmp_path / "a.jsonl")

@@ -264,10 +264,10 @@ def test_links_that_leave_the_folder_are_listed(linked):
     index = scan(linked)
     assert paths(index) == ["a.png", "sub/b.png"]
     assert reasons(index) == {
-        "out": ("outside", "a link to a folder; pass --follow-links to allow it"),
-        "out.png": ("outside", "a link that leaves the folder; pass --follow-links to allow it"),
+        "out": ("outside", "a link to a folder; pass follow_links (--follow-links) to allow it"),
+        "out.png": ("outside", "a link that leaves the folder; pass follow_links (--follow-links) to allow it"),
         "ring.png": ("unreadable", "Too many levels of symbolic links"),
-        "sub/up": ("link", "a link to another folder in here; pass --follow-links to allow it"),
+        "sub/up": ("link", "a link to another folder in here; pass follow_links (--follow-links) to allow it"),
         "sub/z.png": ("duplicate", "the same content as a.png"),
         "void.png": ("missing", "a link to nothing"),
     }
@@ -314,7 +314,7 @@ def test_only_files_of_equal_size_are_read_and_only_alike_ones_whole(tmp_path, m
     read, digest = [], module.digest
 
     def watched(candidate, part=0):
-        read.append((candidate.item.path, part))
+        read.append((candidate.id, part))
         return digest(candidate, part)
 
     monkeypatch.setattr(module, "digest", watched)
@@ -374,7 +374,7 @@ def test_a_copy_lends_its_label_to_the_first(tmp_path):
 def test_folders_are_classes_only_when_said(tmp_path):
     for i, name in enumerate(["dog/1.png", "cat/2.png", "cat/sub/3.png"]):
         save(tmp_path / name, i)
-    hint = "the images lie in 2 folders; pass --labels-from-folders if these are classes"
+    hint = "the images lie in 2 folders; pass labels_from_folders (--labels-from-folders) if these are classes"
     assert (scan(tmp_path).classes, scan(tmp_path).hints) == ((), [hint])
     index = scan(tmp_path, labels_from_folders=True)
     assert [(item.path, item.label) for item in index.items] == [
@@ -437,7 +437,7 @@ def test_what_a_table_cannot_mean_is_listed(tmp_path):
     names = "good.png", "../out.png", f"{tmp_path}/out.png", "link.png", "way/far.png", "/etc/passwd", "no.png"
     odd = "text.png", "pipe.png", "folder", "good.png/x.png", "b" * 300, "zero\0byte.png", "~/x.png"
     listed = table(root, *(f"{name},x" for name in names + odd), ",x")
-    outside = ("outside", "outside the table's folder; pass --follow-links to allow it")
+    outside = ("outside", "outside the table's folder; pass follow_links (--follow-links) to allow it")
     index = scan(listed)
     assert paths(index) == ["good.png"]
     assert reasons(index) == {
@@ -472,8 +472,8 @@ def test_an_absolute_path_that_stays_inside_is_taken(tmp_path):
     [
         ("path,label\n", "expected a header and at least one row"),
         ("name,label\na.png,x\n", "expected a column path or file_name"),
-        ("path,label\na.png,x,y\n", "another number of fields"),
-        ('path,label\n"a.png,' + "x" * 600_000, "it is not valid CSV"),
+        ("path,label\na.png,x,y\n", "line 2 has 3 fields and the header 2"),
+        ('path,label\n"a.png,' + "x" * 600_000, "line 2 does not read as CSV"),
     ],
 )
 def test_a_table_that_is_none_is_refused(tmp_path, text, message):
@@ -643,8 +643,8 @@ def test_what_was_left_out_is_written_down(torture, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("absent", "a .csv, .tsv, .jsonl, .parquet, .npz or .npy file, got nothing there"),
-        ("a.txt", "a .csv, .tsv, .jsonl, .parquet, .npz or .npy file, got 'a.txt'"),
+        ("absent", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got nothing there"),
+        ("a.txt", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got 'a.txt'"),
         ("empty", "expected images .png, jpg, .* found none$"),
         ("bad", "found none; 1 left out, the first, a.png: an empty file"),
     ],

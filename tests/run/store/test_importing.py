@@ -2,7 +2,7 @@ import pytest
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.out.export import Incoming, read_answers, read_labels_csv
+from askless.run.out.answers import Incoming, read_answers, read_labels_csv
 from askless.run.out.taking import import_into
 from askless.run.store import facts
 from askless.run.store.answering import Given, answer, undo

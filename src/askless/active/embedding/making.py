@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from askless import kernels
-from askless.active.embedding.sources import Item, Part
+from askless.active.embedding.sources import Part
 from askless.active.learner import ActiveLearner
 from askless.base.errors import InputError, ModelError
 from askless.features.backbones import Backbone, resized, three_channels
 from askless.features.frozen import Frozen, make_backbone
+from askless.sources import Item, Skipped
 from askless.sources.shards import write_shard
 
 NUMBERS = ("features", "probs", "probs_by_pass", "logits", "grad_sq", "grad_dot", "grad_sq_by_class")
@@ -66,7 +67,7 @@ class ShardMaker:
         for batch in batches(part.read(self.look.size), self.job.batch, skipped):
             ids += [item.id for item in batch]
             labels += [item.label for item in batch]
-            for name, values in self.look([item.x for item in batch if item.x is not None]).items():
+            for name, values in self.look([item.content for item in batch]).items():
                 check_numbers(name, values, columns.get(name, [values])[0].shape[1:], batch[0].id)
                 columns.setdefault(name, []).append(values)
         joined = {name: np.concatenate(values) for name, values in columns.items()}
@@ -86,12 +87,12 @@ def check_numbers(name: str, values: np.ndarray, shape: tuple[int, ...], item: s
         raise InputError(f"{name}: expected finite numbers, got others at {item} or soon after; try dtype float32")
 
 
-def batches(items: Iterator[Item], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
+def batches(items: Iterator[Item | Skipped], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
     """Lists of `size` items; those that could not be read are noted and left out."""
     batch: list[Item] = []
     for item in items:
-        if item.x is None:
-            skipped.append((item.id, item.reason))
+        if isinstance(item, Skipped):
+            skipped.append((item.path, item.reason))
             continue
         batch.append(item)
         if len(batch) == size:

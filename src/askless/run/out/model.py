@@ -18,7 +18,7 @@ import numpy as np
 from askless.base.errors import AsklessError, InputError
 from askless.run.steps.rounds import damage_of_folder
 from askless.run.store.schema import RunError, run_beside
-from askless.sources import TextFile, UnreadableError, read_arrays, read_image, read_texts
+from askless.sources import Source, UnreadableError, read_arrays, read_image, read_texts
 from askless.sources.texts import TABLES
 
 if TYPE_CHECKING:
@@ -236,7 +236,7 @@ class Classifier:
         seen = fit_array(image, self.size) if isinstance(image, np.ndarray) else read_image(image, self.size)
         return grey(seen) if self.preprocess["channels"] == "grey" else seen
 
-    def texts_in(self, source: Path, column: str = "", encoding: str = "utf-8") -> TextFile:
+    def texts_in(self, source: Path, column: str = "", encoding: str = "utf-8") -> Source:
         """The texts of a table (in `column`, by default as in the run, or as found) or of a folder of .txt files."""
         if column or source.is_dir() or source.suffix.lower() not in TABLES:
             return read_texts(source, column, encoding=encoding)

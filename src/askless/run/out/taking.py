@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from askless.base.errors import InputError, OptionError
-from askless.run.out.export import (
-    Exported,
-    Incoming,
-    LabelRow,
-    Predicted,
-    export,
-    export_folder,
-    place_for,
-    require_some,
-    settle,
-)
+from askless.run.out.answers import Incoming, LabelRow
+from askless.run.out.export import Exported, Predicted, export, export_folder, place_for, require_some, settle
 from askless.run.steps.rounds import again
 from askless.run.store.classes import all_classes, class_numbers, folded, is_shown
 from askless.run.store.importing import Imported, Policy, import_answers

@@ -20,7 +20,7 @@ from askless.run.store.classes import add_class
 from askless.run.store.importing import import_answers
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, now, record, set_meta
-from askless.sources.find import is_text
+from askless.sources.names import is_text
 
 MAKING = ".making"
 STARTER = "start"  # the annotator of what was known at the start

@@ -10,7 +10,7 @@ from PIL import Image
 import askless as al
 from askless.base.errors import InputError
 from askless.data import hf, load, parquet
-from askless.data.arrow import split_of
+from askless.sources.arrow import split_of
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")

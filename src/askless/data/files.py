@@ -1,0 +1,403 @@
+"""Pools from files: each function opens one kind of source, and `pool_of` makes a pool of its items."""
+
+import io
+import logging
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from askless.base.errors import InputError, some
+from askless.data.pool import Pool, as_pool, encode_labels
+from askless.data.rows import Kind
+from askless.sources import Item, Source, UnreadableError, as_size, image_size, read_image, read_texts
+from askless.sources.arrays import is_npy, load_npy, load_npz, names_of
+from askless.sources.arrow import arrow_source
+from askless.sources.folders import described_folder, image_folder
+from askless.sources.image_file import decode_image
+from askless.sources.items import first_of
+from askless.sources.layout import Layout
+from askless.sources.table import listed_images
+from askless.sources.tars import tar_source
+
+log = logging.getLogger(__name__)
+
+At = str | PathLike[str]
+Size = int | tuple[int, int] | None
+Progress = Callable[[int, int], None]
+Names = Sequence[str] | None
+T = TypeVar("T")
+KINDS: dict[str, tuple[Kind, str]] = {"texts": ("text", "texts"), "features": ("features", "rows")}
+
+
+class ImageFiles:
+    """A Dataset of image files, each read when it is asked for: (3, H, W) uint8."""
+
+    def __init__(self, paths: Sequence[str], size: tuple[int, int] | None) -> None:
+        self.paths, self.size = tuple(paths), size
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        try:
+            pixels = read_image(self.paths[index], self.size)
+        except UnreadableError as error:
+            raise InputError(
+                f"{self.paths[index]}: cannot be read any more ({error}); restore it or load anew"
+            ) from None
+        return torch.from_numpy(pixels).movedim(2, 0).contiguous()  # (H, W, 3) -> (3, H, W)
+
+
+# --- one function for each kind of source
+
+
+def folder(
+    path: At,
+    size: Size = None,
+    labels_from_folders: bool = False,
+    follow_links: bool = False,
+    lazy: bool = False,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """All images below `path`, at any depth, as RGB; their ids are the paths relative to it.
+
+    `size` (a side, or height and width) scales each image to cover it and crops the centre; without it all images must
+    have one size. `labels_from_folders` takes the first folder below `path` as the class, or the second where the first
+    ones are `train` and `test`; then `test` (or else `val`) is held out. Files that cannot be read, and links that leave
+    the folder (unless `follow_links`), end in `pool.skipped` with the reason. `lazy` reads the pixels when they are
+    needed instead of keeping them all in memory; then only headers are checked. `classes` fixes the order of the classes,
+    by default alphabetical.
+    """
+    source = image_folder(Path(path), follow_links, labels_from_folders)
+    return pool_of(source, named(path), size, lazy, flip, classes, progress)
+
+
+def csv(
+    path: At,
+    size: Size = None,
+    lazy: bool = False,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """The images that a CSV or TSV file lists in its column `path` (relative to it), with the classes in `label`.
+
+    An empty label is unknown; `classes` fixes the order of the classes, by default alphabetical. Other names for the two
+    columns are accepted (`file_name`, `filename`, `image`, `file`; `class`, `category`, `target`). Rows with `test` in a
+    column `split` are held out. All further columns are kept in `pool.columns`. Files that are missing or cannot be read
+    end in `pool.skipped`.
+    """
+    source = listed_images(Path(path), follow_links=True)
+    found = list(source.found)
+    first: dict[str, int] = {}
+    for row, each in enumerate(found, 2):
+        name = each.id if isinstance(each, Item) else each.path
+        if first.setdefault(name, row) != row:
+            raise InputError(f"{path}: expected each file once, got {name!r} in rows {first[name]} and {row}; drop one")
+        if isinstance(each, Item) and each.split == source.test and not each.label:
+            raise InputError(f"{path}: expected a label for every test row, got none for {name!r}")
+    return pool_of(replace(source, found=found), Path(path).stem, size, lazy, flip, classes, progress)
+
+
+def imagefolder(
+    path: At,
+    size: Size = None,
+    label: str = "",
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """Images as `load_dataset("imagefolder", data_dir=path)` of Hugging Face reads them.
+
+    `train/CLASS/*.png` and `test/CLASS/*.png`, or only `CLASS/*.png`; or, in each split's folder, metadata.csv or
+    metadata.jsonl with `file_name` and a label (in a column label, class, category or target, or the one that `label`
+    names). `train` is the pool, `test` (or else validation) is held out; other folders, such as `pseudo`, are left alone.
+    """
+    return pool_of(described_folder(Path(path), label), named(path), size, False, flip, classes, progress)
+
+
+def webdataset(path: At, size: Size = None, flip: bool = True, classes: Names = None) -> Pool:
+    """The images of a .tar, .tar.gz or .tgz file, or of all of them in a folder, with what stands beside each of them under
+    its name: the class in .cls or .txt, or as `label` in .json.
+
+    Ids are the names up to the first dot, with the tar's name before them where there are several. `size` is that of
+    `folder`; images that cannot be read end in `pool.skipped`. `classes` gives names to numbers in .cls: 0 is its first.
+    For pools larger than memory, `askless embed` reads tars one by one.
+    """
+    source, known = tar_source(Path(path)), tuple(classes or ())
+
+    def by_name(label: str) -> str:
+        return known[int(label)] if label.isdecimal() and label not in known and int(label) < len(known) else label
+
+    found = (each._replace(label=by_name(each.label)) if isinstance(each, Item) else each for each in source.found)
+    return pool_of(replace(source, found=found), Path(path).name.split(".")[0], size, False, flip, classes)
+
+
+def text(
+    path: At,
+    column: str = "",
+    label: str = "",
+    labels_from_folders: bool = False,
+    encoding: str = "utf-8",
+    classes: Names = None,
+    follow_links: bool = False,
+) -> Pool:
+    """The texts of a .csv, .tsv, .jsonl or .parquet file, or of all .txt files below a folder; train on them with
+    `net="frozen:tfidf"`.
+
+    `column` has the texts (by default `text`), `label` the classes (by default a column label, class, category or target,
+    where there is one; "" is unknown). Rows with `test` in a column `split` are held out; so is the folder `test` with
+    `labels_from_folders`, which takes the class from the first folder below `path`, or the second where the first ones are
+    `train` and `test`. What cannot be read, and empty texts, end in `pool.skipped`. `classes` fixes the order of the
+    classes, by default alphabetical.
+    """
+    source = read_texts(
+        Path(path),
+        column,
+        label=label,
+        encoding=encoding,
+        follow_links=follow_links,
+        labels_from_folders=labels_from_folders,
+    )
+    return pool_of(source, named(path), classes=classes)
+
+
+def hf(
+    what: Any,
+    image: str = "",
+    features: str = "",
+    text: str = "",
+    label: str = "",
+    id: str = "",
+    size: Size = None,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """A Hugging Face data set: the folder that `save_to_disk` wrote, its Parquet files, or a Dataset or DatasetDict itself.
+
+    The columns are found by their types: `image` (Image, or bytes of image files), `features` (lists of floats of one
+    length) or `text` (text), `label` (ClassLabel, or a column label, class, category or target) and `id`; where several
+    could be meant, name one. The split `train` is the pool, `test` (or else `validation`) is held out. `size` is that of
+    `folder`. Unreadable images and rows without a value end in `pool.skipped`. Scripts are never run.
+    """
+    source = arrow_source(what, {"image": image, "features": features, "text": text}, label, id)
+    return pool_of(source, source.root.resolve().stem, size, False, flip, classes, progress)
+
+
+def parquet(
+    path: At,
+    image: str = "",
+    features: str = "",
+    text: str = "",
+    label: str = "",
+    id: str = "",
+    size: Size = None,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """A Parquet file, or a folder of them: embeddings (a column of lists of floats), images or texts; options of `hf`."""
+    return hf(path, image, features, text, label, id, size, flip, classes, progress)
+
+
+def npz(
+    path: At, kind: Kind | None = None, layout: Layout = "auto", flip: bool = True, with_validation: bool = False
+) -> Pool:
+    """The arrays of an .npz file: X and optionally y (-1 = unlabelled), X_test, y_test, ids, classes.
+
+    Also x_train, y_train, x_test, y_test; f_train and f_test for features; train_images, train_labels, test_images,
+    test_labels as in MedMNIST, whose val_images stay out of the pool unless `with_validation`. Features
+    become float32. An .npy file holds X alone and stays on disk, read as needed; its ids may stand in ids.txt beside it,
+    one per line. Pickled objects are refused.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file}: expected an .npz or .npy file, got nothing there")
+    if is_npy(file):
+        listed = file.with_name("ids.txt")
+        ids = tuple(listed.read_text(encoding="utf-8").splitlines()) if listed.exists() else None
+        return as_pool(load_npy(file), ids=ids, name=file.stem, kind=kind, layout=layout, flip=flip)
+    arrays = load_npz(file)
+    x, y, test_x, test_y = (arrays.get(name) for name in names_of(file, arrays))
+    test = None if test_x is None or test_y is None else (as_float32(test_x), test_y)
+    ids, classes = (tuple(map(str, arrays[key])) if key in arrays else None for key in ("ids", "classes"))
+    assert x is not None
+    if with_validation:
+        more = [arrays.get(name) for name in ("val_images", "val_labels")]
+        if y is None or more[0] is None or more[1] is None:
+            raise InputError(f"{file}: expected val_images and val_labels to join to the pool, got {some(arrays)}")
+        x, y = np.concatenate([x, more[0]]), np.concatenate([y, more[1]])
+    return as_pool(
+        as_float32(x), y, test=test, ids=ids, classes=classes, name=file.stem, kind=kind, layout=layout, flip=flip
+    )
+
+
+def as_float32(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def named(path: At) -> str:
+    """A pool's name: of a folder its own, of a file that without its suffix."""
+    place = Path(path).resolve()
+    return place.name if place.is_dir() else place.stem
+
+
+# --- items -> a pool
+
+
+class Taken(NamedTuple):
+    """What became of the items of a source: the rows of those that could be read, they, and the others."""
+
+    kind: Kind
+    x: Any
+    items: list[Item]
+    skipped: list[tuple[str, str]]
+
+
+def pool_of(
+    source: Source,
+    name: str,
+    size: Size = None,
+    lazy: bool = False,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """The items that can be read; those of the source's test split that have a label are held out."""
+    taken = take(source, size, lazy, progress)
+    for hint in source.hints:
+        log.info("%s", hint)
+    names = [item.label for item in taken.items]
+    seen = encode_labels(names)[1]
+    known = tuple(classes) if classes is not None else (*source.classes, *(n for n in seen if n not in source.classes))
+    labels = encode_labels(names, known)[0]
+    held = np.array([item.split == source.test for item in taken.items]) & (labels >= 0)
+    return split_off(taken, labels, known, held, name, flip)
+
+
+def take(source: Source, size: Size = None, lazy: bool = False, progress: Progress | None = None) -> Taken:
+    """The rows of a source; what cannot be read is left out, and it is an error when that is all."""
+    items, left_out = source.read()
+    total, skipped = len(items), [(path, reason) for path, _, reason in left_out]
+    kind, what = KINDS.get(source.kind, ("image", "images (png, jpg, jpeg, webp, bmp, tif, gif)"))
+    if not items:
+        raise InputError(f"{source.root}: expected {what}, found none{first_of(left_out)}")
+    if kind == "text":
+        x: Any = tuple(item.content for item in items)
+    elif kind == "features":
+        items, x = vectors(items, skipped)
+    else:
+        items, x = pictures(items, as_size(size), lazy, progress, skipped)
+    if not items:
+        name, reason = skipped[len(left_out)]
+        raise InputError(f"{source.root}: none of {total} images can be read; the first, {name}: {reason}")
+    if skipped:
+        log.warning(
+            "%d of %d %s cannot be read and are left out; see pool.skipped", len(skipped), total, what.split()[0]
+        )
+    return Taken(kind, x, items, sorted(skipped))
+
+
+def vectors(items: list[Item], skipped: list[tuple[str, str]]) -> tuple[list[Item], Tensor]:
+    """(N, d) float32 of the rows that are as long as the first."""
+    wide = len(items[0].content)
+    skipped += [(i.id, f"{len(i.content)} features; the first row has {wide}") for i in items if len(i.content) != wide]
+    good = [item for item in items if len(item.content) == wide]
+    return good, torch.from_numpy(np.stack([item.content for item in good]))
+
+
+def pictures(
+    items: list[Item],
+    size: tuple[int, int] | None,
+    lazy: bool,
+    progress: Progress | None,
+    skipped: list[tuple[str, str]],
+) -> tuple[list[Item], Any]:
+    """The images that can be read, all of one size: (N, 3, H, W), or files that are read when they are asked for."""
+    if isinstance(items[0].content, str) and (lazy or size is None):  # headers first: that is soon done
+        items, sizes = readable(items, lambda item: image_size(item.content), skipped)
+        size = size or (only_size(items, sizes) if items else None)
+    if lazy:
+        return items, ImageFiles([item.content for item in items], size)
+    total, done = len(items), 0
+
+    def pixels(item: Item) -> Tensor:
+        nonlocal done
+        done += 1
+        if progress is not None:
+            progress(done, total)
+        is_file = isinstance(item.content, str)
+        found = read_image(item.content, size) if is_file else decode_image(io.BytesIO(item.content), size)
+        return torch.from_numpy(found).movedim(2, 0)  # (H, W, 3) -> (3, H, W)
+
+    items, found = readable(items, pixels, skipped)
+    if items:
+        only_size(items, [(x.shape[1], x.shape[2]) for x in found])
+    return items, torch.stack(found) if found else None
+
+
+def readable(
+    items: list[Item], read: Callable[[Item], T], skipped: list[tuple[str, str]]
+) -> tuple[list[Item], list[T]]:
+    """The items that can be read, and what was read of them."""
+    good, values = [], []
+    for item in items:
+        try:
+            values.append(read(item))
+            good.append(item)
+        except UnreadableError as error:
+            skipped.append((item.id, str(error)))
+    return good, values
+
+
+def only_size(items: Sequence[Item], sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """The one size that all images have; an error tells the sizes found."""
+    counts = Counter(sizes)
+    if len(counts) == 1:
+        return next(iter(counts))
+    first = {shape: item.id for item, shape in reversed(list(zip(items, sizes, strict=True)))}
+    common = "; ".join(f"{w} x {h}: {n} images, such as {first[h, w]}" for (h, w), n in counts.most_common(3))
+    raise InputError(
+        f"expected images of one size, got {len(counts)} sizes (width x height {common}); pass size=, for example "
+        "size=64, to scale and crop them"
+    )
+
+
+def split_off(
+    taken: Taken, labels: np.ndarray, classes: tuple[str, ...], held: np.ndarray, name: str, flip: bool = True
+) -> Pool:
+    """A pool whose items marked in `held` (N,) are its test set."""
+    x, items = taken.x, taken.items
+    stay, test = np.flatnonzero(~held), np.flatnonzero(held)
+    if len(stay) == 0:
+        raise InputError(f"{name}: expected items for the pool, got {len(test)} for test only")
+    test_x = torch.stack([x[int(i)] for i in test]) if isinstance(x, ImageFiles) and len(test) else rows_at(x, test)
+    kept = [items[i] for i in stay]
+    return Pool(
+        rows_at(x, stay),
+        labels[stay],
+        tuple(item.id for item in kept),
+        classes or None,
+        None if len(test) == 0 else (test_x, labels[test]),
+        name,
+        taken.kind,
+        flip,
+        tuple(taken.skipped),
+        {column: tuple(item.columns.get(column, "") for item in kept) for column in items[0].columns},
+    )
+
+
+def rows_at(x: Any, at: np.ndarray) -> Any:
+    if isinstance(x, ImageFiles):
+        return ImageFiles([x.paths[i] for i in at], x.size)
+    return tuple(x[i] for i in at) if isinstance(x, tuple) else x[torch.from_numpy(at)]
