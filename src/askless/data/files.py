@@ -194,20 +194,7 @@ def hf(
     return pool_of(source, source.root.resolve().stem, size, False, flip, classes, progress)
 
 
-def parquet(
-    path: At,
-    image: str = "",
-    features: str = "",
-    text: str = "",
-    label: str = "",
-    id: str = "",
-    size: Size = None,
-    flip: bool = True,
-    classes: Names = None,
-    progress: Progress | None = None,
-) -> Pool:
-    """A Parquet file, or a folder of them: embeddings (a column of lists of floats), images or texts; options of `hf`."""
-    return hf(path, image, features, text, label, id, size, flip, classes, progress)
+parquet = hf  # a Parquet file, or a folder of them
 
 
 def npz(

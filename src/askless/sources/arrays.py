@@ -19,7 +19,7 @@ from askless.base.errors import InputError, some
 from askless.sources.items import Item, Source
 from askless.sources.layout import as_images
 from askless.sources.limits import check_bytes
-from askless.sources.names import in_order, is_text
+from askless.sources.names import check_labels, check_names, in_order, is_text
 
 # The names of pool, labels, test items and test labels, in the order they are looked for.
 NAMES = (
@@ -218,17 +218,11 @@ def images_or_features(file: Path, x: np.ndarray) -> tuple[Literal["images", "fe
     )
 
 
-def texts_of(file: Path, what: str, array: np.ndarray) -> tuple[str, ...]:
+def texts_of(file: Path, what: str, array: np.ndarray, N: int | None = None) -> tuple[str, ...]:
     """Distinct texts from an array of texts or whole numbers."""
     if array.ndim != 1 or array.dtype.kind not in "Uiu":
         raise InputError(f"{file}: {what}: expected texts (n,), got {array.dtype} of shape {array.shape}")
-    texts = tuple(map(str, array))
-    seen: set[str] = set()
-    for text in texts:
-        if text in seen or not is_text(text):
-            raise InputError(f"{file}: {what}: expected distinct texts, got {text!r}{' twice' if text in seen else ''}")
-        seen.add(text)
-    return texts
+    return check_names(f"{file}: {what}", tuple(map(str, array)), N)
 
 
 def ids_of(file: Path, ids: np.ndarray | None, N: int) -> tuple[str, ...]:
@@ -241,27 +235,16 @@ def ids_of(file: Path, ids: np.ndarray | None, N: int) -> tuple[str, ...]:
             raise InputError(f"{listed}: expected UTF-8 text, got something else; save it as UTF-8") from None
     if ids is None:
         return tuple(map(str, range(N)))
-    texts = texts_of(file, "ids", ids)
-    if len(texts) != N:
-        raise InputError(f"{file}: ids: expected one per item, {N}, got {len(texts)}")
-    return texts
+    return texts_of(file, "ids", ids, N)
 
 
 def labels_of(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...] | None) -> tuple[str, ...]:
     """One class name per row, "" where unknown."""
     if y is None:
         return ("",) * N
-    flat = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if flat.shape != (N,):
-        raise InputError(f"{file}: labels: expected one per item, shape ({N},), got {y.shape}")
-    if flat.dtype.kind == "U":
-        if not all(map(is_text, map(str, flat))):
+    if y.dtype.kind == "U" and y.shape == (N,):
+        if not all(map(is_text, map(str, y))):
             raise InputError(f"{file}: labels: expected texts in Unicode, got halves of characters; save them again")
-        return tuple(map(str, flat))
-    if flat.dtype.kind not in "iu":
-        raise InputError(f"{file}: labels: expected whole numbers, -1 = unknown, got {y.dtype}; use y.astype('int64')")
-    if flat.min() < -1 or (classes is not None and flat.max() >= len(classes)):
-        limit = "" if classes is None else f" and below {len(classes)}, the number of classes"
-        wrong = flat.min() if flat.min() < -1 else flat.max()
-        raise InputError(f"{file}: labels: expected whole numbers >= -1{limit}, got {wrong}")
-    return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in flat.tolist())
+        return tuple(map(str, y))
+    known = check_labels(f"{file}: labels", y, N, classes).tolist()
+    return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in known)

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from askless.base.errors import InputError, some
 
 PATH_NAMES = ("path", "file_name", "filename", "image", "file")
@@ -89,3 +91,41 @@ def splits_and_classes(names: Sequence[str], more: tuple[str, ...] = ()) -> tupl
         split = folders.pop(0).lower() if has_splits else ""
         sides.append((split, folders[0] if folders else ""))
     return sides, next((split for split in TEST_NAMES if split in tops), "test")
+
+
+def check_labels(what: str, labels: np.ndarray, N: int, classes: Sequence[str] | None) -> np.ndarray:
+    """(N,) int64, a copy; (N, 1) is flattened."""
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        labels = labels[:, 0]
+    if labels.shape != (N,):
+        raise InputError(f"{what}: expected one per item, shape ({N},), got {labels.shape}")
+    if labels.dtype.kind not in "iu":
+        raise InputError(
+            f"{what}: expected whole numbers, -1 = unknown, got dtype {labels.dtype}; use y.astype('int64')"
+        )
+    labels = labels.astype(np.int64)
+    if labels.min() < -1:
+        raise InputError(f"{what}: expected whole numbers >= -1, got {labels.min()} at place {labels.argmin()}")
+    if classes is not None and labels.max() >= len(classes):
+        raise InputError(
+            f"{what}: expected numbers below {len(classes)}, the number of classes, got {labels.max()} at place "
+            f"{labels.argmax()}"
+        )
+    return labels
+
+
+def check_names(what: str, given: Sequence[str], N: int | None = None) -> tuple[str, ...]:
+    """Distinct texts, N of them where N is given."""
+    names = tuple(given)
+    if N is not None and len(names) != N:
+        raise InputError(f"{what}: expected one per item, {N}, got {len(names)}")
+    seen: set[str] = set()
+    for name in names:
+        if not isinstance(name, str):
+            raise InputError(f"{what}: expected text, got {name!r}; use str(...)")
+        if name in seen:
+            raise InputError(f"{what}: expected each name once, got {name!r} twice")
+        if not is_text(name):
+            raise InputError(f"{what}: expected text in Unicode, got {name!a}; save it again")
+        seen.add(name)
+    return names
