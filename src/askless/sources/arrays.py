@@ -81,7 +81,7 @@ def array_source(file: Path) -> Source:
     """The rows of a file of arrays, where they lie."""
     kind, x, ids, labels, classes, unused = read_arrays(file)
     hints = (f"not used of {file.name}: {', '.join(unused)}",) if unused else ()
-    items = (Item(own, row, label) for own, row, label in zip(ids, x, labels, strict=True))
+    items = (Item(own, row, label) for row, (own, label) in enumerate(zip(ids, labels, strict=True)))
     return Source(kind, Path(os.path.realpath(file)), items, classes=classes, hints=hints, array=x)
 
 

@@ -205,10 +205,13 @@ def is_image(kind: Any) -> bool:
 
 
 def is_vector(kind: Any) -> bool:
-    """A list of numbers; not one of lists."""
-    text = str(kind)
-    is_list = text.startswith(("list<", "large_list<", "fixed_size_list<")) and text.count("list<") == 1
-    return is_list and any(f": {number}" in text for number in ("float", "double", "halffloat"))
+    """A list of floats; not one of lists."""
+    return is_list(kind) and pyarrow().types.is_floating(kind.value_type)
+
+
+def is_list(kind: Any) -> bool:
+    types = pyarrow().types
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
 def is_simple(kind: Any) -> bool:

@@ -11,8 +11,9 @@ Kind = Literal["files", "encoded", "images", "features", "texts"]
 
 
 class Item(NamedTuple):
-    """One item. `content` is what its source's kind says: the path of an image file, the bytes of one, a row of an array, a
-    list of floats, or a text. `label` and `split` are "" where unknown; `size` is that of a file in bytes."""
+    """One item. `content` is what its source's kind says: the path of an image file, the bytes of one, the place of a row in
+    `array`, a row of features, or a text. `label` and `split` are "" where unknown. `size` is that of a file in bytes;
+    `width` and `height` are those of the picture as it will be shown, 0 until somebody has looked."""
 
     id: str
     content: Any
@@ -20,6 +21,8 @@ class Item(NamedTuple):
     split: str = ""
     columns: Mapping[str, str] = {}
     size: int = 0
+    width: int = 0
+    height: int = 0
 
 
 class Skipped(NamedTuple):

@@ -64,7 +64,7 @@ def bmp_header(width, height):
 
 
 def paths(index):
-    return [item.path for item in index.items]
+    return [item.id for item in index.items]
 
 
 def reasons(index):
@@ -72,7 +72,7 @@ def reasons(index):
 
 
 def by_path(index):
-    return {item.path: item for item in index.items}
+    return {item.id: item for item in index.items}
 
 
 def snapshot(root):
@@ -348,7 +348,7 @@ def test_copies_that_disagree_lose_the_label(tmp_path):
     save(tmp_path / "a.png")
     shutil.copy(tmp_path / "a.png", tmp_path / "b.png")
     index = scan(table(tmp_path, "a.png,cat", "b.png,dog"))
-    assert [(item.path, item.label) for item in index.items] == [("a.png", "")]
+    assert [(item.id, item.label) for item in index.items] == [("a.png", "")]
     assert index.skipped == [
         Skipped("b.png", "duplicate", "the same content as a.png; the labels differ (cat, dog), so it has none now")
     ]
@@ -360,7 +360,7 @@ def test_a_copy_lends_its_label_to_the_first(tmp_path):
     save(tmp_path / "a.png")
     shutil.copy(tmp_path / "a.png", tmp_path / "b.png")
     index = scan(table(tmp_path, "a.png,", "b.png,dog", "a.png,dog"))
-    assert [(item.path, item.label) for item in index.items] == [("a.png", "dog")]
+    assert [(item.id, item.label) for item in index.items] == [("a.png", "dog")]
     assert index.skipped == [
         Skipped("a.png", "duplicate", "listed more than once"),
         Skipped("b.png", "duplicate", "the same content as a.png"),
@@ -377,7 +377,7 @@ def test_folders_are_classes_only_when_said(tmp_path):
     hint = "the images lie in 2 folders; pass labels_from_folders (--labels-from-folders) if these are classes"
     assert (scan(tmp_path).classes, scan(tmp_path).hints) == ((), [hint])
     index = scan(tmp_path, labels_from_folders=True)
-    assert [(item.path, item.label) for item in index.items] == [
+    assert [(item.id, item.label) for item in index.items] == [
         ("cat/2.png", "cat"),
         ("cat/sub/3.png", "cat"),
         ("dog/1.png", "dog"),
@@ -391,7 +391,7 @@ def test_train_and_test_folders_are_splits(tmp_path):
     for i, name in enumerate(["train/dog/1.png", "Train/cat/2.png", "val/cat/3.png", "train/loose.png"]):
         save(tmp_path / name, i)
     index = scan(tmp_path, labels_from_folders=True)
-    assert {item.path: (item.label, item.columns["split"]) for item in index.items} == {
+    assert {item.id: (item.label, item.columns["split"]) for item in index.items} == {
         "train/dog/1.png": ("dog", "train"),
         "Train/cat/2.png": ("cat", "train"),
         "val/cat/3.png": ("cat", "val"),
@@ -415,7 +415,7 @@ def test_a_table_gives_paths_labels_and_further_columns(tmp_path):
         save(tmp_path / name, i, format="png")
     rows = "b.png\tdog\ttest\tx", "sub/a.png\t\ttrain\ty", "plain\tcat\ttrain\tz"
     index = scan(table(tmp_path, *rows, name="list.tsv", header="Filename\tclass\tsplit\tgroup"))
-    assert [(item.path, item.label, item.columns) for item in index.items] == [
+    assert [(item.id, item.label, item.columns) for item in index.items] == [
         ("b.png", "dog", {"split": "test", "group": "x"}),
         ("sub/a.png", "", {"split": "train", "group": "y"}),
         ("plain", "cat", {"split": "train", "group": "z"}),
@@ -489,7 +489,7 @@ def test_rows_of_images_with_labels_ids_and_classes(tmp_path):
     x = noise(3 * 8, 9).reshape(3, 8, 9, 3)
     np.savez(tmp_path / "a.npz", X=x, y=[1, -1, 0], ids=["p", "q", "r"], classes=["cat", "dog"], X_test=x)
     index = scan(tmp_path / "a.npz")
-    assert [(item.path, item.label, item.width, item.height) for item in index.items] == [
+    assert [(item.id, item.label, item.width, item.height) for item in index.items] == [
         ("p", "dog", 9, 8),
         ("q", "", 9, 8),
         ("r", "cat", 9, 8),
@@ -511,7 +511,7 @@ def test_features_keep_equal_rows_and_lose_broken_ones(tmp_path):
     x[1, 2], x[2, 0] = np.nan, -np.inf
     np.save(tmp_path / "f.npy", x)
     index = scan(tmp_path / "f.npy")
-    assert [(item.path, item.width) for item in index.items] == [("0", 0), ("3", 0)]
+    assert [(item.id, item.width) for item in index.items] == [("0", 0), ("3", 0)]
     assert reasons(index) == {name: ("unreadable", "NaN or infinity in it") for name in "12"}
     assert index.kind == "features"
 

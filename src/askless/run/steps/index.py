@@ -3,9 +3,9 @@
 import csv
 import os
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
@@ -37,26 +37,10 @@ READERS, CHUNK = 4, 64  # threads that read headers, and how many files each tak
 TILE = 2**26  # bytes of an array that are looked at together
 
 
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """One item: its path relative to the root with slashes (or the id of its row), and what is known of it; a text is one
-    of its columns.
-
-    `width` and `height` are those of the picture as it will be shown, 0 for features. `label` is "" where unknown. `size`:
-    the file's bytes, by which one that is replaced later is noticed.
-    """
-
-    path: str
-    width: int = 0
-    height: int = 0
-    label: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    size: int = 0
-
-
 @dataclass(frozen=True)
 class Index:
-    """All items of a source, and all that was left out.
+    """All items of a source, and all that was left out. An item's id is its path relative to the root with slashes, or the
+    id of its row; a text is one of its columns. By its size a file that is replaced later is noticed.
 
     `root` is the folder that files must stay inside, or the file of arrays. `classes` are those given, else those that
     the labels name. `hints` are sentences for the user. `text` is the column of the items that has their texts.
@@ -64,7 +48,7 @@ class Index:
 
     kind: Kind
     root: Path
-    items: list[Indexed]
+    items: list[Item]
     skipped: list[Skipped]
     classes: tuple[str, ...]
     hints: list[str]
@@ -132,26 +116,18 @@ def index_files(source: Source, progress: Progress | None) -> Index:
     items, skipped = source.read()
     good = []
     for done, result in enumerate(measured(items), 1):
-        if isinstance(result, Measured):
+        if isinstance(result, Item):
             good.append(result)
         else:
             skipped.append(result)
         if progress is not None and (done % CHUNK == 0 or done == len(items)):
             progress(done, len(items))
-    merged = merge_copies([each.item for each in good], equal_files([each.file for each in good]))
-    classes = in_order(each.item.label for each in good)
-    hints = [*source.hints, *merged.hints]
+    merged = merge_copies(good, equal_files(good))
+    classes, hints = in_order(item.label for item in good), [*source.hints, *merged.hints]
     return Index("files", source.root, merged.items, sorted(skipped + merged.skipped), classes, hints)
 
 
-class Measured(NamedTuple):
-    """An item, and its file."""
-
-    item: Indexed
-    file: Item
-
-
-def measured(items: Sequence[Item]) -> Iterator[Measured | Skipped]:
+def measured(items: Sequence[Item]) -> Iterator[Item | Skipped]:
     """The items in order, each with the size of its picture, or why it is left out.
 
     Several are read at a time, which helps where a disk or a network makes each file wait.
@@ -162,13 +138,13 @@ def measured(items: Sequence[Item]) -> Iterator[Measured | Skipped]:
             yield from results
 
 
-def measure(item: Item) -> Measured | Skipped:
+def measure(item: Item) -> Item | Skipped:
     reason = "an empty file"
     if item.size > 0:
         try:
             height, width = image_size(item.content)
             columns = item.columns or ({"split": item.split} if item.split else {})
-            return Measured(Indexed(item.id, width, height, item.label, columns, item.size), item)
+            return item._replace(width=width, height=height, columns=columns)
         except UnreadableError as error:
             reason = str(error)
         except MemoryError:
@@ -176,7 +152,7 @@ def measure(item: Item) -> Measured | Skipped:
     return Skipped(item.id, "unreadable", reason)
 
 
-def write_sizes(items: Iterable[Indexed], path: Path) -> None:
+def write_sizes(items: Iterable[Item], path: Path) -> None:
     """(N,) int64."""
     sizes = np.array([item.size for item in items], np.int64)
     write_whole(path, lambda file: np.save(file, sizes, allow_pickle=False))
@@ -215,12 +191,12 @@ def alike(at: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:
 
 
 class Merged(NamedTuple):
-    items: list[Indexed]
+    items: list[Item]
     skipped: list[Skipped]
     hints: list[str]
 
 
-def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what: str = "image") -> Merged:
+def merge_copies(items: Sequence[Item], groups: Iterable[Sequence[int]], what: str = "image") -> Merged:
     """The first of each group stays, with the label that its copies agree on."""
     kept = dict(enumerate(items))
     skipped, torn = [], []
@@ -228,17 +204,17 @@ def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what
         labels = in_order(items[i].label for i in (first, *copies))
         but = ""
         if len(labels) > 1:
-            torn.append(items[first].path)
+            torn.append(items[first].id)
             but = f"; the labels differ ({', '.join(labels)}), so it has none now"
-        kept[first] = replace(items[first], label=labels[0] if len(labels) == 1 else "")
+        kept[first] = items[first]._replace(label=labels[0] if len(labels) == 1 else "")
         for i in copies:
-            again = items[i].path == items[first].path
+            again = items[i].id == items[first].id
             reason = (
                 "listed more than once"
                 if again
-                else f"the same {'text' if what == 'text' else 'content'} as {items[first].path}"
+                else f"the same {'text' if what == 'text' else 'content'} as {items[first].id}"
             )
-            skipped.append(Skipped(items[i].path, "duplicate", reason + but))
+            skipped.append(Skipped(items[i].id, "duplicate", reason + but))
             del kept[i]
     hints = (
         [f"{len(torn)} {what}s have copies with other labels, such as {torn[0]}; they count as unlabelled"]
@@ -256,7 +232,7 @@ def index_texts(source: Source) -> Index:
     items, skipped = source.read()
     if any(source.column in item.columns for item in items[:1]):
         raise InputError(f"{source.root}: expected one column {source.column!r}, got several; rename one")
-    texts = [Indexed(i.id, label=i.label, columns={source.column: i.content, **i.columns}) for i in items]
+    texts = [item._replace(columns={source.column: item.content, **item.columns}) for item in items]
     merged = merge_copies(texts, alike(range(len(items)), lambda i: same_text(items[i].content)), "text")
     classes = in_order(item.label for item in items)
     skipped = sorted(skipped + merged.skipped)
@@ -271,7 +247,7 @@ def index_arrays(source: Source) -> Index:
     height, width = x.shape[2:] if kind == "images" else (0, 0)
     bad = bad_rows(x, kind == "images")
     good = [i for i in range(len(found)) if i not in bad]
-    items = [Indexed(found[i].id, width, height, found[i].label) for i in good]
+    items = [found[i]._replace(width=width, height=height) for i in good]
     skipped = [Skipped(found[i].id, "unreadable", reason) for i, reason in bad.items()]
     merged = merge_copies(items, equal_rows(x, good) if kind == "images" else [])
     hints = [*source.hints, *merged.hints]
