@@ -282,7 +282,7 @@ def take(source: Source, size: Size = None, lazy: bool = False, progress: Progre
     if kind == "text":
         x: Any = tuple(item.content for item in items)
     elif kind == "features":
-        items, x = vectors(items, skipped)
+        items, x = vectors(items, skipped, source.test)
     else:
         items, x = pictures(items, as_size(size), lazy, progress, skipped)
     if not items:
@@ -295,9 +295,12 @@ def take(source: Source, size: Size = None, lazy: bool = False, progress: Progre
     return Taken(kind, x, items, sorted(skipped))
 
 
-def vectors(items: list[Item], skipped: list[tuple[str, str]]) -> tuple[list[Item], Tensor]:
-    """(N, d) float32 of the rows that are as long as the first."""
+def vectors(items: list[Item], skipped: list[tuple[str, str]], test: str) -> tuple[list[Item], Tensor]:
+    """(N, d) float32 of the rows that are as long as the first; an error where no test row is."""
     wide = len(items[0].content)
+    held = {len(item.content) for item in items if item.split == test}
+    if held and wide not in held:
+        raise InputError(f"expected test items of shape ({wide},) as in the pool, got ({min(held)},)")
     skipped += [(i.id, f"{len(i.content)} features; the first row has {wide}") for i in items if len(i.content) != wide]
     good = [item for item in items if len(item.content) == wide]
     return good, torch.from_numpy(np.stack([item.content for item in good]))
