@@ -21,8 +21,9 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 @dataclass(frozen=True)
-class Incoming:
-    """An answer from elsewhere; all but `path`, `label` and `status` may be unknown. Unsure answers have no label."""
+class LabelRow:
+    """An answer, as a line of `labels.csv`: all but `path`, `label` and `status` may be unknown. Unsure answers have no
+    label. `item` is the one of the run that it is about, which a file does not tell (-1)."""
 
     path: str
     label: str
@@ -38,29 +39,14 @@ class Incoming:
     model_prob: float | None = None
     suggestion_shown: str = ""
     note: str = ""
-
-
-@dataclass(frozen=True)
-class LabelRow(Incoming):
-    """A line of `labels.csv`, and the item of the run that it is about, which the file does not tell (-1)."""
-
     item: int = field(default=-1, compare=False)
 
 
-COLUMNS = tuple(f.name for f in fields(Incoming))
+COLUMNS = tuple(f.name for f in fields(LabelRow) if f.name != "item")
 NUMBERS: dict[str, Callable[[Any], Any]] = {"seconds": float, "round": int, "rank": int, "model_prob": float}
 
 
-def read_labels_csv(path: Path) -> list[LabelRow]:
-    """The rows of a `labels.csv` or of a CSV export; the model's rows in it are passed over."""
-    header, records = read_records(Path(path))
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-        raise InputError(f"{path}: expected the columns {','.join(COLUMNS)}, got no {', '.join(missing)}")
-    return [LabelRow(**values) for values in typed(records, path)]
-
-
-def read_answers(path: Path) -> list[Incoming]:
+def read_answers(path: Path) -> list[LabelRow]:
     """The answers in a file or folder, for `askless import`; what has no label, or only the model's, is passed over.
 
     A table with the columns path and label (or an alias of theirs, or all of `labels.csv`): CSV, TSV, JSON lines or
@@ -99,7 +85,7 @@ def unguarded(text: Any) -> Any:
 
 
 def typed(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
-    """Our columns of each record that is not the model's, as `Incoming` wants them."""
+    """Our columns of each record that is not the model's, as `LabelRow` wants them."""
     out = []
     for number, record in enumerate(records, 1):
         if record.get("status") == PSEUDO:
@@ -121,11 +107,11 @@ def typed(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
     return out
 
 
-def of_table(path: Path) -> list[Incoming]:
+def of_table(path: Path) -> list[LabelRow]:
     """From a table of ours, or any that names images and classes."""
     header, records = read_records(path)
     if set(COLUMNS) <= set(header):
-        found = [Incoming(**values) for values in typed(records, path)]
+        found = [LabelRow(**values) for values in typed(records, path)]
         return [each for each in found if each.label or each.status == "unsure"]
     image, label = pick_column(header, PATH_NAMES, path), pick_column(header, LABEL_NAMES, path)
     out = []
@@ -136,13 +122,13 @@ def of_table(path: Path) -> list[Incoming]:
         if not own:
             raise InputError(f"{path}: expected an image in every row, got none in row {number}")
         if status == "unsure":
-            out.append(Incoming(own, "", status, annotator=annotator, note=note))
+            out.append(LabelRow(own, "", status, annotator=annotator, note=note))
         elif given and status != PSEUDO:
-            out.append(Incoming(own, given, annotator=annotator, note=note))
+            out.append(LabelRow(own, given, annotator=annotator, note=note))
     return out
 
 
-def of_npz(path: Path) -> list[Incoming]:
+def of_npz(path: Path) -> list[LabelRow]:
     found = load_npz(path, ("ids", "y", "classes"))
     have: dict[str, np.ndarray] = {name: array for name, array in found.items() if array is not None}
     y = have.get("y")
@@ -152,22 +138,22 @@ def of_npz(path: Path) -> list[Incoming]:
     if len(ids) != len(y):
         raise InputError(f"{path}: expected as many ids as y, got {len(ids)} and {len(y)}")
     if y.dtype.kind == "U":
-        return [Incoming(i, str(label)) for i, label in zip(ids, y, strict=True) if label]
+        return [LabelRow(i, str(label)) for i, label in zip(ids, y, strict=True) if label]
     if y.dtype.kind not in "iu" or "classes" not in have or (len(y) and y.max() >= len(have["classes"])):
         raise InputError(
             f"{path}: expected whole numbers in y and the name of each in classes, got y of type {y.dtype}"
         )
-    return [Incoming(i, str(have["classes"][k])) for i, k in zip(ids, y, strict=True) if k >= 0]
+    return [LabelRow(i, str(have["classes"][k])) for i, k in zip(ids, y, strict=True) if k >= 0]
 
 
-def of_folders(root: Path) -> list[Incoming]:
+def of_folders(root: Path) -> list[LabelRow]:
     """`class/file`, `train/class/file` or `human/class/file`."""
     names = [item.id for item in open_source(root, formats=("folder",), follow_links=True).read()[0]]
     tops = {name.partition("/")[0] for name in names if "/" in name}
     if "human" in tops and tops <= {"human", PSEUDO}:
         names = [name for name in names if name.startswith("human/")]
     sides, _ = splits_and_classes([name.removeprefix("human/") for name in names], ("check",))
-    out = [Incoming(name, label) for name, (_, label) in zip(names, sides, strict=True) if label]
+    out = [LabelRow(name, label) for name, (_, label) in zip(names, sides, strict=True) if label]
     if not out:
         raise InputError(f"{root}: expected labels.csv, metadata.csv or a folder of images for each class, found none")
     return out

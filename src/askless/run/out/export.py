@@ -22,7 +22,7 @@ from PIL import Image
 
 from askless.base.errors import InputError, OptionError
 from askless.base.files import whole_folder, write_whole
-from askless.run.out.answers import COLUMNS, FORMULA, NUMBERS, PSEUDO, SAFE, Incoming, LabelRow
+from askless.run.out.answers import COLUMNS, FORMULA, NUMBERS, PSEUDO, SAFE, LabelRow
 from askless.sources import UnreadableError, image_size, read_image
 
 FORMATS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "coco")
@@ -61,7 +61,7 @@ class Exported(NamedTuple):
 # ---- tables of labels -------------------------------------------------------------------------------------------------
 
 
-def write_labels_csv(path: Path, rows: Sequence[Incoming], columns: Columns | None = None) -> None:
+def write_labels_csv(path: Path, rows: Sequence[LabelRow], columns: Columns | None = None) -> None:
     """`labels.csv`, whole or not at all: the columns of `LabelRow` and then the user's own. Nothing is lost or changed, so
     cells may begin with =; `export(..., safe_cells=True)` is for spreadsheets."""
     data = _csv_bytes(_table(rows, [], columns or {}, pseudo=False), safe_cells=False)
@@ -498,7 +498,7 @@ class _Table(NamedTuple):
     records: list[dict[str, Any]]
 
 
-def _table(rows: Sequence[Incoming], model: Sequence[Predicted], columns: Columns, pseudo: bool) -> _Table:
+def _table(rows: Sequence[LabelRow], model: Sequence[Predicted], columns: Columns, pseudo: bool) -> _Table:
     """A record for each answer and each prediction: our columns, the model's if `pseudo`, and the user's own."""
     ours = [*COLUMNS, *(PSEUDO_COLUMNS if pseudo else ())]
     own = dict.fromkeys(

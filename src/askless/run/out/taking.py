@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from askless.base.errors import InputError, OptionError
-from askless.run.out.answers import Incoming, LabelRow
+from askless.run.out.answers import LabelRow
 from askless.run.out.export import Exported, Predicted, export, export_folder, place_for, require_some, settle
 from askless.run.steps.rounds import again
 from askless.run.store.classes import all_classes, class_numbers, folded, is_shown
@@ -169,7 +169,7 @@ def export_datasets(
 
 
 def import_into(
-    run: "Run", answers: list[Incoming], annotator: str, policy: Policy, *, add_classes: bool = False
+    run: "Run", answers: list[LabelRow], annotator: str, policy: Policy, *, add_classes: bool = False
 ) -> Imported:
     """Takes answers from a file; those that say who gave them keep that name.
 
@@ -186,7 +186,7 @@ def import_into(
             f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
             "to add them. Nothing was taken"
         )
-    by_name: dict[str, list[Incoming]] = {}
+    by_name: dict[str, list[LabelRow]] = {}
     for one in answers:
         by_name.setdefault(one.annotator or annotator, []).append(one)
     with run.store.change() as db:
