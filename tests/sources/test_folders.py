@@ -61,7 +61,7 @@ def test_a_folder_by_a_relative_path_has_its_name(photos, monkeypatch):
 
 def test_it_is_an_error_when_nothing_can_be_read(tmp_path):
     (tmp_path / "broken.png").write_text("no")
-    with pytest.raises(InputError, match=r"none of 1 images can be read; the first, broken.png: not an image"):
+    with pytest.raises(InputError, match=r"found none; 1 left out, the first, broken.png: not an image"):
         folder(tmp_path)
 
 

@@ -1,13 +1,12 @@
 """Pools from files: each function opens one kind of source, and `pool_of` makes a pool of its items."""
 
-import io
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,11 +15,11 @@ from torch import Tensor
 from askless.base.errors import InputError, some
 from askless.data.pool import Pool, as_pool, encode_labels
 from askless.data.rows import Kind
-from askless.sources import Item, Source, UnreadableError, as_size, image_size, read_image, read_texts
+from askless.sources import Item, Skipped, Source, UnreadableError, as_size, read_image, read_texts
 from askless.sources.arrays import is_npy, load_npy, load_npz, names_of
 from askless.sources.arrow import arrow_source
 from askless.sources.folders import described_folder, image_folder
-from askless.sources.image_file import decode_image
+from askless.sources.image_file import decoded, measured
 from askless.sources.items import first_of
 from askless.sources.layout import Layout
 from askless.sources.table import listed_images
@@ -32,7 +31,7 @@ At = str | PathLike[str]
 Size = int | tuple[int, int] | None
 Progress = Callable[[int, int], None]
 Names = Sequence[str] | None
-T = TypeVar("T")
+Pair = tuple[int, int] | None
 KINDS: dict[str, tuple[Kind, str]] = {"texts": ("text", "texts"), "features": ("features", "rows")}
 
 
@@ -274,24 +273,29 @@ def pool_of(
 
 def take(source: Source, size: Size = None, lazy: bool = False, progress: Progress | None = None) -> Taken:
     """The rows of a source; what cannot be read is left out, and it is an error when that is all."""
-    items, left_out = source.read()
-    total, skipped = len(items), [(path, reason) for path, _, reason in left_out]
     kind, what = KINDS.get(source.kind, ("image", "images (png, jpg, jpeg, webp, bmp, tif, gif)"))
+    side = as_size(size)
+    if source.kind == "files":
+        source = listed(source, lazy or side is None)
+        side = side or only_size(i for i in source.found if isinstance(i, Item))
+    if kind == "image" and not lazy:
+        source = replace(source, found=decoded_all(source.found, side, progress))
+    items, left_out = source.read()
+    skipped = [(path, reason) for path, _, reason in left_out]
     if not items:
         raise InputError(f"{source.root}: expected {what}, found none{first_of(left_out)}")
     if kind == "text":
         x: Any = tuple(item.content for item in items)
     elif kind == "features":
         items, x = vectors(items, skipped, source.test)
+    elif lazy:
+        x = ImageFiles([item.content for item in items], side)
     else:
-        items, x = pictures(items, as_size(size), lazy, progress, skipped)
-    if not items:
-        name, reason = skipped[len(left_out)]
-        raise InputError(f"{source.root}: none of {total} images can be read; the first, {name}: {reason}")
+        only_size(items)
+        x = torch.stack([torch.from_numpy(item.content) for item in items])
     if skipped:
-        log.warning(
-            "%d of %d %s cannot be read and are left out; see pool.skipped", len(skipped), total, what.split()[0]
-        )
+        n, noun = len(items) + len(left_out), what.split()[0]
+        log.warning("%d of %d %s cannot be read and are left out; see pool.skipped", len(skipped), n, noun)
     return Taken(kind, x, items, sorted(skipped))
 
 
@@ -306,56 +310,29 @@ def vectors(items: list[Item], skipped: list[tuple[str, str]], test: str) -> tup
     return good, torch.from_numpy(np.stack([item.content for item in good]))
 
 
-def pictures(
-    items: list[Item],
-    size: tuple[int, int] | None,
-    lazy: bool,
-    progress: Progress | None,
-    skipped: list[tuple[str, str]],
-) -> tuple[list[Item], Any]:
-    """The images that can be read, all of one size: (N, 3, H, W), or files that are read when they are asked for."""
-    if isinstance(items[0].content, str) and (lazy or size is None):  # headers first: that is soon done
-        items, sizes = readable(items, lambda item: image_size(item.content), skipped)
-        size = size or (only_size(items, sizes) if items else None)
-    if lazy:
-        return items, ImageFiles([item.content for item in items], size)
-    total, done = len(items), 0
+def listed(source: Source, with_sizes: bool) -> Source:
+    """The files of a source as a list, with the sizes in their headers where these are wanted: that is soon done."""
+    return replace(source, found=[measured(f) if with_sizes and isinstance(f, Item) else f for f in source.found])
 
-    def pixels(item: Item) -> Tensor:
-        nonlocal done
-        done += 1
+
+def decoded_all(found: Iterable[Item | Skipped], size: Pair, progress: Progress | None) -> Iterator[Item | Skipped]:
+    """The images one by one: of those inside another file, only the pixels are kept."""
+    total = len(found) if isinstance(found, list) else 0
+    for done, each in enumerate(found, 1):
+        yield decoded(each, size) if isinstance(each, Item) else each
         if progress is not None:
-            progress(done, total)
-        is_file = isinstance(item.content, str)
-        found = read_image(item.content, size) if is_file else decode_image(io.BytesIO(item.content), size)
-        return torch.from_numpy(found).movedim(2, 0)  # (H, W, 3) -> (3, H, W)
-
-    items, found = readable(items, pixels, skipped)
-    if items:
-        only_size(items, [(x.shape[1], x.shape[2]) for x in found])
-    return items, torch.stack(found) if found else None
+            progress(done, max(done, total))
 
 
-def readable(
-    items: list[Item], read: Callable[[Item], T], skipped: list[tuple[str, str]]
-) -> tuple[list[Item], list[T]]:
-    """The items that can be read, and what was read of them."""
-    good, values = [], []
+def only_size(items: Iterable[Item]) -> Pair:
+    """The one size (height, width) that all images have, None if there are none; an error tells the sizes found."""
+    first: dict[tuple[int, int], str] = {}
+    counts: Counter[tuple[int, int]] = Counter()
     for item in items:
-        try:
-            values.append(read(item))
-            good.append(item)
-        except UnreadableError as error:
-            skipped.append((item.id, str(error)))
-    return good, values
-
-
-def only_size(items: Sequence[Item], sizes: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """The one size that all images have; an error tells the sizes found."""
-    counts = Counter(sizes)
-    if len(counts) == 1:
-        return next(iter(counts))
-    first = {shape: item.id for item, shape in reversed(list(zip(items, sizes, strict=True)))}
+        counts[item.height, item.width] += 1
+        first.setdefault((item.height, item.width), item.id)
+    if len(counts) <= 1:
+        return next(iter(counts), None)
     common = "; ".join(f"{w} x {h}: {n} images, such as {first[h, w]}" for (h, w), n in counts.most_common(3))
     raise InputError(
         f"expected images of one size, got {len(counts)} sizes (width x height {common}); pass size=, for example "

@@ -17,7 +17,7 @@ from askless.run import Run
 from askless.run.out.taking import export_run
 from askless.run.steps import index as module
 from askless.run.steps.index import Skipped, scan, write_skipped
-from askless.sources import UnreadableError, read_image
+from askless.sources import UnreadableError, image_file, read_image
 
 ODD_NAMES = [
     "with space.png",
@@ -221,14 +221,14 @@ def test_a_run_inside_is_no_part_of_the_images(tmp_path):
 def test_a_file_too_large_for_the_memory_is_listed(tmp_path, monkeypatch):
     save(tmp_path / "a.png")
     save(tmp_path / "b.png", 1)
-    image_size = module.image_size
+    image_size = image_file.image_size
 
     def sparing(file):
         if file.endswith("b.png"):
             raise MemoryError
         return image_size(file)
 
-    monkeypatch.setattr(module, "image_size", sparing)
+    monkeypatch.setattr(image_file, "image_size", sparing)
     assert reasons(scan(tmp_path)) == {"b.png": ("unreadable", "too large for the memory of this computer")}
 
 

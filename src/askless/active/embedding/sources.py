@@ -5,7 +5,6 @@ files; of WebDataset-style tars and of Parquet files each file is a part. Folder
 knows, such as s3://bucket/photos, with the package for it installed.
 """
 
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,9 +18,9 @@ import numpy as np
 from askless.base.errors import InputError, OptionError, some
 from askless.data import Pool, load
 from askless.data.load import SOURCES
-from askless.sources import Item, Skipped, UnreadableError, has_image_suffix
+from askless.sources import Item, Skipped, has_image_suffix
 from askless.sources.arrow import ROWS, Columns, Piece, pyarrow, split_items
-from askless.sources.image_file import decode_image
+from askless.sources.image_file import decoded
 from askless.sources.tars import DAMAGE, TARS, tar_items
 
 IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
@@ -119,13 +118,6 @@ def parquet_images(file: Any, url: str, prefix: str) -> Iterator[Item | Skipped]
             raise InputError(f"{url}: expected a column image, img or bytes, got {some(names)}")
         piece = Piece(url, table.schema_arrow, lambda columns: table.iter_batches(batch_size=ROWS, columns=columns))
         yield from split_items(url, [piece], Columns("image", image, "label", "id"), prefix=prefix)
-
-
-def decoded(item: Item, size: Size) -> Item | Skipped:
-    try:
-        return item._replace(content=np.moveaxis(decode_image(io.BytesIO(item.content), size), 2, 0))
-    except UnreadableError as error:
-        return Skipped(item.id, "unreadable", str(error))
 
 
 @contextmanager

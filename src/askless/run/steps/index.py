@@ -20,12 +20,12 @@ from askless.sources import (
     Skipped,
     Source,
     UnreadableError,
-    image_size,
     in_order,
     open_file,
     open_source,
     same_text,
 )
+from askless.sources.image_file import measured
 from askless.sources.items import first_of
 
 Kind = Literal["files", "images", "features", "texts"]
@@ -115,7 +115,7 @@ def index_files(source: Source, progress: Progress | None) -> Index:
     """The files whose headers can be read, each content once."""
     items, skipped = source.read()
     good = []
-    for done, result in enumerate(measured(items), 1):
+    for done, result in enumerate(measure_all(items), 1):
         if isinstance(result, Item):
             good.append(result)
         else:
@@ -127,7 +127,7 @@ def index_files(source: Source, progress: Progress | None) -> Index:
     return Index("files", source.root, merged.items, sorted(skipped + merged.skipped), classes, hints)
 
 
-def measured(items: Sequence[Item]) -> Iterator[Item | Skipped]:
+def measure_all(items: Sequence[Item]) -> Iterator[Item | Skipped]:
     """The items in order, each with the size of its picture, or why it is left out.
 
     Several are read at a time, which helps where a disk or a network makes each file wait.
@@ -139,17 +139,9 @@ def measured(items: Sequence[Item]) -> Iterator[Item | Skipped]:
 
 
 def measure(item: Item) -> Item | Skipped:
-    reason = "an empty file"
-    if item.size > 0:
-        try:
-            height, width = image_size(item.content)
-            columns = item.columns or ({"split": item.split} if item.split else {})
-            return item._replace(width=width, height=height, columns=columns)
-        except UnreadableError as error:
-            reason = str(error)
-        except MemoryError:
-            reason = "too large for the memory of this computer"
-    return Skipped(item.id, "unreadable", reason)
+    if item.size == 0:
+        return Skipped(item.id, "unreadable", "an empty file")
+    return measured(item._replace(columns=item.columns or ({"split": item.split} if item.split else {})))
 
 
 def write_sizes(items: Iterable[Item], path: Path) -> None:
