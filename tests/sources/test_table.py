@@ -2,7 +2,7 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import InputError
-from askless.data import csv
+from askless.data import csv, imagefolder
 
 
 @pytest.fixture
@@ -98,3 +98,11 @@ def test_an_absent_or_binary_manifest_is_refused(root):
     (root / "latin.csv").write_bytes(b"path,label\n\xe9.png,x\n")
     with pytest.raises(InputError, match="expected UTF-8 text"):
         csv(root / "latin.csv")
+
+
+def test_json_in_json_is_refused_and_no_more(tmp_path):
+    for n in range(900, 1000, 5):  # some of these parse, and are not written again
+        deep = "[" * n + "]" * n
+        (tmp_path / "metadata.jsonl").write_text(f'{{"file_name": "a.png", "label": {deep}, "more": {deep}}}\n')
+        with pytest.raises(InputError):
+            imagefolder(tmp_path)

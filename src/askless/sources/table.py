@@ -49,15 +49,19 @@ def open_table(file: Path, encoding: str = "utf-8") -> Table:
 
 
 def whole_table(file: Path) -> tuple[list[str], list[dict[str, Any]]]:
-    """The header and all rows; an error at the first that cannot be read."""
+    """The header and all rows, lists and objects in them as text; an error at the first row that cannot be read."""
     header, rows = open_table(file)
     found = []
-    for _, values, reason in rows:
+    for number, values, reason in rows:
         if reason:
             raise InputError(f"{file}: {reason}")
-        if not all(is_text(each) for each in (*values, *values.values()) if isinstance(each, str)):
+        try:
+            row = {name: as_text(value) if isinstance(value, list | dict) else value for name, value in values.items()}
+        except RecursionError:
+            raise InputError(f"{file}: a value in row {number} is nested too deeply; write it as text") from None
+        if not all(is_text(each) for each in (*row, *row.values()) if isinstance(each, str)):
             raise InputError(f"{file}: expected UTF-8 text, got something else; save it as UTF-8")
-        found.append(dict(values))
+        found.append(row)
     return header, found
 
 
@@ -158,14 +162,9 @@ def listed_images(
         for row in rows:
             name = as_text(row.get(path_column)).strip()
             more = {column: as_text(row.get(column)).strip() for column in others}
-            own = split or more.get("split", "").lower()
-            item = Item(
-                posixpath.normpath(posixpath.join(above, name)) if above and name else name,
-                os.path.join(inside, name),
-                label_text(row.get(labels)),
-                own,
-                more,
-            )
+            said = label_text(row.get(labels))
+            own = posixpath.normpath(posixpath.join(above, name)) if above and name else name
+            item = Item(own, os.path.join(inside, name), said, split or more.get("split", "").lower(), more)
             yield listed_file(inside, item, bool(name), follow_links)
 
     return Source("files", Path(inside), found())

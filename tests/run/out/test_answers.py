@@ -1,5 +1,6 @@
 """Labels of other people, in their tables, arrays and folders."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -81,3 +82,11 @@ def test_answers_beside_long_texts_are_read(tmp_path):
     (tmp_path / "a.jsonl").write_text("[" * 100_000)
     with pytest.raises(InputError, match="expected a JSON object on each line, got none; the first: line 1 is not"):
         read_answers(tmp_path / "a.jsonl")
+
+
+def test_json_in_json_is_refused_or_read(tmp_path):
+    for n in range(900, 1000, 5):  # some of these parse, and are not written again
+        deep = "[" * n + "]" * n
+        (tmp_path / "a.jsonl").write_text(f'{{"path": "a.png", "label": {deep}}}\n')
+        with suppress(InputError):
+            assert read_answers(tmp_path / "a.jsonl")[0].label == deep
