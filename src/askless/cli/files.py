@@ -21,9 +21,6 @@ import typer
 from askless.base.errors import InputError, OptionError, some
 from askless.base.files import whole_file
 from askless.base.terminal import visible
-from askless.sources import Skipped
-from askless.sources.arrays import is_npy, load_npy, load_npz
-from askless.sources.arrow import Columns, is_vector, parquet_piece, split_items
 
 if TYPE_CHECKING:
     from askless.acquire import Selection
@@ -42,6 +39,8 @@ def read_arrays(
 ) -> dict[str, Any]:
     """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed. `column` is that
     of the features in a Parquet file."""
+    from askless.sources.arrays import is_npy, load_npy, load_npz
+
     arrays: dict[str, Any] = {}
     if archive is not None:
         check_there(archive)
@@ -75,6 +74,9 @@ def check_column(column: str, features: Path | None) -> None:
 def read_embeddings(path: Path, column: str = "") -> np.ndarray:
     """(N, d) from the column of lists of floats of a Parquet file, whatever else is in it; every row counts, for picks are
     positions in the file."""
+    from askless.sources.arrow import Columns, is_vector, parquet_piece, split_items
+    from askless.sources.items import Item, Skipped
+
     piece = parquet_piece(path)
     columns = {field.name: field.type for field in piece.schema}
     found = [name for name in columns if is_vector(columns[name])]
@@ -87,13 +89,13 @@ def read_embeddings(path: Path, column: str = "") -> np.ndarray:
         raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
     rows: list[np.ndarray] = []
     for row, each in enumerate(split_items(path.name, [piece], Columns("features", column or found[0], "", ""))):
-        wide = len(rows[0]) if rows else None
-        if isinstance(each, Skipped) or len(each.content) != (wide or len(each.content)):
-            why = (
-                each.reason if isinstance(each, Skipped) else f"{len(each.content)} features; the first row has {wide}"
-            )
+        why = each.reason if isinstance(each, Skipped) else ""
+        if isinstance(each, Item):
+            rows.append(each.content)
+            if len(rows[row]) != len(rows[0]):
+                why = f"{len(rows[row])} features; the first row has {len(rows[0])}"
+        if why:
             raise InputError(f"{path}: row {row} is invalid ({why}); fix it")
-        rows.append(each.content)
     return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
 
