@@ -222,7 +222,7 @@ BAD = [
     (["select", "-n", 5, "--features", "{}/objects.npy"], 3, "never unpickles"),
     (["select", "-n", 5, "--arrays", "{}/objects.npz"], 3, "never unpickles"),
     (["select", "-n", 5, "--features", "{}/text.npy"], 3, "never unpickles"),
-    (["select", "-n", 5, "--features", "{}/cut.npy"], 3, "cannot be read as a numpy file"),
+    (["select", "-n", 5, "--features", "{}/cut.npy"], 3, "expected an .npy file with a plain array"),
     (["select", "-n", 5, "--features", "{}/all.npz"], 3, "pass it as --arrays"),
     (["select", "-n", 5, "--arrays", "{}/features.npy"], 3, "expected a .npz archive"),
     (["select", "-n", 5, "--arrays", "{}/other.npz"], 3, "expected arrays named features"),
@@ -235,7 +235,7 @@ BAD = [
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/words.csv"], 3, "line 3, got 'two'"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/gone.csv"], 3, "no such file"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--out", "{}/no/picks.csv"], 3, "does not exist"),
-    (["select", "-n", 5, "--arrays", "{}/cut.npz"], 3, "cannot be read as a numpy file"),
+    (["select", "-n", 5, "--arrays", "{}/cut.npz"], 3, "expected an .npz file of plain arrays"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/latin.csv"], 3, "text file in UTF-8"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--labelled", "{}/huge.csv"], 3, "whole number in line 2"),
     (

@@ -17,7 +17,7 @@ import pytest
 
 from askless.cli import main
 from askless.run import Run
-from askless.run.out.export import read_labels_csv
+from askless.run.out.answers import read_answers
 
 from .test_run import COLOURS, label_everything, write_photos
 
@@ -186,7 +186,7 @@ def furniture(tmp_path_factory):
     with Run.create(folder / "photos", folder / "run", classes=tuple(COLOURS), **options) as run:
         label_everything(truth, run)
         paths = [
-            path for path in run.paths if path not in {row.path for row in read_labels_csv(folder / "run/labels.csv")}
+            path for path in run.paths if path not in {row.path for row in read_answers(folder / "run/labels.csv")}
         ]
     shutil.copytree(folder / "run", folder / "damaged")
     with closing(sqlite3.connect(folder / "damaged" / "state.sqlite")) as db, db:
@@ -269,7 +269,7 @@ def check(work, name, code, err, whole, before):
         assert err[err.index("askless: ") :].count("\n") == 1, err
     assert left_behind(work) == []
     assert before <= answers(work / "run")
-    assert {row.path for row in read_labels_csv(work / "run" / "labels.csv")}
+    assert {row.path for row in read_answers(work / "run" / "labels.csv")}
     made = sizes(work)
     if " out" in words and name not in ("start", "start-no-page", "embed", "bench"):  # which go on with what is there
         assert not made or set(made) == set(whole) or name == "labelstudio", "half of it"  # which is two files

@@ -69,7 +69,7 @@ def test_a_metadata_file_names_files_and_labels(tmp_path, suffix):
     (tmp_path / "train" / f"metadata.{suffix}").write_text(
         "file_name,label\n../../x.png,cat\n" if suffix == "csv" else '{"file_name": "../../x.png"}\n'
     )
-    with pytest.raises(InputError, match="expected files inside"):
+    with pytest.raises(InputError, match="expected files inside the folder of their metadata"):
         imagefolder(tmp_path)
 
 

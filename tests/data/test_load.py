@@ -25,7 +25,9 @@ def test_unknown_names_files_and_options_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"'imagenet': expected a path, or one of digits, two-moons, .*; got neither"):
         load("imagenet")
     (tmp_path / "a.txt").write_text("")
-    with pytest.raises(InputError, match=r"expected a folder of images or a file ending in .csv, .tsv, .npz, .npy"):
+    with pytest.raises(
+        InputError, match=r"expected a folder of images or .txt files, or a file ending in .csv, .tsv, .npz, .npy"
+    ):
         load(tmp_path / "a.txt")
     with pytest.raises(OptionError, match="digits: unknown option 'size'; it has seed, test"):
         load("digits", size=8)

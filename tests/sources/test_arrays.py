@@ -76,14 +76,14 @@ def test_labels_are_named_by_the_file_or_by_themselves(tmp_path):
         ({"X": np.zeros((2, 7, 4, 5), np.uint8)}, "no axis has 1 or 3 channels"),
         ({"X": IMAGES, "y": [1, 2, 3]}, r"labels: expected one per item, shape \(2,\), got \(3,\)"),
         ({"X": IMAGES, "y": np.eye(2, dtype=int)}, r"labels: expected one per item, shape \(2,\), got \(2, 2\)"),
-        ({"X": IMAGES, "y": [0.5, 1]}, "labels: expected whole numbers, -1 = unknown, got float64"),
+        ({"X": IMAGES, "y": [0.5, 1]}, "labels: expected whole numbers, -1 = unknown, got dtype float64"),
         ({"X": IMAGES, "y": [-2, 1]}, "labels: expected whole numbers >= -1, got -2"),
         ({"X": IMAGES, "y": [0, 1], "classes": ["a"]}, "below 1, the number of classes, got 1"),
-        ({"X": IMAGES, "ids": ["a", "a"]}, "ids: expected distinct texts, got 'a' twice"),
+        ({"X": IMAGES, "ids": ["a", "a"]}, "ids: expected each name once, got 'a' twice"),
         ({"X": IMAGES, "ids": ["a"]}, "ids: expected one per item, 2, got 1"),
         ({"X": IMAGES, "ids": [0.5, 1]}, r"ids: expected texts \(n,\), got float64"),
-        ({"X": IMAGES, "ids": ["a", "\udcff"]}, "ids: expected distinct texts, got"),
-        ({"X": IMAGES, "classes": np.array([{}])}, "classes holds Python objects, which are never loaded"),
+        ({"X": IMAGES, "ids": ["a", "\udcff"]}, "ids: expected text in Unicode, got"),
+        ({"X": IMAGES, "classes": np.array([{}])}, "classes holds Python objects, which askless never unpickles"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path, arrays, message):

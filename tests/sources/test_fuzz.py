@@ -34,12 +34,11 @@ from askless.active.embedding.sources import parts_of
 from askless.base.errors import AsklessError
 from askless.data import load as load_pool
 from askless.data import mnist, svhn
-from askless.data.arrow import hf, parquet
 from askless.data.cifar import cifar10, cifar100
-from askless.data.imagefolder import imagefolder
+from askless.data.files import hf, imagefolder, parquet
 from askless.label.labelstudio.exchange import read_export
 from askless.nets.weights import read_weights
-from askless.run.out.export import read_answers
+from askless.run.out.answers import read_answers
 from askless.sources import image_size, read_arrays, read_image, read_texts
 from askless.sources.shards import open_shards, write_shard
 
@@ -310,6 +309,10 @@ def shards_of(file: Path) -> None:
     found.skipped()
 
 
+def texts(file: Path) -> None:
+    read_texts(file).read()
+
+
 def both(*readers: Callable[[Path], Any]) -> Callable[[Path], None]:
     def read(file: Path) -> None:
         refused: list[AsklessError] = []
@@ -361,13 +364,13 @@ READERS: dict[str, Reader] = {
         every_image,
     ),
     "CSV of texts": Reader(
-        "a.csv", lambda: [TEXTS, TEXTS.decode().encode("utf-16"), b"\xef\xbb\xbf" + TEXTS], both(read_texts, load_pool)
+        "a.csv", lambda: [TEXTS, TEXTS.decode().encode("utf-16"), b"\xef\xbb\xbf" + TEXTS], both(texts, load_pool)
     ),
-    "TSV of texts": Reader("a.tsv", lambda: [TEXTS.replace(b",", b"\t")], both(read_texts, load_pool)),
+    "TSV of texts": Reader("a.tsv", lambda: [TEXTS.replace(b",", b"\t")], both(texts, load_pool)),
     "CSV of images": Reader(
         "a.csv", lambda: [b"path,label,split\na.png,x,\nb.png,y,test\n", b"file;class\na.png;x\n"], load_pool, an_image
     ),
-    "JSON lines": Reader("a.jsonl", lambda: [LINES], both(read_texts, load_pool)),
+    "JSON lines": Reader("a.jsonl", lambda: [LINES], both(texts, load_pool)),
     "metadata": Reader(
         "metadata.jsonl",
         lambda: [b'{"file_name": "a.png", "label": "x"}\n'],
@@ -394,7 +397,7 @@ READERS: dict[str, Reader] = {
         repair=npz_around,
     ),
     "Parquet of texts": Reader(
-        "a.parquet", lambda: [table(id=["1", "2"], text=["a", "b"], label=[0, 1])], both(read_texts, parquet)
+        "a.parquet", lambda: [table(id=["1", "2"], text=["a", "b"], label=[0, 1])], both(texts, parquet)
     ),
     "Parquet of features": Reader("a.parquet", lambda: [table(x=[[1.0, 2.0], [3.0, 4.0]], label=[0, -1])], parquet),
     "Parquet of images": Reader(

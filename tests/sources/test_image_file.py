@@ -14,12 +14,15 @@ from askless.sources import image_file
 from askless.sources.image_file import (
     UnreadableError,
     as_size,
+    decoded,
     image_size,
+    measured,
     open_file,
     pixels_of,
     read_image,
     refusing_damage,
 )
+from askless.sources.items import Item
 
 
 def gradient(height=6, width=9):
@@ -225,3 +228,13 @@ def test_size_is_checked():
     for wrong in (0, (8,), (8, -1), (8, 9.5)):
         with pytest.raises(InputError, match="size: expected pixels"):
             as_size(wrong)
+
+
+def test_an_item_is_decoded_from_its_file_or_its_bytes_or_skipped(tmp_path):
+    Image.new("RGB", (5, 3), "red").save(tmp_path / "a.png")
+    content = (tmp_path / "a.png").read_bytes()
+    of_file, of_bytes = (decoded(Item("a", each, "cat")) for each in (str(tmp_path / "a.png"), content))
+    assert np.array_equal(of_file.content, of_bytes.content)
+    assert (of_file.content.shape, of_file.height, of_file.width, of_file.label) == ((3, 3, 5), 3, 5, "cat")
+    assert decoded(Item("b", content[:40])).problem == "unreadable"
+    assert measured(Item("a", str(tmp_path / "a.png")))[-2:] == (5, 3)

@@ -155,7 +155,7 @@ def test_parquet_is_unpacked_once(tmp_path):
     [
         (lambda f: None, "expected .arrow files or .parquet files, got none"),
         (lambda f: (f / "a.arrow").write_bytes(b"nonsense" * 10), "expected an Arrow file, got something else"),
-        (lambda f: (f / "a.parquet").write_bytes(b"nonsense" * 10), "expected a Parquet file, got something else"),
+        (lambda f: (f / "a.parquet").write_bytes(b"nonsense" * 10), "expected a Parquet file, got another"),
         (lambda f: (f / "shards.json").write_text(json.dumps({"files": ["x.arrow"]})), "1 of 1 shards are missing"),
         (
             lambda f: [write_shard(f / f"{k}.arrow", {"features": np.zeros((3, 2 + k))}) for k in range(2)],

@@ -2,18 +2,32 @@
 
 import json
 import time
+from typing import NamedTuple
 
 import pytest
 
 from askless.base.errors import InputError, OptionError
-from askless.sources import read_table, read_texts
+from askless.sources import read_texts
+from askless.sources.table import whole_table
 from askless.sources.texts import LONGEST, excerpt, holds_texts, same_text
+
+
+class Texts(NamedTuple):
+    column: str
+    rows: list
+    skipped: list
+
+
+def texts(*args, **options):
+    """All of a source."""
+    source = read_texts(*args, **options)
+    return Texts(source.column, *source.read())
 
 
 def test_a_csv_with_a_byte_order_mark_quotes_and_lines_in_a_field(tmp_path):
     table = tmp_path / "t.csv"
     table.write_bytes('\ufeffid;text;label;source\na;"one; ""two""\nthree";pos;web\nb;grün;;\n'.encode())
-    found = read_texts(table)
+    found = texts(table)
     assert found.column == "text"
     assert [row[:3] for row in found.rows] == [("a", 'one; "two"\nthree', "pos"), ("b", "grün", "")]
     assert found.rows[0].columns == {"id": "a", "source": "web"}
@@ -25,17 +39,17 @@ def test_rows_that_cannot_be_used_are_listed_and_the_others_stay(tmp_path):
     long = "x" * (LONGEST + 1)
     lines = [b"text,n", b"first,1", b"a,b,c", b"   ,3", b"caf\xe9,4", b"last,5"]
     table.write_bytes(b"\n".join(lines) + b"\n")
-    found = read_texts(table)
-    assert [(row.id, row.text) for row in found.rows] == [("1", "first"), ("5", "last")]
+    found = texts(table)
+    assert [(row.id, row.content) for row in found.rows] == [("1", "first"), ("5", "last")]
     assert [s.path for s in found.skipped] == ["2", "3", "4"]
     reasons = [s.reason for s in found.skipped]
-    assert reasons[0] == "line 3 has 3 fields and the header 2; quote texts with commas"
+    assert reasons[0] == "line 3 has 3 fields and the header 2; quote cells with commas"
     assert reasons[1] == "an empty text"
     assert reasons[2].startswith("not valid utf-8; save the file as UTF-8, or name its encoding, for example cp1252")
-    assert [row.text for row in read_texts(table, encoding="cp1252").rows] == ["first", "café", "last"]
+    assert [row.content for row in texts(table, encoding="cp1252").rows] == ["first", "café", "last"]
     lines_file = tmp_path / "t.jsonl"
     lines_file.write_text(json.dumps({"text": long}) + '\n{"text": "ok"}\n[1]\n{"text": 5}\n{"text": null}\n{bad\n')
-    found = read_texts(lines_file)
+    found = texts(lines_file)
     assert [row.id for row in found.rows] == ["2"]
     assert [s.path for s in found.skipped] == ["1", "3", "4", "5", "6"]
     assert "cut it into parts" in found.skipped[0].reason
@@ -44,24 +58,24 @@ def test_rows_that_cannot_be_used_are_listed_and_the_others_stay(tmp_path):
 
 def test_utf_16_is_read_by_its_mark(tmp_path):
     (tmp_path / "t.csv").write_text("text\nétoile\n", encoding="utf-16")
-    assert [row.text for row in read_texts(tmp_path / "t.csv").rows] == ["étoile"]
+    assert [row.content for row in texts(tmp_path / "t.csv").rows] == ["étoile"]
 
 
 def test_a_field_that_never_ends_costs_its_row_only(tmp_path):
     (tmp_path / "t.csv").write_text('text,n\nfirst,1\n"' + "y" * 600_000 + '",2\nlast,3\n')
-    found = read_texts(tmp_path / "t.csv")
-    assert [row.text for row in found.rows] == ["first", "last"]
+    found = texts(tmp_path / "t.csv")
+    assert [row.content for row in found.rows] == ["first", "last"]
     assert "does not read as CSV" in found.skipped[0].reason
 
 
 def test_a_csv_holds_texts_as_long_as_promised(tmp_path):
     lengths = (131_073, LONGEST, LONGEST + 1)
     (tmp_path / "t.csv").write_text("text,n\n" + "".join(f"{'z' * n},{n}\n" for n in lengths) + "last,0\n")
-    found = read_texts(tmp_path / "t.csv")
-    assert [len(row.text) for row in found.rows] == [131_073, LONGEST, 4]
+    found = texts(tmp_path / "t.csv")
+    assert [len(row.content) for row in found.rows] == [131_073, LONGEST, 4]
     assert [s.reason for s in found.skipped] == ["line 4 does not read as CSV (field larger than field limit (500000))"]
     (tmp_path / "t.csv").write_text(f"path,notes\na.png,{'z' * 200_000}\n")
-    assert len(read_table(tmp_path / "t.csv")[0]["notes"]) == 200_000
+    assert len(whole_table(tmp_path / "t.csv")[1][0]["notes"]) == 200_000
 
 
 def test_json_in_json_costs_its_line_only(tmp_path):
@@ -71,9 +85,9 @@ def test_json_in_json_costs_its_line_only(tmp_path):
     ]  # parses, but is not written
     lines = ['{"text": "first"}', deep, f'{{"text": "b", "more": {deep}}}', *edge, '{"text": "last"}']
     (tmp_path / "t.jsonl").write_text("\n".join(lines))
-    found = read_texts(tmp_path / "t.jsonl")
-    assert found.rows[0].text == "first"
-    assert found.rows[-1].text == "last"
+    found = texts(tmp_path / "t.jsonl")
+    assert found.rows[0].content == "first"
+    assert found.rows[-1].content == "last"
     assert found.skipped[0].reason == "line 2 is not JSON that can be read (it is nested too deeply)"
     assert found.skipped[1].path == "3"
     assert len(found.rows) + len(found.skipped) == len(lines)
@@ -83,61 +97,61 @@ def test_json_in_the_notes_of_a_parquet_file_costs_the_names_only(tmp_path):
     arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     table = arrow.table({"text": ["a"], "label": [1]}).replace_schema_metadata({"huggingface": "[" * 100_000})
     parquet.write_table(table, tmp_path / "t.parquet")
-    assert [row[:3] for row in read_texts(tmp_path / "t.parquet").rows] == [("1", "a", "1")]
+    assert [row[:3] for row in texts(tmp_path / "t.parquet").rows] == [("1", "a", "1")]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
 def test_utf_16_without_a_mark_is_asked_for(tmp_path, encoding):
     content = "text,label\nétoile,x\n".encode(encoding)
     (tmp_path / "t.csv").write_bytes(content)
-    for read in (read_texts, read_table):
+    for read in (read_texts, whole_table):
         with pytest.raises(
             InputError, match=r"characters of value 0, as UTF-16 without a mark .* utf-16-le \(--encoding"
         ):
             read(tmp_path / "t.csv")
     if encoding != "utf-32":
-        assert [row.text for row in read_texts(tmp_path / "t.csv", encoding=encoding).rows] == ["étoile"]
+        assert [row.content for row in texts(tmp_path / "t.csv", encoding=encoding).rows] == ["étoile"]
 
 
 def test_utf_16_with_a_mark_is_read_everywhere(tmp_path):
     (tmp_path / "t.csv").write_text("text,label\nétoile,x\n", encoding="utf-16")
     assert holds_texts(tmp_path / "t.csv")
-    assert read_table(tmp_path / "t.csv") == [{"text": "étoile", "label": "x"}]
+    assert whole_table(tmp_path / "t.csv")[1] == [{"text": "étoile", "label": "x"}]
     (tmp_path / "cut.csv").write_bytes((tmp_path / "t.csv").read_bytes()[:-1])
     with pytest.raises(
         InputError, match="expected text in utf-16, got something else; save the file as UTF-8, or name"
     ):
-        read_texts(tmp_path / "cut.csv")
+        texts(tmp_path / "cut.csv")
 
 
 def test_forty_thousand_columns_take_a_moment_and_are_not_all_named(tmp_path):
     names = [f"c{i}" for i in range(40_000)]
     (tmp_path / "t.csv").write_text(f"{','.join(names)}\n{','.join(names)}\n")
     begun = time.process_time()
-    assert len(read_texts(tmp_path / "t.csv", "c7").rows[0].columns) == 39_999
+    assert len(texts(tmp_path / "t.csv", "c7").rows[0].columns) == 39_999
     few = "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 39,990 more"
     for column, message in (
         ("", rf"which column has the texts\? It has {few}; name one"),
         ("d", f"of texts, got {few}$"),
     ):
         with pytest.raises(InputError, match=message):
-            read_texts(tmp_path / "t.csv", column)
+            texts(tmp_path / "t.csv", column)
     assert time.process_time() - begun < 10  # comparing each with each took a minute
 
 
 def test_the_column_is_found_or_asked_for(tmp_path):
     table = tmp_path / "t.csv"
     table.write_text("id,review,label\n7,good,pos\n")
-    assert read_texts(table).column == "review"
+    assert texts(table).column == "review"
     table.write_text("title,review\na,good\n")
     with pytest.raises(InputError, match=r"which column has the texts\? It has title, review; name one: --text"):
-        read_texts(table)
-    assert read_texts(table, "review").rows[0].columns == {"title": "a"}
+        texts(table)
+    assert texts(table, "review").rows[0].columns == {"title": "a"}
     with pytest.raises(InputError, match="expected a column 'body' of texts, got title, review"):
-        read_texts(table, "body")
+        texts(table, "body")
     with pytest.raises(InputError, match="expected a column 'stars' of labels"):
-        read_texts(table, "review", label="stars")
-    assert read_texts(table, "review", label="title").rows[0].label == "a"
+        texts(table, "review", label="stars")
+    assert texts(table, "review", label="title").rows[0].label == "a"
 
 
 @pytest.mark.parametrize(
@@ -151,14 +165,14 @@ def test_the_column_is_found_or_asked_for(tmp_path):
 def test_a_table_that_cannot_be_used_is_refused(tmp_path, content, message):
     (tmp_path / "t.csv").write_text(content)
     with pytest.raises(InputError, match=message):
-        read_texts(tmp_path / "t.csv")
+        texts(tmp_path / "t.csv")
 
 
 def test_an_unknown_encoding_and_an_absent_file(tmp_path):
     with pytest.raises(OptionError, match="such as utf-8 or cp1252, got 'klingon'"):
-        read_texts(tmp_path, encoding="klingon")
+        texts(tmp_path, encoding="klingon")
     with pytest.raises(InputError, match="got nothing there"):
-        read_texts(tmp_path / "absent.csv")
+        texts(tmp_path / "absent.csv")
 
 
 def test_a_folder_of_txt_files_at_any_depth(tmp_path):
@@ -169,8 +183,8 @@ def test_a_folder_of_txt_files_at_any_depth(tmp_path):
     (tmp_path / "notes.md").write_text("no")
     (tmp_path / "empty.txt").write_text("")
     (tmp_path / "out.txt").symlink_to("/etc/hostname")
-    found = read_texts(tmp_path)
-    assert [(row.id, row.text) for row in found.rows] == [("pos/a.txt", "good\n")]
+    found = texts(tmp_path)
+    assert [(row.id, row.content) for row in found.rows] == [("pos/a.txt", "good\n")]
     assert {s.path: s.problem for s in found.skipped} == {
         "b.TXT": "unreadable",
         "empty.txt": "unreadable",
@@ -184,7 +198,7 @@ def test_parquet_with_classes_of_hugging_face(tmp_path):
     table = arrow.table({"text": ["a", None, "c"], "label": [1, 0, -1], "vector": [[1.0], [2.0], [3.0]]})
     table = table.replace_schema_metadata({"huggingface": json.dumps(names)})
     parquet.write_table(table, tmp_path / "t.parquet")
-    found = read_texts(tmp_path / "t.parquet")
+    found = texts(tmp_path / "t.parquet")
     assert [row[:3] for row in found.rows] == [("1", "a", "pos"), ("3", "c", "")]
     assert [s.path for s in found.skipped] == ["2"]
     assert holds_texts(tmp_path / "t.parquet")
@@ -219,4 +233,4 @@ def test_a_label_of_minus_one_or_nan_is_unknown(tmp_path, kind):
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         numbers = [float("nan") if y is None else float(y) for y in labels]
         pq.write_table(pa.table({"text": [f"text {i}" for i in range(4)], "label": numbers}), tmp_path / "t.parquet")
-    assert [row.label for row in read_texts(tmp_path / f"t.{kind}").rows] == ["0", "1", "", ""]
+    assert [row.label for row in texts(tmp_path / f"t.{kind}").rows] == ["0", "1", "", ""]

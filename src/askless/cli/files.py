@@ -10,7 +10,6 @@ import re
 import stat
 import sys
 import tempfile
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,27 +39,30 @@ def read_arrays(
 ) -> dict[str, Any]:
     """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed. `column` is that
     of the features in a Parquet file."""
+    from askless.sources.arrays import is_npy, load_npy, load_npz
+
     arrays: dict[str, Any] = {}
     if archive is not None:
-        content = _load(archive)
-        if not isinstance(content, np.lib.npyio.NpzFile):
+        check_there(archive)
+        if is_npy(archive):
             raise InputError(f"{archive}: expected a .npz archive, got a single array; pass it by name, as --features")
-        with content:
-            known = [name for name in content.files if name in given]
-            if not known:
-                raise InputError(
-                    f"{archive}: expected arrays named {', '.join(given)}, got {', '.join(content.files) or 'none'}"
-                )
-            there = {*known, *(name for name, path in given.items() if path is not None)}
-            wanted = {*or_logits(needs, there), "labelled", "labels"}
-            for name in known:
-                if name in wanted:
-                    arrays[name] = _without_pickle(archive, lambda name=name: content[name])
+        names = load_npz(archive, ())
+        if not names.keys() & given.keys():
+            raise InputError(f"{archive}: expected arrays named {', '.join(given)}, got {', '.join(names) or 'none'}")
+        there = {*names, *(name for name, path in given.items() if path is not None)}
+        wanted = {*or_logits(needs, there), "labelled", "labels"} & given.keys()
+        arrays = {name: array for name, array in load_npz(archive, wanted).items() if array is not None}
     for name, path in given.items():
-        if path is not None and name == "features" and path.suffix.lower() == ".parquet":
+        if path is None:
+            continue
+        check_there(path)
+        suffix = path.suffix.lower()
+        if suffix == ".npz":
+            raise InputError(f"{path}: expected a single array (.npy), got an archive; pass it as --arrays")
+        if name == "features" and suffix == ".parquet":
             arrays[name] = read_embeddings(path, column)
-        elif path is not None:
-            arrays[name] = read_column(path, name) if path.suffix.lower() in (".csv", ".txt") else _read_npy(path)
+        else:
+            arrays[name] = read_column(path, name) if suffix in (".csv", ".txt") else load_npy(path)
     return arrays
 
 
@@ -72,23 +74,29 @@ def check_column(column: str, features: Path | None) -> None:
 def read_embeddings(path: Path, column: str = "") -> np.ndarray:
     """(N, d) from the column of lists of floats of a Parquet file, whatever else is in it; every row counts, for picks are
     positions in the file."""
-    from askless.data.arrow import is_vector, vectors
-    from askless.sources.parquet import open_parquet
+    from askless.sources.arrow import Columns, is_vector, parquet_piece, split_items
+    from askless.sources.items import Item, Skipped
 
-    with open_parquet(path) as file:
-        columns = {field.name: field.type for field in file.schema_arrow}
-        found = [name for name in columns if is_vector(columns[name])]
-        if column and column not in found:
-            got = columns.get(column, f"none of that name among {some(columns)}")
-            raise InputError(f"{path}: expected a column {column!r} of lists of floats, got {got}")
-        if not found:
-            raise InputError(f"{path}: expected a column of lists of floats, got {some(columns) or 'no column'}")
-        if len(found) > 1 and not column:
-            raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
-        rows, bad = vectors(path.name, file.read(columns=[column or found[0]]), column or found[0], None, None)
-    for row, reason in bad.items():
-        raise InputError(f"{path}: row {row} is invalid ({reason}); fix it")
-    return np.asarray(rows)
+    piece = parquet_piece(path)
+    columns = {field.name: field.type for field in piece.schema}
+    found = [name for name in columns if is_vector(columns[name])]
+    if column and column not in found:
+        got = columns.get(column, f"none of that name among {some(columns)}")
+        raise InputError(f"{path}: expected a column {column!r} of lists of floats, got {got}")
+    if not found:
+        raise InputError(f"{path}: expected a column of lists of floats, got {some(columns) or 'no column'}")
+    if len(found) > 1 and not column:
+        raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
+    rows: list[np.ndarray] = []
+    for row, each in enumerate(split_items(path.name, [piece], Columns("features", column or found[0], "", ""))):
+        why = each.reason if isinstance(each, Skipped) else ""
+        if isinstance(each, Item):
+            rows.append(each.content)
+            if len(rows[row]) != len(rows[0]):
+                why = f"{len(rows[row])} features; the first row has {len(rows[0])}"
+        if why:
+            raise InputError(f"{path}: row {row} is invalid ({why}); fix it")
+    return np.stack(rows) if rows else np.empty((0, 0), np.float32)
 
 
 def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress | None" = None) -> "Shards | None":
@@ -126,46 +134,11 @@ def working_memory(declared: int, N: int) -> int:
     return left // 2
 
 
-def _read_npy(path: Path) -> np.ndarray:
-    array = _load(path)
-    if not isinstance(array, np.ndarray):
-        raise InputError(f"{path}: expected a single array (.npy), got an archive; pass it as --arrays")
-    return array
-
-
-def _load(path: Path) -> Any:
+def check_there(path: Path) -> None:
     if not path.exists():
-        raise no_file(path)
-    return _without_pickle(path, lambda: _open_numpy(path))
-
-
-def no_file(path: Path) -> InputError:
-    return InputError(
-        f"{path}: no such file; looked in {path.parent.resolve()}: check the name, or give the whole path"
-    )
-
-
-def _open_numpy(path: Path) -> Any:
-    """A mapped array, or an open archive; numpy itself leaves a broken archive's file open."""
-    with path.open("rb") as file:
-        archive = file.read(2) == b"PK"
-    if not archive:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    with zipfile.ZipFile(path):
-        pass
-    return np.load(path, allow_pickle=False)
-
-
-def _without_pickle(path: Path, load: Any) -> Any:
-    try:
-        return load()
-    except (ValueError, EOFError, OSError, zipfile.BadZipFile) as error:
-        if "pickle" in str(error).lower() or "object" in str(error).lower():
-            raise InputError(
-                f"{path}: expected plain numbers in numpy's format, got Python objects or another format, which askless "
-                "never unpickles; save them as a numeric array"
-            ) from None
-        raise InputError(f"{path}: cannot be read as a numpy file: {error}") from None
+        raise InputError(
+            f"{path}: no such file; looked in {path.parent.resolve()}: check the name, or give the whole path"
+        )
 
 
 def read_column(path: Path, name: str) -> np.ndarray:
@@ -175,8 +148,6 @@ def read_column(path: Path, name: str) -> np.ndarray:
     column = "index" if name == "labelled" else "label"
     try:
         text = path.read_text(encoding="utf-8-sig")  # Excel writes a mark at the start
-    except FileNotFoundError:
-        raise no_file(path) from None
     except (OSError, UnicodeError) as error:
         raise InputError(f"{path}: expected a text file in UTF-8, which cannot be read: {error}") from None
     reader = csv.reader(text.splitlines())

@@ -460,7 +460,7 @@ def import_(
     if from_:
         raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
     from askless.run import Run
-    from askless.run.out.export import read_answers
+    from askless.run.out.answers import read_answers
     from askless.run.out.taking import import_into
 
     if on_conflict not in ("keep", "replace", "ask"):
@@ -574,7 +574,7 @@ def oracle(
     from askless.label.oracle import answer_all
     from askless.label.web.serve import served_at
     from askless.run import Run
-    from askless.run.out.export import read_answers
+    from askless.run.out.answers import read_answers
 
     labels = {a.path: a.label for a in read_answers(truth)}
     with Run.open(folder) as run:

@@ -1,20 +1,15 @@
 """Pools of items and the views of them that training sees."""
 
-from askless.data.arrays import npz
-from askless.data.arrow import hf, parquet
+from askless.data.caltech import caltech101
 from askless.data.cifar import cifar10, cifar100
 from askless.data.fetch import available, data_home, fetch
-from askless.data.folders import caltech101, folder
+from askless.data.files import csv, folder, hf, imagefolder, npz, parquet, text, webdataset
 from askless.data.hf_out import save_hf, save_imagefolder
 from askless.data.idx import fashion_mnist, mnist
-from askless.data.imagefolder import imagefolder
 from askless.data.load import SOURCES, load
-from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool, as_pool, encode_labels, labels_of
 from askless.data.randaugment import KEKMODEL, LEEDOYUP, OFFICIAL, Policy, rand_augment
-from askless.data.tars import webdataset
-from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
 from askless.data.variants import duplicated, hold_out, long_tailed, noisy_labels, subset

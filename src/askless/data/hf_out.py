@@ -23,13 +23,8 @@ def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path
     knows. Images become PNG; the label is a ClassLabel. Needs the package `datasets` (extra `hf`).
     """
     classes = named_classes(pool)
-    known = labels_by_position(pool, labels, classes)
-    splits = {"train": rows_at(pool, list(known), [classes[y] for y in known.values()])}
-    if pool.test is not None:
-        x, y = pool.test
-        splits["test"] = [(str(i), content(pool.kind, x[i]), classes[y[i]]) for i in range(len(y))]
     with whole_folder(free(Path(folder))) as place:
-        write_datasets(place, splits, classes, pool.kind)
+        write_datasets(place, labelled_rows(pool, labels, classes), classes, pool.kind)
     return Path(folder)
 
 
@@ -44,13 +39,8 @@ def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None
             raise InputError(
                 f"imagefolder: the class {name!r} cannot be the name of a folder; rename it, or use save_hf"
             )
-    known = labels_by_position(pool, labels, classes)
     with whole_folder(free(Path(folder))) as place:
-        parts = [("train", rows_at(pool, list(known), [classes[y] for y in known.values()]))]
-        if pool.test is not None:
-            x, y = pool.test
-            parts.append(("test", [(str(i), content("image", x[i]), classes[y[i]]) for i in range(len(y))]))
-        for split, rows in parts:
+        for split, rows in labelled_rows(pool, labels, classes).items():
             for number, (_, png, label) in enumerate(rows):
                 target = place / split / label / f"{number:06d}.png"
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -59,6 +49,16 @@ def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None
 
 
 Row = tuple[str, Any, str]  # id, content, class
+
+
+def labelled_rows(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[str, list[Row]]:
+    """The labelled items of `train`, and of `test` where the pool has one."""
+    known = labels_by_position(pool, labels, classes)
+    splits = {"train": rows_at(pool, list(known), [classes[y] for y in known.values()])}
+    if pool.test is not None:
+        x, y = pool.test
+        splits["test"] = [(str(i), content(pool.kind, x[i]), classes[y[i]]) for i in range(len(y))]
+    return splits
 
 
 def write_datasets(place: Path, splits: Mapping[str, Sequence[Row]], classes: Sequence[str], kind: Kind) -> None:

@@ -7,20 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from askless.base.errors import InputError, OptionError
-from askless.data.arrays import npz
-from askless.data.arrow import MARKS, hf, parquet
+from askless.data.caltech import caltech101
 from askless.data.cifar import cifar10, cifar100
-from askless.data.folders import caltech101, folder
+from askless.data.files import csv, folder, hf, imagefolder, npz, text, webdataset
 from askless.data.idx import fashion_mnist, mnist
-from askless.data.imagefolder import METADATA, imagefolder
-from askless.data.manifest import csv
 from askless.data.matlab import svhn
 from askless.data.pool import Pool
-from askless.data.tars import webdataset
-from askless.data.text_pool import text
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
-from askless.sources.texts import holds_texts
+from askless.sources.open import Format, format_of
 
 SOURCES: dict[str, Callable[..., Pool]] = {
     "digits": digits,
@@ -34,10 +29,14 @@ SOURCES: dict[str, Callable[..., Pool]] = {
     "reuters": reuters,
     "spam-assassin": spam_assassin,
 }
-SUFFIXES: dict[str, Callable[..., Pool]] = {
-    **{".csv": csv, ".tsv": csv, ".npz": npz, ".npy": npz},
-    **{".jsonl": text, ".ndjson": text, ".parquet": parquet},
-    **{".tar": webdataset, ".gz": webdataset, ".tgz": webdataset},
+BY_FORMAT: dict[Format, Callable[..., Pool]] = {
+    "folder": folder,
+    "described": imagefolder,
+    "listed": csv,
+    "texts": text,
+    "arrays": npz,
+    "arrow": hf,
+    "tar": webdataset,
 }
 
 
@@ -50,25 +49,12 @@ def load(what: str | PathLike[str], **options: Any) -> Pool:
     >>> load("digits", test=100)
     <Pool digits: 1697 image items of 1 x 8 x 8, 1697 with a label, 10 classes, 100 for test>
     """
-    path = Path(what)
     if str(what) in SOURCES:
         return call(SOURCES[str(what)], options)
-    if not path.exists():
+    if not Path(what).exists():
         raise InputError(f"{str(what)!r}: expected a path, or one of {', '.join(SOURCES)}; got neither")
-    source = folder if path.is_dir() else SUFFIXES.get(path.suffix.lower())
-    if path.is_dir() and (any((path / mark).is_file() for mark in MARKS) or has_parquet(path)):
-        source = hf
-    elif path.is_dir() and any((path / name).is_file() for name in METADATA + tuple(f"train/{n}" for n in METADATA)):
-        source = imagefolder
-    elif path.suffix.lower() != ".parquet" and holds_texts(path, str(options.get("column", ""))):
-        source = text
-    if source is None:
-        raise InputError(f"{path}: expected a folder of images or a file ending in {', '.join(SUFFIXES)}")
-    return call(source, options, path)
-
-
-def has_parquet(path: Path) -> bool:
-    return any(path.glob("*.parquet")) or any(path.glob("*/*.parquet"))
+    found = format_of(Path(what), text=str(options.get("column", "")))
+    return call(BY_FORMAT[found], options, Path(what))
 
 
 def call(source: Callable[..., Pool], options: dict[str, Any], *args: Any) -> Pool:

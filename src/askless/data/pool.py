@@ -10,8 +10,8 @@ from torch import Tensor
 
 from askless.base.errors import InputError
 from askless.data.rows import KINDS, Items, Kind, Rows, as_rows, item_shape, normalised, positions, take_rows
-from askless.sources import in_order
 from askless.sources.layout import Layout
+from askless.sources.names import check_labels, check_names, in_order
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -43,7 +43,8 @@ class Pool:
         if self.kind not in KINDS:
             raise InputError(f"{self.name}: kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         classes = None if self.classes is None else check_names("classes", self.classes)
-        labels = np.full(N, -1, np.int64) if self.labels is None else check_labels("labels", self.labels, N, classes)
+        given = np.full(N, -1, np.int64) if self.labels is None else as_numpy(self.labels)
+        labels = check_labels("labels", given, N, classes)
         self._set(classes=classes, labels=labels)
         if self.ids is not None:
             self._set(ids=check_names("ids", self.ids, N))
@@ -89,7 +90,7 @@ class Pool:
         return take_rows(self.x, positions(indices, len(self)), self.shape)
 
     def _checked_test(self, x: Any, y: Any) -> tuple[Any, np.ndarray]:
-        labels = check_labels("test labels", y, len(x), self.classes)
+        labels = check_labels("test labels", as_numpy(y), len(x), self.classes)
         if (labels < 0).any():
             raise InputError(f"test labels: expected a label for every item, got -1 at place {(labels < 0).argmax()}")
         if self.kind != "text" and tuple(x.shape[1:]) != self.shape:
@@ -216,43 +217,6 @@ def encoded(labels: Any, test_labels: Any, classes: Sequence[str] | None) -> tup
 
 def holds_text(labels: np.ndarray) -> bool:
     return labels.dtype.kind == "U" or (labels.dtype.kind == "O" and all(isinstance(name, str) for name in labels.flat))
-
-
-def check_labels(what: str, given: Any, N: int, classes: Sequence[str] | None) -> np.ndarray:
-    """(N,) int64, a copy; (N, 1) is flattened."""
-    labels = as_numpy(given)
-    if labels.ndim == 2 and labels.shape[1] == 1:
-        labels = labels[:, 0]
-    if labels.shape != (N,):
-        raise InputError(f"{what}: expected one per item, shape ({N},), got {labels.shape}")
-    if labels.dtype.kind not in "iu":
-        raise InputError(
-            f"{what}: expected whole numbers, -1 = unknown, got dtype {labels.dtype}; use y.astype('int64')"
-        )
-    labels = labels.astype(np.int64)
-    if labels.min() < -1:
-        raise InputError(f"{what}: expected whole numbers >= -1, got {labels.min()} at place {labels.argmin()}")
-    if classes is not None and labels.max() >= len(classes):
-        raise InputError(
-            f"{what}: expected numbers below {len(classes)}, the number of classes, got {labels.max()} at place "
-            f"{labels.argmax()}"
-        )
-    return labels
-
-
-def check_names(what: str, given: Sequence[str], N: int | None = None) -> tuple[str, ...]:
-    """Distinct texts, N of them where N is given."""
-    names = tuple(given)
-    if N is not None and len(names) != N:
-        raise InputError(f"{what}: expected one per item, {N}, got {len(names)}")
-    seen = set()
-    for name in names:
-        if not isinstance(name, str):
-            raise InputError(f"{what}: expected text, got {name!r}; use str(...)")
-        if name in seen:
-            raise InputError(f"{what}: expected each name once, got {name!r} twice")
-        seen.add(name)
-    return names
 
 
 def as_numpy(given: Any) -> np.ndarray:

@@ -11,19 +11,8 @@ import numpy as np
 import torch
 
 from askless.base.errors import InputError
-from askless.data.fetch import (
-    FAILURES,
-    REUTERS_TOPICS,
-    TEXTS,
-    Parse,
-    Text,
-    known,
-    locate,
-    parsed,
-    reuters_articles,
-    spam_assassin_mails,
-    stored,
-)
+from askless.data.articles import REUTERS_TOPICS, Parse, Text, reuters_articles, spam_assassin_mails
+from askless.data.fetch import FAILURES, TEXTS, known, locate, parsed, stored
 from askless.data.pool import Pool, encode_labels
 from askless.data.tfidf import fit_tfidf
 from askless.sources.limits import gunzip

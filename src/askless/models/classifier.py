@@ -12,7 +12,7 @@ import numpy as np
 from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.files import damage_of_files, run_beside
 from askless.models.card import kind_of
-from askless.sources import TextFile, UnreadableError, find_images, read_arrays, read_image, read_texts
+from askless.sources import Source, UnreadableError, open_source, read_arrays, read_image, read_texts
 from askless.sources.texts import TABLES
 
 if TYPE_CHECKING:
@@ -136,13 +136,16 @@ class Classifier:
         """The names and items of a file or folder, as pairs, and what was skipped there: image files; the rows of an .npz
         or .npy; or the texts of a table (in `column`, by default as in the run, or as found) or of .txt files."""
         if self.kind == "text":
-            found = self._texts_in(source, column, encoding)
-            return [(row.id, row.text) for row in found.rows], list(found.skipped)
+            found, skipped = self._texts_in(source, column, encoding).read()
+            return [(item.id, item.content) for item in found], skipped
         if self.size is None:
             return self._rows_in(source), []
-        return [(file, file) for file in (find_images(source, False)[0] if source.is_dir() else [source])], []
+        if not source.is_dir():
+            return [(source, source)], []
+        below = open_source(source, formats=("folder",)).read()[0]
+        return [(source / item.id, source / item.id) for item in below], []
 
-    def _texts_in(self, source: Path, column: str, encoding: str) -> TextFile:
+    def _texts_in(self, source: Path, column: str, encoding: str) -> Source:
         if not column and not source.is_dir() and source.suffix.lower() in TABLES:
             with suppress(InputError):
                 return read_texts(source, self.config["text"], encoding=encoding)

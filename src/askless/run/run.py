@@ -40,7 +40,7 @@ from askless.run.store.labels import columns_by_path, label_rows, last_predictio
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, get_meta, now, record, set_meta
 from askless.sources import Skipped, read_arrays
-from askless.sources.find import is_text, printable
+from askless.sources.names import is_text, printable
 from askless.track import Event, Trail, settled
 
 if TYPE_CHECKING:

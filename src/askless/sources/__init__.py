@@ -1,18 +1,11 @@
-"""Image files, tables and arrays of users -> plain values. Imports no torch: the labelling page starts on this."""
+"""Files of users -> items: `open_source` opens whatever a user points at, and there is one file for each format.
+
+Imports no torch: the labelling page starts on this.
+"""
 
 from askless.sources.arrays import ArrayFile, read_arrays
-from askless.sources.find import (
-    ImageFile,
-    OutsideError,
-    Skipped,
-    find_images,
-    is_inside,
-    real_file,
-    walk_files,
-    walk_images,
-)
+from askless.sources.find import OutsideError, is_inside, real_file, walk_images
 from askless.sources.image_file import (
-    SUFFIXES,
     UnreadableError,
     as_8_bit,
     as_size,
@@ -24,18 +17,22 @@ from askless.sources.image_file import (
     read_image,
     refusing_damage,
 )
-from askless.sources.table import LABEL_NAMES, PATH_NAMES, in_order, pick_column, read_table, rows_of
-from askless.sources.texts import TextFile, TextRow, excerpt, read_texts, same_text
+from askless.sources.items import Item, Skipped, Source
+from askless.sources.names import in_order
+from askless.sources.open import open_source
+from askless.sources.texts import excerpt, read_texts, same_text
 
 __all__ = [
-    "SUFFIXES",
-    "find_images",
-    "walk_files",
+    # one way in
+    "open_source",
+    "Source",
+    "Item",
+    "Skipped",
+    "in_order",
+    # image files
     "walk_images",
     "real_file",
     "is_inside",
-    "ImageFile",
-    "Skipped",
     "OutsideError",
     "UnreadableError",
     "as_8_bit",
@@ -47,16 +44,9 @@ __all__ = [
     "pixels_of",
     "read_image",
     "refusing_damage",
+    # arrays and texts
     "ArrayFile",
     "read_arrays",
-    "LABEL_NAMES",
-    "PATH_NAMES",
-    "in_order",
-    "pick_column",
-    "read_table",
-    "rows_of",
-    "TextFile",
-    "TextRow",
     "read_texts",
     "same_text",
     "excerpt",

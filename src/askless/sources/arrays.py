@@ -1,9 +1,12 @@
 """numpy's files as people have them -> images or features, with their ids and labels."""
 
 import math
+import os
 import sys
 import zipfile
 import zlib
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any, Literal, NamedTuple
@@ -13,10 +16,10 @@ from numpy.lib import format as npy
 from numpy.lib.npyio import NpzFile
 
 from askless.base.errors import InputError, some
-from askless.sources.find import is_text
+from askless.sources.items import Item, Source
 from askless.sources.layout import as_images
 from askless.sources.limits import check_bytes
-from askless.sources.table import in_order
+from askless.sources.names import check_labels, check_names, in_order, is_text
 
 # The names of pool, labels, test items and test labels, in the order they are looked for.
 NAMES = (
@@ -30,6 +33,7 @@ DAMAGE = (
     *(ValueError, TypeError, EOFError, OSError, OverflowError, RuntimeError, MemoryError, zipfile.BadZipFile),
     *(zlib.error, SyntaxError, TokenError),  # a header is a Python literal, which numpy takes apart
 )
+NEVER = "askless never unpickles; save them as numbers or text"
 LOCAL_HEADER = 30  # bytes that stand before each file of a zip archive, without its name
 
 
@@ -54,17 +58,9 @@ def read_arrays(file: Path) -> ArrayFile:
     Other names for X and y are those of `NAMES`. Numbers in y are places in the file's `classes`, else names
     themselves. Pickled objects are refused.
     """
-    try:
-        found = {"X": load_npy(file)} if is_npy(file) else load_npz(file)
-    except InputError:
-        raise
-    except DAMAGE as error:
-        kind = ".npy file with a plain array" if is_npy(file) else ".npz file of plain arrays"
-        raise InputError(f"{file}: expected an {kind}, got another ({str(error)[:300]})") from None
-    names = next((names for names in NAMES if names[0] in found), None)
-    if names is None:
-        wanted = ", ".join(dict.fromkeys(names[0] for names in NAMES))
-        raise InputError(f"{file}: expected an array named {wanted}, got {some(found) or 'none'}; rename one of them")
+    wanted = tuple({name for names in NAMES for name in names[:2]} | {"ids", "classes"})
+    found = {"X": load_npy(file)} if is_npy(file) else load_npz(file, wanted, mapped=True)
+    names = names_of(file, found)
     used = (names[0], names[1], "ids", "classes")
     x, y, ids, own_classes = (found.get(name) for name in used)
     assert x is not None
@@ -81,59 +77,74 @@ def read_arrays(file: Path) -> ArrayFile:
     )
 
 
+def array_source(file: Path) -> Source:
+    """The rows of a file of arrays, where they lie."""
+    kind, x, ids, labels, classes, unused = read_arrays(file)
+    hints = (f"not used of {file.name}: {', '.join(unused)}",) if unused else ()
+    items = (Item(own, row, label) for row, (own, label) in enumerate(zip(ids, labels, strict=True)))
+    return Source(kind, Path(os.path.realpath(file)), items, classes=classes, hints=hints, array=x)
+
+
 def is_npy(file: Path) -> bool:
     return file.suffix.lower() == ".npy"
 
 
+def names_of(file: Path, found: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    """The names of `NAMES` that a file uses."""
+    names = next((names for names in NAMES if names[0] in found), None)
+    if names is None:
+        wanted = ", ".join(dict.fromkeys(names[0] for names in NAMES))
+        raise InputError(f"{file}: expected an array named {wanted}, got {some(found) or 'none'}; rename one of them")
+    return names
+
+
+@contextmanager
+def refusing_damage(file: Path, what: str) -> Iterator[None]:
+    try:
+        yield
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"{file}: expected an {what}, got nothing there") from None
+    except DAMAGE as error:
+        why = str(error)[:300]
+        if NEVER not in why and ("pickle" in why or "Python objects" in why):
+            why = f"Python objects or another format, which {NEVER}"
+        raise InputError(f"{file}: expected an {what}, got another ({why})") from None
+
+
 def load_npy(file: Path) -> np.ndarray:
-    x = np.load(file, mmap_mode="r", allow_pickle=False)
-    if not isinstance(x, np.ndarray):
-        x.close()
-        raise TypeError("an archive; call it .npz")
-    check_characters(x)
-    return x
+    """The array of an .npy file, mapped."""
+    with refusing_damage(file, ".npy file with a plain array"):
+        x = np.load(file, mmap_mode="r", allow_pickle=False)
+        if not isinstance(x, np.ndarray):
+            x.close()
+            raise TypeError("an archive; call it .npz")
+        check_characters(x)
+        return x
 
 
-def load_npz(file: Path) -> dict[str, Any]:
-    """The arrays by name, None for those that are not used; what is stored plainly stays on disk."""
-    used = {name for names in NAMES for name in names[:2]} | {"ids", "classes"}
-    with file.open("rb") as raw:
+def load_npz(file: Path, names: Collection[str] | None = None, mapped: bool = False) -> dict[str, Any]:
+    """The arrays of an .npz file by name, None for those that are not among `names`. They are in memory, or with `mapped`
+    on disk where they are stored plainly."""
+    with refusing_damage(file, ".npz file of plain arrays"), file.open("rb") as raw:
         content = np.load(raw, allow_pickle=False)
         if not isinstance(content, NpzFile):
             raise TypeError("one array; call it .npy")
-        check_bytes(file, sum(unpacked_size(content, name) for name in content.files if name in used))
-        places = {name: place_of(content, name) for name in content.files}
-        arrays = {
-            name: None if name not in used else content[name] if place is None else mapped(file, place)
-            for name, place in places.items()
-        }
-    for array in arrays.values():
-        check_characters(array)
-    return arrays
-
-
-def plain_arrays(file: Path, names: tuple[str, ...] | None = None) -> dict[str, np.ndarray]:
-    """The arrays of an .npz file by name, all of them or those of `names` that are there, in memory."""
-    try:
-        with file.open("rb") as raw:
-            content = np.load(raw, allow_pickle=False)
-            if not isinstance(content, NpzFile):
-                raise TypeError("one array; call it .npy")
-            wanted = [name for name in content.files if names is None or name in names]
-            check_bytes(file, sum(unpacked_size(content, name) for name in wanted))
-            arrays = {name: content[name] for name in wanted}
-        for array in arrays.values():
-            check_characters(array)
+        arrays: dict[str, Any] = dict.fromkeys(content.files)
+        wanted = [name for name in content.files if names is None or name in names]
+        sizes = {name: unpacked_size(content, name) for name in content.files}
+        check_bytes(file, sum(sizes[name] for name in wanted))
+        for name in wanted:
+            place = place_of(content, name) if mapped else None
+            arrays[name] = content[name] if place is None else map_array(file, place)
+            check_characters(arrays[name])
         return arrays
-    except InputError:
-        raise
-    except DAMAGE as error:
-        raise InputError(f"{file}: expected an .npz file of plain arrays, got another ({str(error)[:300]})") from None
 
 
-def check_characters(array: np.ndarray | None) -> None:
+def check_characters(array: np.ndarray) -> None:
     """An error for texts with characters beyond Unicode's last, on which numpy itself fails later."""
-    if array is not None and array.dtype.kind == "U" and array.size and array.dtype.itemsize:
+    if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
         if codes.max() > sys.maxunicode:
             raise ValueError("texts of characters that do not exist")
@@ -176,11 +187,11 @@ def header_of(content: NpzFile, name: str) -> tuple[zipfile.ZipInfo, Place]:
         shape, is_fortran, dtype = read_header(stream)
         start = stream.tell()
     if dtype.hasobject:
-        raise ValueError(f"{name} holds Python objects, which are never loaded; save it as numbers or text")
+        raise ValueError(f"{name} holds Python objects, which {NEVER}")
     return info, Place(shape, "F" if is_fortran else "C", dtype, info.header_offset, start)
 
 
-def mapped(file: Path, place: Place) -> np.ndarray:
+def map_array(file: Path, place: Place) -> np.ndarray:
     with file.open("rb") as raw:
         raw.seek(place.entry)
         header = raw.read(LOCAL_HEADER)
@@ -207,17 +218,11 @@ def images_or_features(file: Path, x: np.ndarray) -> tuple[Literal["images", "fe
     )
 
 
-def texts_of(file: Path, what: str, array: np.ndarray) -> tuple[str, ...]:
+def texts_of(file: Path, what: str, array: np.ndarray, N: int | None = None) -> tuple[str, ...]:
     """Distinct texts from an array of texts or whole numbers."""
     if array.ndim != 1 or array.dtype.kind not in "Uiu":
         raise InputError(f"{file}: {what}: expected texts (n,), got {array.dtype} of shape {array.shape}")
-    texts = tuple(map(str, array))
-    seen: set[str] = set()
-    for text in texts:
-        if text in seen or not is_text(text):
-            raise InputError(f"{file}: {what}: expected distinct texts, got {text!r}{' twice' if text in seen else ''}")
-        seen.add(text)
-    return texts
+    return check_names(f"{file}: {what}", tuple(map(str, array)), N)
 
 
 def ids_of(file: Path, ids: np.ndarray | None, N: int) -> tuple[str, ...]:
@@ -230,27 +235,16 @@ def ids_of(file: Path, ids: np.ndarray | None, N: int) -> tuple[str, ...]:
             raise InputError(f"{listed}: expected UTF-8 text, got something else; save it as UTF-8") from None
     if ids is None:
         return tuple(map(str, range(N)))
-    texts = texts_of(file, "ids", ids)
-    if len(texts) != N:
-        raise InputError(f"{file}: ids: expected one per item, {N}, got {len(texts)}")
-    return texts
+    return texts_of(file, "ids", ids, N)
 
 
 def labels_of(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...] | None) -> tuple[str, ...]:
     """One class name per row, "" where unknown."""
     if y is None:
         return ("",) * N
-    flat = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
-    if flat.shape != (N,):
-        raise InputError(f"{file}: labels: expected one per item, shape ({N},), got {y.shape}")
-    if flat.dtype.kind == "U":
-        if not all(map(is_text, map(str, flat))):
+    if y.dtype.kind == "U" and y.shape == (N,):
+        if not all(map(is_text, map(str, y))):
             raise InputError(f"{file}: labels: expected texts in Unicode, got halves of characters; save them again")
-        return tuple(map(str, flat))
-    if flat.dtype.kind not in "iu":
-        raise InputError(f"{file}: labels: expected whole numbers, -1 = unknown, got {y.dtype}; use y.astype('int64')")
-    if flat.min() < -1 or (classes is not None and flat.max() >= len(classes)):
-        limit = "" if classes is None else f" and below {len(classes)}, the number of classes"
-        wrong = flat.min() if flat.min() < -1 else flat.max()
-        raise InputError(f"{file}: labels: expected whole numbers >= -1{limit}, got {wrong}")
-    return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in flat.tolist())
+        return tuple(map(str, y))
+    known = check_labels(f"{file}: labels", y, N, classes).tolist()
+    return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in known)

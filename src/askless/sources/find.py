@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from askless.sources.image_file import UnreadableError, has_image_suffix, named_like_image
-from askless.sources.table import is_text
+from askless.sources.items import Skipped
+from askless.sources.names import is_text, printable
+
+ALLOW = "; pass follow_links (--follow-links) to allow it"
 
 
 class OutsideError(UnreadableError):
@@ -19,23 +22,6 @@ class ImageFile(NamedTuple):
 
     name: str
     size: int
-
-
-class Skipped(NamedTuple):
-    """What was not taken and why. problem: "outside", "link", "missing", "unreadable" or "name"."""
-
-    path: str
-    problem: str
-    reason: str
-
-
-def find_images(root: Path, follow_links: bool) -> tuple[list[Path], list[tuple[str, str]]]:
-    """Image files below root, sorted, and what was left out with the reason; hidden files are passed over."""
-    found, left_out, _ = walk_images(root, follow_links)
-    advice = {"outside": "; use follow_links", "link": "; use follow_links"}
-    return [root / file.name for file in found], [
-        (path, reason + advice.get(problem, "")) for path, problem, reason in left_out
-    ]
 
 
 def walk_images(
@@ -102,14 +88,14 @@ def walk_files(
 
 def linked_folder(entry: os.DirEntry[str], name: str, inside: str) -> Skipped:
     if is_inside(os.path.realpath(entry.path), inside):
-        return Skipped(printable(name), "link", "a link to another folder in here")
-    return Skipped(printable(name), "outside", "a link to a folder")
+        return Skipped(printable(name), "link", "a link to another folder in here" + ALLOW)
+    return Skipped(printable(name), "outside", "a link to a folder" + ALLOW)
 
 
 def checked(entry: os.DirEntry[str], name: str, inside: str, follow_links: bool) -> ImageFile | Skipped:
     """The file of this entry, or why it is not taken."""
     if entry.is_symlink() and not follow_links and not is_inside(os.path.realpath(entry.path), inside):
-        return Skipped(printable(name), "outside", "a link that leaves the folder")
+        return Skipped(printable(name), "outside", "a link that leaves the folder" + ALLOW)
     try:
         about = entry.stat()
     except FileNotFoundError:
@@ -134,8 +120,3 @@ def real_file(root: Path, name: str, follow_links: bool = False) -> str:
 def is_inside(real: str, folder: str) -> bool:
     """Whether a real path is below a folder's real path."""
     return Path(real).is_relative_to(folder)
-
-
-def printable(name: str) -> str:
-    """The name, or a spelling of it in ASCII where it is not valid UTF-8."""
-    return name if is_text(name) else ascii(name)

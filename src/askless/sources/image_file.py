@@ -6,7 +6,7 @@ import warnings
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from os import PathLike
 from pathlib import Path
 from threading import Lock
@@ -16,6 +16,7 @@ import numpy as np
 from PIL import Image, ImageOps, PngImagePlugin, TiffImagePlugin, UnidentifiedImageError, WebPImagePlugin
 
 from askless.base.errors import InputError
+from askless.sources.items import Item, Skipped
 from askless.sources.limits import most_pixels
 
 NOT_READ = (".heic", ".heif", ".avif", ".jxl", ".jp2", ".psd", ".dng", ".cr2", ".cr3", ".nef", ".arw", ".raf")
@@ -62,6 +63,27 @@ def image_size(path: str | PathLike[str]) -> tuple[int, int]:
     with open_image(path) as image:
         turned = orientation(image) in (5, 6, 7, 8)  # those that swap the sides
         return (image.width, image.height) if turned else (image.height, image.width)
+
+
+def decoded(item: Item, size: tuple[int, int] | None = None) -> Item | Skipped:
+    """The item with its pixels (3, H, W) in place of its file or bytes, or why there are none."""
+    try:
+        is_file = isinstance(item.content, str)
+        pixels = read_image(item.content, size) if is_file else decode_image(BytesIO(item.content), size)
+    except UnreadableError as error:
+        return Skipped(item.id, "unreadable", str(error))
+    return item._replace(content=np.moveaxis(pixels, 2, 0), height=pixels.shape[0], width=pixels.shape[1])
+
+
+def measured(item: Item) -> Item | Skipped:
+    """The item with the size of its picture, from the header of its file alone; or why it cannot be read."""
+    try:
+        height, width = image_size(item.content)
+    except UnreadableError as error:
+        return Skipped(item.id, "unreadable", str(error))
+    except MemoryError:
+        return Skipped(item.id, "unreadable", "too large for the memory of this computer")
+    return item._replace(height=height, width=width)
 
 
 @contextmanager

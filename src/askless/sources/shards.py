@@ -15,24 +15,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askless.base import digest
-from askless.base.errors import InputError, OptionError
+from askless.base.errors import InputError
 from askless.base.files import write_whole
+from askless.sources.arrow import is_list, pyarrow, refusing_damage
 
 WINDOW = 2**28  # bytes of the files that may be in memory at a time
 PAGES = 2**16  # bytes that come into memory with a row somewhere
 SUFFIXES = (".arrow", ".parquet")
 MAPS = 128  # files open at a time
 BATCH = 2**14  # rows of Parquet that are unpacked at a time
-
-
-def pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError:
-        raise OptionError("shards need pyarrow; run `pip install 'askless[parquet]'`") from None
-    return pyarrow
 
 
 class Column(NamedTuple):
@@ -306,27 +297,22 @@ def content_of(path: Path) -> Content:
     rows = 0
     places: dict[str, list[Column]] = {}
     refused: dict[str, str] = {}
-    try:
-        with pa.memory_map(str(path)) as source:
-            base = source.read_buffer(source.size()).address
-            reader = pa.ipc.open_file(source)
-            names = tuple(reader.schema.names)
-            if len(set(names)) < len(names):
-                raise InputError(f"{path}: expected each column once, got {', '.join(names)}")
-            for k in range(reader.num_record_batches):
-                batch = reader.get_batch(k)
-                batch.validate()
-                rows += batch.num_rows
-                for name, column in zip(names, batch.columns if batch.num_rows else (), strict=False):
-                    place = place_of(path, column, base)
-                    if isinstance(place, Column):
-                        places.setdefault(name, []).append(place)
-                    else:
-                        refused[name] = place
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(f"{path}: expected an Arrow file, got something else ({str(error)[:300]})") from None
+    with refusing_damage(path, "an Arrow file, got something else"), pa.memory_map(str(path)) as source:
+        base = source.read_buffer(source.size()).address
+        reader = pa.ipc.open_file(source)
+        names = tuple(reader.schema.names)
+        if len(set(names)) < len(names):
+            raise InputError(f"{path}: expected each column once, got {', '.join(names)}")
+        for k in range(reader.num_record_batches):
+            batch = reader.get_batch(k)
+            batch.validate()
+            rows += batch.num_rows
+            for name, column in zip(names, batch.columns if batch.num_rows else (), strict=False):
+                place = place_of(path, column, base)
+                if isinstance(place, Column):
+                    places.setdefault(name, []).append(place)
+                else:
+                    refused[name] = place
     return Content(rows, names, {n: found for n, found in places.items() if n not in refused}, refused)
 
 
@@ -403,31 +389,21 @@ def unpacked(files: Sequence[Path], cache: Path, progress: Callable[[int, int], 
 def unpack(file: Path) -> Iterator[dict[str, Any]]:
     """The batches of a Parquet file, of the columns of numbers, and id and label; lists of numbers become matrices."""
     pa = pyarrow()
-    try:
-        with pa.parquet.ParquetFile(file) as source:
-            schema = source.schema_arrow
-            useful = [f.name for f in schema if f.name in ("id", "label") or is_numbers(f.type)]
-            widths: dict[str, int] = {}
-            for batch in source.iter_batches(batch_size=BATCH, columns=useful):
-                named = zip(batch.schema.names, batch.columns, strict=True)
-                yield {name: matrix_of(file, name, column, widths) for name, column in named}
-            if source.metadata.num_rows == 0:
-                yield {"id": pa.array([], pa.string())}
-    except InputError:
-        raise
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise InputError(f"{file}: expected a Parquet file, got something else ({str(error)[:300]})") from None
+    with refusing_damage(file), pa.parquet.ParquetFile(file) as source:
+        schema = source.schema_arrow
+        useful = [f.name for f in schema if f.name in ("id", "label") or is_numbers(f.type)]
+        widths: dict[str, int] = {}
+        for batch in source.iter_batches(batch_size=BATCH, columns=useful):
+            named = zip(batch.schema.names, batch.columns, strict=True)
+            yield {name: matrix_of(file, name, column, widths) for name, column in named}
+        if source.metadata.num_rows == 0:
+            yield {"id": pa.array([], pa.string())}
 
 
 def is_numbers(kind: Any) -> bool:
     types = pyarrow().types
     inner = kind.value_type if is_list(kind) else kind
     return types.is_floating(inner) or types.is_integer(inner)
-
-
-def is_list(kind: Any) -> bool:
-    types = pyarrow().types
-    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
 
 
 def matrix_of(file: Path, name: str, column: Any, widths: dict[str, int]) -> Any:

@@ -1,21 +1,60 @@
-"""Tars in WebDataset's manner: files that follow each other under one name belong together."""
+"""Tars of images in WebDataset's manner: an image and what is said of it (.cls, .txt, .json) share a name."""
 
 import io
 import json
 import tarfile
+import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from askless.base.errors import InputError
+from askless.sources.image_file import has_image_suffix
+from askless.sources.items import Item, Skipped, Source
 from askless.sources.limits import CHUNK, Gunzipped, check_bytes
-from askless.sources.table import label_text
+from askless.sources.names import label_text
 
 LABELS = (".cls", ".txt", ".json")  # beside an image in a tar
 TARS = (".tar", ".tar.gz", ".tgz")
 NOTES = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 LONGEST_NOTE = 32_768  # bytes, in a header of pax or GNU, such as a long path
+
+
+DAMAGE = (tarfile.TarError, EOFError, zlib.error, OSError)
+
+
+def tar_source(root: Path) -> Source:
+    """The images of a tar, or of all tars in a folder. Ids are the names up to the first dot, with the tar's name before
+    them where there are several."""
+    files = sorted(file for file in root.iterdir() if file.name.endswith(TARS)) if root.is_dir() else [root]
+    if not files or not all(file.is_file() for file in files):
+        raise InputError(f"{root}: expected a .tar, .tar.gz or .tgz file, or a folder of them, found none")
+
+    def found() -> Iterator[Item | Skipped]:
+        for file in files:
+            try:
+                with file.open("rb") as raw:
+                    yield from tar_items(raw, file.name, f"{file.name}/" if len(files) > 1 else "")
+            except DAMAGE as error:
+                raise InputError(f"{file}: expected a whole tar, got one that cannot be read ({error})") from None
+
+    return Source("encoded", root, found())
+
+
+def tar_items(file: Any, path: str, prefix: str) -> Iterator[Item]:
+    """The images of an opened tar, named by their keys; where several have one key, each by its own name."""
+    with whole_tar(file, path) as tar:
+        for key, members in by_key(tar):
+            beside = dict(members)
+            label = next((label_in(beside[key + end], end) for end in LABELS if key + end in beside), "")
+            images = [(name, content) for name, content in members if has_image_suffix(Path(name))]
+            seen: Counter[str] = Counter()
+            for name, content in images:
+                seen[name] += 1
+                own = name if seen[name] == 1 else f"{name}#{seen[name]}"
+                yield Item(prefix + (key if len(images) == 1 else own), content, label)
 
 
 @contextmanager

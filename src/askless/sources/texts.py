@@ -1,89 +1,55 @@
-"""Texts as people have them -> rows: a table with a column of text (CSV, TSV, JSON lines, Parquet), or a folder of .txt.
+"""Texts as people have them -> items: a table with a column of text (CSV, TSV, JSON lines, Parquet), or a folder of .txt.
 
 A row that cannot be used is left out with the reason; it does not stop the others.
 """
 
-import csv
-import json
 import os
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from io import StringIO
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from askless.base.errors import InputError, OptionError, some
-from askless.sources.find import Skipped, real_file, walk_files
+from askless.sources.find import real_file, walk_files
+from askless.sources.folders import folder_labels
 from askless.sources.image_file import UnreadableError, named_like_image, open_file
-from askless.sources.parquet import class_names, named, open_parquet, records
-from askless.sources.table import (
-    LABEL_NAMES,
-    LONGEST,
-    MARKS,
-    PATH_NAMES,
-    SAVE,
-    TEXT_NAMES,
-    decoded,
-    delimiter_of,
-    is_text,
-    label_text,
-)
+from askless.sources.items import Item, Skipped, Source
+from askless.sources.names import LABEL_NAMES, PATH_NAMES, TEXT_NAMES, is_text, label_column, label_text, usual_column
+from askless.sources.table import LONGEST, MARKS, SAVE, Row, as_text, decoded, open_table
 
 TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 
 
-class TextRow(NamedTuple):
-    """One text: its id, its label ("" where unknown), and what else its row says."""
-
-    id: str
-    text: str
-    label: str = ""
-    columns: Mapping[str, str] = {}
-
-
-class TextFile(NamedTuple):
-    """`column`: the name of the column of texts. `skipped`: the rows that were left out, by their ids."""
-
-    column: str
-    rows: list[TextRow]
-    skipped: list[Skipped]
-
-
-class Record(NamedTuple):
-    """A row as it stands in a file: its number, from 1, its values, or why there are none."""
-
-    number: int
-    values: Mapping[str, Any]
-    reason: str = ""
-
-
-def read_texts(source: Path, column: str = "", *, label: str = "", encoding: str = "utf-8") -> TextFile:
+def read_texts(
+    source: Path,
+    column: str = "",
+    *,
+    label: str = "",
+    encoding: str = "utf-8",
+    follow_links: bool = False,
+    labels_from_folders: bool = False,
+) -> Source:
     """The texts of a table or of all .txt files below a folder.
 
     `column` names the texts, by default `text`, or the only column that is neither id nor label. `label` names the labels,
     by default a column label, class, category or target, where there is one. Ids are those of a column `id`, else the
-    numbers of the rows from 1; of files their paths.
+    numbers of the rows from 1; of files their paths, whose folders are the labels with `labels_from_folders`.
     """
     check_encoding(encoding)
     if source.is_dir():
-        return of_folder(source, encoding)
-    suffix = source.suffix.lower()
-    if not source.exists() or suffix not in TABLES:
+        return of_folder(source, encoding, follow_links, labels_from_folders)
+    if labels_from_folders:
+        raise InputError(f"{source}: expected a folder to take the labels from its folders, got a file")
+    if not source.exists() or source.suffix.lower() not in TABLES:
         got = "nothing there" if not source.exists() else source.name
         raise InputError(
             f"{source}: expected texts: a file ending in {', '.join(TABLES)}, or a folder of .txt; got {got}"
         )
-    if suffix == ".parquet":
-        header, found = of_parquet(source)
-    else:
-        text = decoded(source.read_bytes(), encoding, source)
-        header, found = of_lines(source, text) if suffix in (".jsonl", ".ndjson") else of_cells(source, text)
+    header, rows = open_table(source, encoding)
     chosen = text_column(source, header, column, label)
-    labels = label or named_column(header, LABEL_NAMES, but=chosen)
-    if label and label not in header:
-        raise InputError(f"{source}: expected a column {label!r} of labels, got {some(header)}")
-    return rows_of(source, found, chosen, labels, encoding)
+    labels = label_column(header, source, label, but=chosen)
+    found = items_of(source, rows, chosen, labels, encoding)
+    return Source("texts", Path(os.path.realpath(source)), found, column=chosen)
 
 
 def check_encoding(encoding: str) -> None:
@@ -128,131 +94,41 @@ def only_txt(root: Path) -> bool:
     return found
 
 
-# --- the kinds of files
+def of_folder(root: Path, encoding: str, follow_links: bool, labels_from_folders: bool) -> Source:
+    """All .txt files below a folder, at any depth; hidden ones are passed over."""
+    files, left_out, _ = walk_files(root, lambda path: path.suffix.lower() == ".txt", follow_links)
+    sides, test = folder_labels(root, [file.name for file in files], labels_from_folders)
 
-
-def of_cells(source: Path, text: str) -> tuple[list[str], Iterator[Record]]:
-    """CSV or TSV; the separator is the one of comma, tab and semicolon that the header has most of."""
-    reader = csv.reader(StringIO(text, newline=""), delimiter=delimiter_of(text))
-    try:
-        header = [name.strip() for name in next(reader, [])]
-    except csv.Error as error:
-        raise InputError(f"{source}: expected a CSV file, got one that does not read as such ({error})") from None
-    if not header:
-        raise InputError(f"{source}: expected a header that names the columns, and rows, got an empty file")
-    for name, times in Counter(header).items():
-        if times > 1 or not is_text(name):
-            raise InputError(f"{source}: expected columns with different names in UTF-8, got {name[:80]!a}; rename it")
-
-    def rows() -> Iterator[Record]:
-        number = 0
-        while True:
-            line, reason = reader.line_num + 1, ""
+    def found() -> Iterator[Item | Skipped]:
+        yield from left_out
+        for file, (split, label) in zip(files, sides, strict=True):
             try:
-                cells = next(reader)
-            except StopIteration:
-                return
-            except csv.Error as error:  # a quote that is never closed makes one endless field
-                cells, reason = [], f"line {line} does not read as CSV ({error})"
-            if not cells and not reason:
-                continue
-            number += 1
-            if not reason and len(cells) != len(header):
-                reason = f"line {line} has {len(cells)} fields and the header {len(header)}; quote texts with commas"
-            yield Record(number, {} if reason else dict(zip(header, cells, strict=True)), reason)
+                with open_file(real_file(root, file.name, follow_links)) as opened:
+                    text = decoded(opened.read(), encoding, root / file.name)
+                problem = unusable(text, encoding)
+            except (OSError, UnreadableError, InputError) as error:
+                problem = str(error)
+            yield Skipped(file.name, "unreadable", problem) if problem else Item(file.name, text, label, split)
 
-    return header, rows()
-
-
-def of_lines(source: Path, text: str) -> tuple[list[str], Iterator[Record]]:
-    """JSON lines; the header is what the first object has."""
-    found = []
-    for line, content in enumerate(text.split("\n"), 1):
-        if not content.strip():
-            continue
-        try:
-            values = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            why = error if isinstance(error, ValueError) else "it is nested too deeply"
-            found.append(Record(line, {}, f"line {line} is not JSON that can be read ({why})"))
-            continue
-        is_object = isinstance(values, dict)
-        reason = "" if is_object else f"line {line}: expected a JSON object, got {content.strip()[:40]}"
-        found.append(Record(line, values if is_object else {}, reason))
-    first = next((record.values for record in found if not record.reason), None)
-    if first is None:
-        reason = f"; the first: {found[0].reason}" if found else ""
-        raise InputError(f"{source}: expected a JSON object on each line, got none{reason}")
-    return list(first), iter(found)
-
-
-def of_parquet(source: Path) -> tuple[list[str], Iterator[Record]]:
-    """The columns of texts, numbers and truth values; classes of Hugging Face by their names."""
-    with open_parquet(source) as table:
-        schema = table.schema_arrow
-        classes = class_names(schema)
-        simple = [field.name for field in schema if is_simple(str(field.type))]
-        found = [
-            Record(i, {k: named(v, classes[k]) if k in classes else v for k, v in row.items()})
-            for i, row in enumerate(records(table, source, simple), 1)
-        ]
-    return simple, iter(found)
-
-
-def is_simple(kind: str) -> bool:
-    return kind.startswith(
-        ("string", "large_string", "int", "uint", "float", "double", "bool", "dictionary<values=string")
-    )
-
-
-def of_folder(root: Path, encoding: str) -> TextFile:
-    """All .txt files below a folder, at any depth; hidden ones, and links that leave it, are passed over."""
-    found, skipped, _ = walk_files(root, lambda path: path.suffix.lower() == ".txt")
-    rows = []
-    for file in found:
-        try:
-            with open_file(real_file(root, file.name)) as opened:
-                text = decoded(opened.read(), encoding, root / file.name)
-        except (OSError, UnreadableError, InputError) as error:
-            skipped.append(Skipped(file.name, "unreadable", str(error)))
-            continue
-        problem = unusable(text, encoding)
-        if problem:
-            skipped.append(Skipped(file.name, "unreadable", problem))
-        else:
-            rows.append(TextRow(file.name, text))
-    return TextFile("text", rows, skipped)
-
-
-# --- columns and rows
+    return Source("texts", Path(os.path.realpath(root)), found(), test, column="text")
 
 
 def text_column(source: Path, header: Sequence[str], given: str, label: str) -> str:
-    if given:
-        if given not in header:
-            raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}")
-        return given
-    known = named_column(header, TEXT_NAMES)
-    if known:
-        return known
+    if given and given not in header:
+        raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}")
     others = [name for name in header if name.lower() not in (*LABEL_NAMES, "id", "split") and name != label]
-    if len(others) == 1:
-        return others[0]
-    raise InputError(
-        f"{source}: which column has the texts? It has {some(header)}; name one: --text COLUMN on the command line, "
-        "column= in Python"
-    )
+    found = given or usual_column(header, TEXT_NAMES) or (others[0] if len(others) == 1 else "")
+    if not found:
+        raise InputError(
+            f"{source}: which column has the texts? It has {some(header)}; name one: --text COLUMN on the command line, "
+            "column= in Python"
+        )
+    return found
 
 
-def named_column(header: Sequence[str], names: tuple[str, ...], but: str = "") -> str:
-    """The first column that has one of the names, in their order; "" where none has."""
-    return next((c for name in names for c in header if c.lower() == name and c != but), "")
-
-
-def rows_of(source: Path, found: Iterator[Record], column: str, label: str, encoding: str) -> TextFile:
-    rows, skipped = [], []
+def items_of(source: Path, rows: Iterator[Row], column: str, label: str, encoding: str) -> Iterator[Item | Skipped]:
     first: dict[str, int] = {}  # id -> the number of its row
-    for number, values, reason in found:
+    for number, values, reason in rows:
         try:
             plain = {name: as_text(value) for name, value in values.items() if isinstance(name, str)}
             said = label_text(values.get(label)) if label else ""
@@ -267,7 +143,7 @@ def rows_of(source: Path, found: Iterator[Record], column: str, label: str, enco
         if not reason and not all(is_text(name) and is_text(value) for name, value in plain.items()):
             reason = f"a value in another column is not valid {encoding}; {SAVE}"
         if reason:
-            skipped.append(Skipped(key, "unreadable", reason))
+            yield Skipped(key, "unreadable", reason)
             continue
         if key in first:
             raise InputError(
@@ -276,14 +152,7 @@ def rows_of(source: Path, found: Iterator[Record], column: str, label: str, enco
             )
         first[key] = number
         more = {name: value for name, value in plain.items() if name not in (column, label)}
-        rows.append(TextRow(key, str(text), said, more))
-    return TextFile(column, rows, skipped)
-
-
-def as_text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        yield Item(key, str(text), said, more.get("split", "").lower(), more)
 
 
 def unusable(text: Any, encoding: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from askless.run import Run
-from askless.run.out.export import Incoming
+from askless.run.out.answers import LabelRow
 from askless.run.out.taking import import_into
 from askless.run.store.answering import undo
 from askless.run.store.asking import Desk
@@ -44,7 +44,7 @@ def make(folder: Path) -> None:
         with run.store.look() as db:
             asked = {row["path"] for row in db.execute("SELECT i.path FROM task t JOIN item i ON i.id = t.item")}
         free = next(path for path in run.paths if path not in asked)
-        import_into(run, [Incoming(free, label(free))], "table", "keep")
+        import_into(run, [LabelRow(free, label(free))], "table", "keep")
     database = sqlite3.connect(PLACE / "run" / "state.sqlite")
     for statement in ("PRAGMA journal_mode = DELETE", "PRAGMA page_size = 512", "VACUUM", "PRAGMA journal_mode = WAL"):
         database.execute(statement)  # a third of the size

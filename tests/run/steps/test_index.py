@@ -17,7 +17,7 @@ from askless.run import Run
 from askless.run.out.taking import export_run
 from askless.run.steps import index as module
 from askless.run.steps.index import Skipped, scan, write_skipped
-from askless.sources import UnreadableError, read_image
+from askless.sources import UnreadableError, image_file, read_image
 
 ODD_NAMES = [
     "with space.png",
@@ -64,7 +64,7 @@ def bmp_header(width, height):
 
 
 def paths(index):
-    return [item.path for item in index.items]
+    return [item.id for item in index.items]
 
 
 def reasons(index):
@@ -72,7 +72,7 @@ def reasons(index):
 
 
 def by_path(index):
-    return {item.path: item for item in index.items}
+    return {item.id: item for item in index.items}
 
 
 def snapshot(root):
@@ -221,14 +221,14 @@ def test_a_run_inside_is_no_part_of_the_images(tmp_path):
 def test_a_file_too_large_for_the_memory_is_listed(tmp_path, monkeypatch):
     save(tmp_path / "a.png")
     save(tmp_path / "b.png", 1)
-    image_size = module.image_size
+    image_size = image_file.image_size
 
     def sparing(file):
         if file.endswith("b.png"):
             raise MemoryError
         return image_size(file)
 
-    monkeypatch.setattr(module, "image_size", sparing)
+    monkeypatch.setattr(image_file, "image_size", sparing)
     assert reasons(scan(tmp_path)) == {"b.png": ("unreadable", "too large for the memory of this computer")}
 
 
@@ -264,10 +264,10 @@ def test_links_that_leave_the_folder_are_listed(linked):
     index = scan(linked)
     assert paths(index) == ["a.png", "sub/b.png"]
     assert reasons(index) == {
-        "out": ("outside", "a link to a folder; pass --follow-links to allow it"),
-        "out.png": ("outside", "a link that leaves the folder; pass --follow-links to allow it"),
+        "out": ("outside", "a link to a folder; pass follow_links (--follow-links) to allow it"),
+        "out.png": ("outside", "a link that leaves the folder; pass follow_links (--follow-links) to allow it"),
         "ring.png": ("unreadable", "Too many levels of symbolic links"),
-        "sub/up": ("link", "a link to another folder in here; pass --follow-links to allow it"),
+        "sub/up": ("link", "a link to another folder in here; pass follow_links (--follow-links) to allow it"),
         "sub/z.png": ("duplicate", "the same content as a.png"),
         "void.png": ("missing", "a link to nothing"),
     }
@@ -314,7 +314,7 @@ def test_only_files_of_equal_size_are_read_and_only_alike_ones_whole(tmp_path, m
     read, digest = [], module.digest
 
     def watched(candidate, part=0):
-        read.append((candidate.item.path, part))
+        read.append((candidate.id, part))
         return digest(candidate, part)
 
     monkeypatch.setattr(module, "digest", watched)
@@ -348,7 +348,7 @@ def test_copies_that_disagree_lose_the_label(tmp_path):
     save(tmp_path / "a.png")
     shutil.copy(tmp_path / "a.png", tmp_path / "b.png")
     index = scan(table(tmp_path, "a.png,cat", "b.png,dog"))
-    assert [(item.path, item.label) for item in index.items] == [("a.png", "")]
+    assert [(item.id, item.label) for item in index.items] == [("a.png", "")]
     assert index.skipped == [
         Skipped("b.png", "duplicate", "the same content as a.png; the labels differ (cat, dog), so it has none now")
     ]
@@ -360,7 +360,7 @@ def test_a_copy_lends_its_label_to_the_first(tmp_path):
     save(tmp_path / "a.png")
     shutil.copy(tmp_path / "a.png", tmp_path / "b.png")
     index = scan(table(tmp_path, "a.png,", "b.png,dog", "a.png,dog"))
-    assert [(item.path, item.label) for item in index.items] == [("a.png", "dog")]
+    assert [(item.id, item.label) for item in index.items] == [("a.png", "dog")]
     assert index.skipped == [
         Skipped("a.png", "duplicate", "listed more than once"),
         Skipped("b.png", "duplicate", "the same content as a.png"),
@@ -374,10 +374,10 @@ def test_a_copy_lends_its_label_to_the_first(tmp_path):
 def test_folders_are_classes_only_when_said(tmp_path):
     for i, name in enumerate(["dog/1.png", "cat/2.png", "cat/sub/3.png"]):
         save(tmp_path / name, i)
-    hint = "the images lie in 2 folders; pass --labels-from-folders if these are classes"
+    hint = "the images lie in 2 folders; pass labels_from_folders (--labels-from-folders) if these are classes"
     assert (scan(tmp_path).classes, scan(tmp_path).hints) == ((), [hint])
     index = scan(tmp_path, labels_from_folders=True)
-    assert [(item.path, item.label) for item in index.items] == [
+    assert [(item.id, item.label) for item in index.items] == [
         ("cat/2.png", "cat"),
         ("cat/sub/3.png", "cat"),
         ("dog/1.png", "dog"),
@@ -391,7 +391,7 @@ def test_train_and_test_folders_are_splits(tmp_path):
     for i, name in enumerate(["train/dog/1.png", "Train/cat/2.png", "val/cat/3.png", "train/loose.png"]):
         save(tmp_path / name, i)
     index = scan(tmp_path, labels_from_folders=True)
-    assert {item.path: (item.label, item.columns["split"]) for item in index.items} == {
+    assert {item.id: (item.label, item.columns["split"]) for item in index.items} == {
         "train/dog/1.png": ("dog", "train"),
         "Train/cat/2.png": ("cat", "train"),
         "val/cat/3.png": ("cat", "val"),
@@ -415,7 +415,7 @@ def test_a_table_gives_paths_labels_and_further_columns(tmp_path):
         save(tmp_path / name, i, format="png")
     rows = "b.png\tdog\ttest\tx", "sub/a.png\t\ttrain\ty", "plain\tcat\ttrain\tz"
     index = scan(table(tmp_path, *rows, name="list.tsv", header="Filename\tclass\tsplit\tgroup"))
-    assert [(item.path, item.label, item.columns) for item in index.items] == [
+    assert [(item.id, item.label, item.columns) for item in index.items] == [
         ("b.png", "dog", {"split": "test", "group": "x"}),
         ("sub/a.png", "", {"split": "train", "group": "y"}),
         ("plain", "cat", {"split": "train", "group": "z"}),
@@ -437,7 +437,7 @@ def test_what_a_table_cannot_mean_is_listed(tmp_path):
     names = "good.png", "../out.png", f"{tmp_path}/out.png", "link.png", "way/far.png", "/etc/passwd", "no.png"
     odd = "text.png", "pipe.png", "folder", "good.png/x.png", "b" * 300, "zero\0byte.png", "~/x.png"
     listed = table(root, *(f"{name},x" for name in names + odd), ",x")
-    outside = ("outside", "outside the table's folder; pass --follow-links to allow it")
+    outside = ("outside", "outside the table's folder; pass follow_links (--follow-links) to allow it")
     index = scan(listed)
     assert paths(index) == ["good.png"]
     assert reasons(index) == {
@@ -472,8 +472,8 @@ def test_an_absolute_path_that_stays_inside_is_taken(tmp_path):
     [
         ("path,label\n", "expected a header and at least one row"),
         ("name,label\na.png,x\n", "expected a column path or file_name"),
-        ("path,label\na.png,x,y\n", "another number of fields"),
-        ('path,label\n"a.png,' + "x" * 600_000, "it is not valid CSV"),
+        ("path,label\na.png,x,y\n", "line 2 has 3 fields and the header 2"),
+        ('path,label\n"a.png,' + "x" * 600_000, "line 2 does not read as CSV"),
     ],
 )
 def test_a_table_that_is_none_is_refused(tmp_path, text, message):
@@ -489,7 +489,7 @@ def test_rows_of_images_with_labels_ids_and_classes(tmp_path):
     x = noise(3 * 8, 9).reshape(3, 8, 9, 3)
     np.savez(tmp_path / "a.npz", X=x, y=[1, -1, 0], ids=["p", "q", "r"], classes=["cat", "dog"], X_test=x)
     index = scan(tmp_path / "a.npz")
-    assert [(item.path, item.label, item.width, item.height) for item in index.items] == [
+    assert [(item.id, item.label, item.width, item.height) for item in index.items] == [
         ("p", "dog", 9, 8),
         ("q", "", 9, 8),
         ("r", "cat", 9, 8),
@@ -511,7 +511,7 @@ def test_features_keep_equal_rows_and_lose_broken_ones(tmp_path):
     x[1, 2], x[2, 0] = np.nan, -np.inf
     np.save(tmp_path / "f.npy", x)
     index = scan(tmp_path / "f.npy")
-    assert [(item.path, item.width) for item in index.items] == [("0", 0), ("3", 0)]
+    assert [(item.id, item.width) for item in index.items] == [("0", 0), ("3", 0)]
     assert reasons(index) == {name: ("unreadable", "NaN or infinity in it") for name in "12"}
     assert index.kind == "features"
 
@@ -643,8 +643,8 @@ def test_what_was_left_out_is_written_down(torture, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("absent", "a .csv, .tsv, .jsonl, .parquet, .npz or .npy file, got nothing there"),
-        ("a.txt", "a .csv, .tsv, .jsonl, .parquet, .npz or .npy file, got 'a.txt'"),
+        ("absent", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got nothing there"),
+        ("a.txt", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got 'a.txt'"),
         ("empty", "expected images .png, jpg, .* found none$"),
         ("bad", "found none; 1 left out, the first, a.png: an empty file"),
     ],

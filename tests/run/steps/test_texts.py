@@ -145,7 +145,7 @@ def test_known_labels_and_folders_of_texts(tmp_path):
     index = scan(tmp_path / "texts", labels_from_folders=True)
     assert index.kind == "texts"
     assert index.classes == ("neg", "pos")
-    assert {item.path.split("/")[0] for item in index.items if item.label == "pos"} == {"pos"}
+    assert {item.id.split("/")[0] for item in index.items if item.label == "pos"} == {"pos"}
     notes = []
     options = {"labels_from_folders": True, "budget": 10, "notes": notes.append}
     with Run.create(tmp_path / "texts", tmp_path / "run", **options):

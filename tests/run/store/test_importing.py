@@ -2,7 +2,7 @@ import pytest
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.out.export import Incoming, read_answers, read_labels_csv
+from askless.run.out.answers import LabelRow, read_answers
 from askless.run.out.taking import import_into
 from askless.run.store import facts
 from askless.run.store.answering import Given, answer, undo
@@ -160,9 +160,9 @@ def test_labels_csv_goes_into_a_fresh_run_without_loss(shapes, finished, tmp_pat
     fresh = shapes.start(tmp_path / "fresh", seed=9)
     result = import_into(fresh, list(read_answers(source)), "file", "keep")
     assert (result.taken, result.unknown) == (20, [])
-    one, other = (read_labels_csv(run.folder / "labels.csv") for run in (finished, fresh))
+    one, other = (read_answers(run.folder / "labels.csv") for run in (finished, fresh))
     assert {r.path: (r.label, r.status) for r in one} == {r.path: (r.label, r.status) for r in other}
-    assert {r.annotator for r in read_labels_csv(fresh.folder / "labels.csv")} == {"tell"}
+    assert {r.annotator for r in read_answers(fresh.folder / "labels.csv")} == {"tell"}
     assert (fresh.folder / "classes.txt").read_text() == (finished.folder / "classes.txt").read_text()
     again = import_into(fresh, list(read_answers(source)), "file", "keep")
     assert (again.taken, again.same) == (0, 20)
@@ -172,9 +172,9 @@ def test_labels_csv_goes_into_a_fresh_run_without_loss(shapes, finished, tmp_pat
 def test_each_line_keeps_the_name_of_who_gave_it(make_room):
     room = make_room()
     given = [
-        Incoming("3", "cat", annotator="ann"),
-        Incoming("4", "dog"),
-        Incoming("5", "", status="unsure", annotator="bo"),
+        LabelRow("3", "cat", annotator="ann"),
+        LabelRow("4", "dog"),
+        LabelRow("5", "", status="unsure", annotator="bo"),
     ]
     result = import_into(room.run, given, "file", "keep")
     assert result.taken == 3
@@ -185,7 +185,7 @@ def test_two_peoples_answers_to_one_item_are_both_taken(make_room):
     """labels.csv of a run with two annotators has two lines per item."""
     room = make_room(annotators=2)
     said = (("3", "cat", "ann"), ("3", "dog", "bo"), ("4", "cat", "ann"), ("4", "cat", "bo"))
-    given = [Incoming(path, name, annotator=who) for path, name, who in said]
+    given = [LabelRow(path, name, annotator=who) for path, name, who in said]
     import_into(room.run, given, "file", "keep")
     assert labels(room) == [(3, "ann", 0), (3, "bo", 1), (4, "ann", 0), (4, "bo", 0)]
 
@@ -193,10 +193,10 @@ def test_two_peoples_answers_to_one_item_are_both_taken(make_room):
 def test_replacing_two_peoples_answers_replaces_each_ones_own(make_room):
     room = make_room(annotators=2)
     for names in (("cat", "dog"), ("dog", "cat")):
-        given = [Incoming("3", name, annotator=who) for who, name in zip(("ann", "bo"), names, strict=True)]
+        given = [LabelRow("3", name, annotator=who) for who, name in zip(("ann", "bo"), names, strict=True)]
         import_into(room.run, given, "file", "replace")
     assert labels(room) == [(3, "ann", 1), (3, "bo", 0)]
-    import_into(room.run, [Incoming("3", "owl")], "file", "replace", add_classes=True)
+    import_into(room.run, [LabelRow("3", "owl")], "file", "replace", add_classes=True)
     assert labels(room) == [(3, "file", 2)]
     with room.run.store.look() as db:
         assert replay(db) == stored(db)
@@ -206,7 +206,7 @@ def test_a_failed_import_leaves_the_run_as_it_was(make_room):
     room = make_room()
     with pytest.raises(InputError):
         import_into(
-            room.run, [Incoming("3", "cat", annotator="ann"), Incoming("4", "\x00", annotator="bo")], "file", "keep"
+            room.run, [LabelRow("3", "cat", annotator="ann"), LabelRow("4", "\x00", annotator="bo")], "file", "keep"
         )
     assert labels(room) == []
     Run.open(room.run.folder).close()
@@ -218,7 +218,7 @@ def test_a_name_that_a_class_had_means_that_class(make_room):
         kitten = add_class(db, room.request(), "ann", "kitten")
         merge_class(db, room.request(), "ann", kitten, 0)
         rename_class(db, room.request(), "ann", 1, "hound")
-    given = [Incoming("3", "kitten"), Incoming("4", "dog"), Incoming("5", "Hound"), Incoming("6", "cat")]
+    given = [LabelRow("3", "kitten"), LabelRow("4", "dog"), LabelRow("5", "Hound"), LabelRow("6", "cat")]
     assert import_into(room.run, given, "file", "keep").taken == 4
     assert labels(room) == [(3, "file", 0), (4, "file", 1), (5, "file", 1), (6, "file", 0)]
     assert names(room) == ["cat", "hound"]
@@ -231,7 +231,7 @@ def test_accents_are_the_same_however_they_are_written(make_room):
     room = make_room()
     with room.run.store.change() as db:
         add_class(db, room.request(), "ann", "café")
-    assert import_into(room.run, [Incoming("3", "cafe\N{COMBINING ACUTE ACCENT}")], "file", "keep").taken == 1
+    assert import_into(room.run, [LabelRow("3", "cafe\N{COMBINING ACUTE ACCENT}")], "file", "keep").taken == 1
     assert (labels(room), names(room)) == ([(3, "file", 2)], ["cat", "dog", "café"])
 
 

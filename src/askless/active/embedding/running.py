@@ -17,8 +17,9 @@ from askless.base.locks import held
 from askless.base.machine import cores
 from askless.base.options import check_count
 from askless.features.frozen import Frozen
+from askless.sources.arrow import pyarrow
 from askless.sources.image_file import as_size
-from askless.sources.shards import Shards, files_told, open_shards, pyarrow
+from askless.sources.shards import Shards, files_told, open_shards
 
 INDEX = "shards.json"
 FORMAT = 1

@@ -10,12 +10,13 @@ import numpy as np
 import torch
 
 from askless import kernels
-from askless.active.embedding.sources import Item, Part
+from askless.active.embedding.sources import Part
 from askless.active.learner import ActiveLearner
 from askless.base.engine import Tell
 from askless.base.errors import InputError, ModelError
 from askless.features.backbones import Backbone, stacked
 from askless.features.frozen import Frozen, make_backbone
+from askless.sources import Item, Skipped
 from askless.sources.shards import write_shard
 
 PASSES = 20  # with dropout, as BALD has them
@@ -55,7 +56,7 @@ class ShardMaker:
         for batch in batches(part.read(self.columns.size), self.job.batch, skipped):
             ids += [item.id for item in batch]
             labels += [item.label for item in batch]
-            for name, values in self.columns([item.x for item in batch if item.x is not None]).items():
+            for name, values in self.columns([item.content for item in batch]).items():
                 check_numbers(name, values, columns.get(name, [values])[0].shape[1:], batch[0].id)
                 columns.setdefault(name, []).append(values)
         joined = {name: np.concatenate(values) for name, values in columns.items()}
@@ -75,12 +76,12 @@ def check_numbers(name: str, values: np.ndarray, shape: tuple[int, ...], item: s
         raise InputError(f"{name}: expected finite numbers, got others at {item} or soon after; try dtype float32")
 
 
-def batches(items: Iterator[Item], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
+def batches(items: Iterator[Item | Skipped], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
     """Lists of `size` items; those that could not be read are noted and left out."""
     batch: list[Item] = []
     for item in items:
-        if item.x is None:
-            skipped.append((item.id, item.reason))
+        if isinstance(item, Skipped):
+            skipped.append((item.path, item.reason))
             continue
         batch.append(item)
         if len(batch) == size:

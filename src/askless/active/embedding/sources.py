@@ -5,53 +5,39 @@ files; of WebDataset-style tars and of Parquet files each file is a part. Folder
 knows, such as s3://bucket/photos, with the package for it installed.
 """
 
-import io
 import os
-import tarfile
-import zlib
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from askless.base.errors import InputError, OptionError, some
 from askless.data import Pool, load
 from askless.data.load import SOURCES
-from askless.sources.image_file import UnreadableError, decode_image, has_image_suffix
-from askless.sources.parquet import class_names, named
-from askless.sources.shards import pyarrow
-from askless.sources.tars import LABELS, TARS, by_key, label_in, whole_tar
+from askless.sources import Item, Skipped, has_image_suffix
+from askless.sources.arrow import ROWS, Columns, Piece, pyarrow, split_items
+from askless.sources.image_file import decoded
+from askless.sources.tars import DAMAGE, TARS, tar_items
 
 IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
 # What storages say of a file that changes when the file does.
 STAMPS = ("size", "mtime", "ETag", "LastModified", "last_modified", "updated", "md5Hash", "CRC", "date_time")
 BY_ROWS = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
 Size = tuple[int, int] | None
-DAMAGE = (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, OverflowError, MemoryError)
-
-
-class Item(NamedTuple):
-    """An item to embed: x an image (C, H, W) uint8, or whatever the pool's items are; label "" where unknown; or, where it
-    could not be read, x None and the reason why."""
-
-    id: str
-    x: np.ndarray | None
-    label: str = ""
-    reason: str = ""
 
 
 class Part(Protocol):
-    """Some items of a pool, in order. `name` tells it from every other part, also from the same files changed since."""
+    """Some items of a pool, in order: images (C, H, W) uint8, or whatever the pool's items are, and what cannot be read.
+    `name` tells it from every other part, also from the same files changed since."""
 
     @property
     def name(self) -> str: ...
 
-    def read(self, size: Size) -> Iterator[Item]: ...
+    def read(self, size: Size) -> Iterator[Item | Skipped]: ...
 
 
 @dataclass(frozen=True)
@@ -67,11 +53,11 @@ class Rows:
     def name(self) -> str:
         return f"{self.what} {self.stamp} {self.start} {self.stop}"
 
-    def read(self, size: Size) -> Iterator[Item]:
+    def read(self, size: Size) -> Iterator[Item | Skipped]:
         pool = loaded(self.what, self.stamp, size)
         ids, classes = pool.ids, pool.classes
         if self.start == 0:
-            yield from (Item(name, None, "", reason) for name, reason in pool.skipped)
+            yield from (Skipped(name, "unreadable", reason) for name, reason in pool.skipped)
         for i, x in enumerate(pool.take(np.arange(self.start, self.stop)), self.start):
             y = int(pool.labels[i])
             label = "" if y < 0 else str(y) if classes is None else classes[y]
@@ -90,22 +76,22 @@ class Files:
     def name(self) -> str:
         return f"{self.root} {self.paths} {self.stamps}"
 
-    def read(self, size: Size) -> Iterator[Item]:
+    def read(self, size: Size) -> Iterator[Item | Skipped]:
         fs, root = file_system(self.root)
         for path in self.paths:
             key = below(path, root)
             try:
                 content = fs.cat_file(path)
             except OSError as error:
-                yield Item(key, None, "", f"cannot be read ({error.strerror or error})")
+                yield Skipped(key, "unreadable", f"cannot be read ({error.strerror or error})")
                 continue
-            yield decoded(key, content, size)
+            yield decoded(Item(key, content), size)
 
 
 @dataclass(frozen=True)
-class Tar:
-    """A tar of images in WebDataset's manner: an image and what is said of it (.cls, .txt, .json) share a name. `prefix`
-    goes before the ids, where there are several tars."""
+class Packed:
+    """A tar of images in WebDataset's manner, or a Parquet file with a column of images: bytes, or structs with bytes as
+    Hugging Face writes them. `prefix` goes before the ids, where there are several files."""
 
     url: str
     stamp: str
@@ -115,63 +101,23 @@ class Tar:
     def name(self) -> str:
         return f"{self.url} {self.stamp} {self.prefix}"
 
-    def read(self, size: Size) -> Iterator[Item]:
+    def read(self, size: Size) -> Iterator[Item | Skipped]:
         fs, path = file_system(self.url)
-        with refusing_damage(self.url), fs.open(path) as file, whole_tar(file, path) as tar:
-            for key, members in by_key(tar):
-                yield from self.items(key, members, size)
-
-    def items(self, key: str, members: list[tuple[str, bytes]], size: Size) -> Iterator[Item]:
-        """One item, named by the key; where several images have that key, each by its own name."""
-        beside = dict(members)
-        label = next((label_in(beside[key + end], end) for end in LABELS if key + end in beside), "")
-        images = [(name, content) for name, content in members if has_image_suffix(Path(name))]
-        seen: Counter[str] = Counter()
-        for name, content in images:
-            seen[name] += 1
-            own = name if seen[name] == 1 else f"{name}#{seen[name]}"
-            yield decoded(self.prefix + (key if len(images) == 1 else own), content, size, label)
+        with refusing_damage(self.url), fs.open(path) as file:
+            is_tar = path.endswith(TARS)
+            found = tar_items(file, path, self.prefix) if is_tar else parquet_images(file, self.url, self.prefix)
+            for each in found:
+                yield decoded(each, size) if isinstance(each, Item) else each
 
 
-@dataclass(frozen=True)
-class Parquet:
-    """A Parquet file with a column of images: bytes, or structs with bytes as Hugging Face writes them."""
-
-    url: str
-    stamp: str
-    prefix: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.url} {self.stamp} {self.prefix}"
-
-    def read(self, size: Size) -> Iterator[Item]:
-        fs, path = file_system(self.url)
-        with refusing_damage(self.url), fs.open(path) as file, pyarrow().parquet.ParquetFile(file) as table:
-            names = table.schema_arrow.names
-            image = next((name for name in IMAGES if name in names), None)
-            if image is None:
-                raise InputError(f"{self.url}: expected a column image, img or bytes, got {some(names)}")
-            useful = [name for name in (image, "id", "label") if name in names]
-            classes = class_names(table.schema_arrow).get("label")
-            place = 0
-            for batch in table.iter_batches(batch_size=64, columns=useful):
-                for row in batch.to_pylist():
-                    content = row[image].get("bytes") if isinstance(row[image], dict) else row[image]
-                    key = self.prefix + str(place if row.get("id") is None else row["id"])
-                    known = named(row.get("label"), classes)
-                    place += 1
-                    if isinstance(content, bytes):
-                        yield decoded(key, content, size, known)
-                    else:
-                        yield Item(key, None, known, f"expected the bytes of an image, got {type(content).__name__}")
-
-
-def decoded(key: str, content: bytes, size: Size, label: str = "") -> Item:
-    try:
-        return Item(key, np.moveaxis(decode_image(io.BytesIO(content), size), 2, 0), label)
-    except UnreadableError as error:
-        return Item(key, None, label, str(error))
+def parquet_images(file: Any, url: str, prefix: str) -> Iterator[Item | Skipped]:
+    with pyarrow().parquet.ParquetFile(file) as table:
+        names = table.schema_arrow.names
+        image = next((name for name in IMAGES if name in names), None)
+        if image is None:
+            raise InputError(f"{url}: expected a column image, img or bytes, got {some(names)}")
+        piece = Piece(url, table.schema_arrow, lambda columns: table.iter_batches(batch_size=ROWS, columns=columns))
+        yield from split_items(url, [piece], Columns("image", image, "label", "id"), prefix=prefix)
 
 
 @contextmanager
@@ -181,7 +127,7 @@ def refusing_damage(url: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (*DAMAGE, pyarrow().ArrowException) as error:
+    except (*DAMAGE, pyarrow().ArrowException, ValueError, OverflowError, MemoryError) as error:
         why = str(error)[:300] or type(error).__name__
         raise InputError(f"{url}: cannot be read ({why}); fix it, or remove it from the pool") from None
 
@@ -251,9 +197,8 @@ def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
     if kind == "images":
         chunks = (files[i : i + rows] for i in range(0, len(files), rows))
         return [Files(what, tuple(c), tuple(stamps[f] for f in c)) for c in chunks]
-    make: Any = Tar if kind == "tars" else Parquet
     return [
-        make(
+        Packed(
             fs.unstrip_protocol(f) if "::" not in what else chained(what, f),
             stamps[f],
             f"{below(f, root)}/" if len(files) > 1 else "",

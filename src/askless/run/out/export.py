@@ -1,9 +1,8 @@
-"""Labels out of a run and into one: CSV, JSON lines, folders of images, npz, parquet, Hugging Face and COCO.
+"""Labels out of a run: CSV, JSON lines, folders of images, npz, parquet, Hugging Face and COCO.
 
 What the model thinks of unlabelled images (pseudo-labels) always goes into columns, folders or keys called `pseudo`.
 """
 
-import csv
 import io
 import json
 import math
@@ -14,7 +13,6 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -24,53 +22,19 @@ from PIL import Image
 
 from askless.base.errors import InputError, OptionError
 from askless.base.files import free_folder, whole_folder, write_whole
-from askless.sources import LABEL_NAMES, PATH_NAMES, UnreadableError, find_images, image_size, pick_column, read_image
-from askless.sources.arrays import plain_arrays
-from askless.sources.table import delimiter_of
+from askless.run.out.answers import COLUMNS, FORMULA, NUMBERS, PSEUDO, SAFE, LabelRow
+from askless.sources import UnreadableError, image_size, read_image
 
 FORMATS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "coco")
 FOLDERS = ("imagefolder", "hf", "datasets")
 WHAT = ("human", "human+model")
 LINKS = ("copy", "hard", "sym")
-STATUSES = ("labelled", "unsure")
-PSEUDO = "pseudo"
 MARK = "export.json"  # by which a folder of ours is known, so that overwriting never deletes anything else
 LARGEST = 2**31  # bytes of pixels that an npz may hold
 
 FileOf = Callable[[int], Path | None]
 PixelsOf = Callable[[int], np.ndarray]
 Columns = Mapping[str, Mapping[str, str]]  # path -> name -> value: what the user's own table said
-
-
-@dataclass(frozen=True)
-class Incoming:
-    """An answer from elsewhere; all but `path`, `label` and `status` may be unknown. Unsure answers have no label."""
-
-    path: str
-    label: str
-    status: str = "labelled"
-    split: str = ""
-    annotator: str = ""
-    labelled_at: str = ""
-    seconds: float | None = None
-    round: int | None = None
-    rank: int | None = None
-    picked_by: str = ""
-    model_label: str = ""
-    model_prob: float | None = None
-    suggestion_shown: str = ""
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class LabelRow(Incoming):
-    """A line of `labels.csv`, and the item of the run that it is about, which the file does not tell (-1)."""
-
-    item: int = field(default=-1, compare=False)
-
-
-COLUMNS = tuple(f.name for f in fields(Incoming))
-NUMBERS: dict[str, Callable[[Any], Any]] = {"seconds": float, "round": int, "rank": int, "model_prob": float}
 PSEUDO_COLUMNS = ("pseudo_label", "pseudo_prob")
 
 
@@ -97,52 +61,11 @@ class Exported(NamedTuple):
 # ---- tables of labels -------------------------------------------------------------------------------------------------
 
 
-def write_labels_csv(path: Path, rows: Sequence[Incoming], columns: Columns | None = None) -> None:
+def write_labels_csv(path: Path, rows: Sequence[LabelRow], columns: Columns | None = None) -> None:
     """`labels.csv`, whole or not at all: the columns of `LabelRow` and then the user's own. Nothing is lost or changed, so
     cells may begin with =; `export(..., safe_cells=True)` is for spreadsheets."""
     data = _csv_bytes(_table(rows, [], columns or {}, pseudo=False), safe_cells=False)
     write_whole(Path(path), lambda file: file.write(data))
-
-
-def read_labels_csv(path: Path) -> list[LabelRow]:
-    """The rows of a `labels.csv` or of a CSV export; the model's rows in it are passed over."""
-    path = Path(path)
-    header, cells = _read_csv(path)
-    missing = [name for name in COLUMNS if name not in header]
-    if missing:
-        raise InputError(f"{path}: expected the columns {','.join(COLUMNS)}, got no {', '.join(missing)}")
-    records = (dict(zip(header, row, strict=True)) for row in cells)
-    return [
-        LabelRow(**_typed(record, f"{path}: row {i + 2}"))
-        for i, record in enumerate(records)
-        if record["status"] != PSEUDO
-    ]
-
-
-def read_answers(path: Path) -> list[Incoming]:
-    """The answers in a file or folder, for `askless import`; what has no label, or only the model's, is passed over.
-
-    CSV or TSV with the columns path and label (or an alias of theirs, or all of `labels.csv`); JSON lines with the same
-    keys; an npz with `y`, `classes` and `ids`; a folder that `export` wrote, one with `metadata.csv` or `.jsonl`, or one
-    with a folder for each class, where paths are relative to it.
-    """
-    path = Path(path)
-    if path.is_dir():
-        for name in ("labels.csv", "metadata.csv", "metadata.jsonl"):
-            if (path / name).is_file():
-                return read_answers(path / name)
-        return _answers_of_folders(path)
-    if not path.exists():
-        raise InputError(f"{path}: expected a file or folder with labels, got nothing there")
-    suffix = path.suffix.lower()
-    if suffix == ".npz":
-        return _answers_of_npz(path)
-    if suffix in (".csv", ".tsv", ".txt"):
-        header, cells = _read_csv(path)
-        return _answers_of_records([dict(zip(header, row, strict=True)) for row in cells], path)
-    if suffix in (".jsonl", ".ndjson"):
-        return _answers_of_records(_read_jsonl(path), path)
-    raise InputError(f"{path}: expected a .csv, .tsv, .jsonl or .npz file, or a folder, got {suffix or 'no suffix'}")
 
 
 # ---- export -----------------------------------------------------------------------------------------------------------
@@ -563,7 +486,7 @@ class _Table(NamedTuple):
     records: list[dict[str, Any]]
 
 
-def _table(rows: Sequence[Incoming], model: Sequence[Predicted], columns: Columns, pseudo: bool) -> _Table:
+def _table(rows: Sequence[LabelRow], model: Sequence[Predicted], columns: Columns, pseudo: bool) -> _Table:
     """A record for each answer and each prediction: our columns, the model's if `pseudo`, and the user's own."""
     ours = [*COLUMNS, *(PSEUDO_COLUMNS if pseudo else ())]
     own = dict.fromkeys(
@@ -592,14 +515,12 @@ def _plain(value: Any, name: str) -> Any:
     return NUMBERS[name](value) if name in NUMBERS and value is not None else value
 
 
-SAFE = "safe_cells"  # a column that says so: cells that began with one of these have a ' in front
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _GUARDED = "they are prefixed with ' for spreadsheets, which `askless import` removes; or pass --no-safe-cells"
 
 
 def _is_formula(text: str) -> bool:
     """Whether a spreadsheet would compute it: plain numbers, as -0.5, do no harm."""
-    return len(text) > 1 and text.startswith(_FORMULA) and not re.fullmatch(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?", text)
+    return len(text) > 1 and text.startswith(FORMULA) and not re.fullmatch(r"[+-]?[0-9.]+([eE][+-]?[0-9]+)?", text)
 
 
 def _formulas(table: "_Table") -> list[str]:
@@ -625,11 +546,7 @@ def _quoted(text: str) -> str:
 
 
 def _guarded(text: str) -> str:
-    return f"'{text}" if text.lstrip("'").startswith(_FORMULA) else text
-
-
-def _unguarded(text: str) -> str:
-    return text[1:] if text.startswith("'") and text[1:].lstrip("'").startswith(_FORMULA) else text
+    return f"'{text}" if text.lstrip("'").startswith(FORMULA) else text
 
 
 def _jsonl_bytes(table: _Table) -> bytes:
@@ -651,133 +568,3 @@ def _parquet_bytes(table: _Table) -> bytes:
 
 
 _BYTES = {"jsonl": _jsonl_bytes, "parquet": _parquet_bytes}
-
-
-# ---- reading ----------------------------------------------------------------------------------------------------------
-
-
-def _read_csv(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells exactly as written, but for the ' of `safe_cells`."""
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except FileNotFoundError:
-        raise InputError(f"{path}: expected a CSV file with the columns path and label, got nothing there") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: expected UTF-8 text, got something else; save it as UTF-8") from None
-    try:
-        lines = [line for line in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter_of(text)) if line]
-    except csv.Error as error:
-        raise InputError(f"{path}: expected a CSV file, got one that does not read as such ({error})") from None
-    if not lines:
-        raise InputError(f"{path}: expected a header with path and label, got an empty file")
-    header, *cells = lines
-    for i, row in enumerate(cells):
-        if len(row) != len(header):
-            raise InputError(
-                f"{path}: row {i + 2} has {len(row)} fields and the header {len(header)}; quote names with commas"
-            )
-    if SAFE in header:
-        return [_unguarded(name) for name in header], [[_unguarded(cell) for cell in row] for row in cells]
-    return header, cells
-
-
-def _read_jsonl(path: Path) -> list[dict[str, Any]]:
-    records = []
-    try:
-        lines = path.read_bytes().decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: expected UTF-8 text, got something else; save it as UTF-8") from None
-    for i, line in enumerate(lines):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"{path}: expected a JSON object on each line, line {i + 1} is none ({error})") from None
-        if not isinstance(record, dict):
-            raise InputError(f"{path}: expected a JSON object on each line, got {line.strip()[:40]} on line {i + 1}")
-        records.append(record)
-    return records
-
-
-def _typed(record: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Our columns of a record as `Incoming` wants them."""
-    out: dict[str, Any] = {}
-    for name in COLUMNS:
-        value = record.get(name)
-        if name not in NUMBERS:
-            out[name] = "" if value is None else str(value)
-            continue
-        try:
-            out[name] = None if value is None or value == "" else NUMBERS[name](value)
-        except ValueError:
-            raise InputError(f"{where}: expected a number as {name}, got {value!r}") from None
-    if out["status"] not in STATUSES:
-        raise InputError(f"{where}: expected the status {' or '.join(STATUSES)}, got {out['status']!r}")
-    return out
-
-
-def _answers_of_records(records: list[dict[str, Any]], path: Path) -> list[Incoming]:
-    """From a table of ours, or any that names images and classes."""
-    if not records:
-        return []
-    out = []
-    if set(COLUMNS) <= records[0].keys():
-        for i, record in enumerate(records):
-            if record.get("status") != PSEUDO:
-                out.append(Incoming(**_typed(record, f"{path}: row {i + 1}")))
-        return [each for each in out if each.label or each.status == "unsure"]
-    header = [str(name) for name in records[0]]
-    tidy = [str(name).strip() for name in header]
-    at = dict(zip(tidy, header, strict=True))
-    image, label = (at[pick_column(tidy, names, path, True)] for names in (PATH_NAMES, LABEL_NAMES))
-    for i, record in enumerate(records):
-        given = {name: "" if (v := record.get(at.get(name, name))) is None else str(v).strip()
-                 for name in (image, label, "status", "annotator", "note")}  # fmt: skip
-        if not given[image]:
-            raise InputError(f"{path}: expected an image in every row, got none in row {i + 1}")
-        unsure = given["status"] == "unsure"
-        if unsure or (given[label] and given["status"] != PSEUDO):
-            out.append(
-                Incoming(
-                    given[image],
-                    "" if unsure else given[label],
-                    "unsure" if unsure else "labelled",
-                    annotator=given["annotator"],
-                    note=given["note"],
-                )
-            )
-    return out
-
-
-def _answers_of_npz(path: Path) -> list[Incoming]:
-    have = plain_arrays(path, ("ids", "y", "classes"))
-    y = have.get("y")
-    if y is None or any(array.ndim != 1 for array in have.values()):
-        raise InputError(f"{path}: expected an array y of one class for each image, got {', '.join(have) or 'none'}")
-    ids = [str(i) for i in have.get("ids", np.arange(len(y)))]
-    if len(ids) != len(y):
-        raise InputError(f"{path}: expected as many ids as y, got {len(ids)} and {len(y)}")
-    if y.dtype.kind == "U":
-        return [Incoming(i, str(label)) for i, label in zip(ids, y, strict=True) if label]
-    if y.dtype.kind not in "iu" or "classes" not in have or (len(y) and y.max() >= len(have["classes"])):
-        raise InputError(
-            f"{path}: expected whole numbers in y and the name of each in classes, got y of type {y.dtype}"
-        )
-    return [Incoming(i, str(have["classes"][k])) for i, k in zip(ids, y, strict=True) if k >= 0]
-
-
-def _answers_of_folders(root: Path) -> list[Incoming]:
-    """`class/file` or `train/class/file`."""
-    found = [file.relative_to(root).as_posix() for file in find_images(root, follow_links=True)[0]]
-    tops = {name.partition("/")[0] for name in found if "/" in name}
-    splits = {"train", "test", "val", "valid", "validation", "check"}
-    depth = 1 if ("train" in tops and tops <= splits) or ("human" in tops and tops <= {"human", PSEUDO}) else 0
-    out = []
-    for name in found:
-        parts = name.split("/")
-        if len(parts) > depth + 1 and not (depth and parts[0] == PSEUDO):
-            out.append(Incoming(name, parts[depth]))
-    if not out:
-        raise InputError(f"{root}: expected labels.csv, metadata.csv or a folder of images for each class, found none")
-    return out

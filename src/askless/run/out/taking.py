@@ -8,17 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from askless.base.errors import InputError, OptionError
-from askless.run.out.export import (
-    Exported,
-    Incoming,
-    LabelRow,
-    Predicted,
-    export,
-    export_folder,
-    place_for,
-    require_some,
-    settle,
-)
+from askless.run.out.answers import LabelRow
+from askless.run.out.export import Exported, Predicted, export, export_folder, place_for, require_some, settle
 from askless.run.steps.rounds import again
 from askless.run.store.classes import all_classes, class_numbers, folded, is_shown
 from askless.run.store.importing import Imported, Policy, import_answers
@@ -133,7 +124,7 @@ def export_datasets(
 
 
 def import_into(
-    run: "Run", answers: list[Incoming], annotator: str, policy: Policy, *, add_classes: bool = False
+    run: "Run", answers: list[LabelRow], annotator: str, policy: Policy, *, add_classes: bool = False
 ) -> Imported:
     """Takes answers from a file; those that say who gave them keep that name.
 
@@ -150,7 +141,7 @@ def import_into(
             f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
             "to add them. Nothing was taken"
         )
-    by_name: dict[str, list[Incoming]] = {}
+    by_name: dict[str, list[LabelRow]] = {}
     for one in answers:
         by_name.setdefault(one.annotator or annotator, []).append(one)
     with run.store.change() as db:

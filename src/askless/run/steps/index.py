@@ -1,12 +1,11 @@
-"""What a user points at -> the items: a folder of images, a table that lists them, or a file of arrays."""
+"""What a user points at -> the items of a run: each content once, and all that is left out with the reason."""
 
 import csv
 import os
-import stat
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
@@ -17,53 +16,31 @@ import numpy as np
 from askless.base.errors import InputError
 from askless.base.files import sha256_of, write_whole
 from askless.sources import (
-    LABEL_NAMES,
-    PATH_NAMES,
+    Item,
     Skipped,
+    Source,
     UnreadableError,
-    image_size,
     in_order,
-    is_inside,
     open_file,
-    pick_column,
-    read_arrays,
-    read_table,
-    walk_images,
+    open_source,
+    same_text,
 )
-from askless.sources.texts import holds_texts
+from askless.sources.image_file import measured
+from askless.sources.items import first_of
 
 Kind = Literal["files", "images", "features", "texts"]
 Progress = Callable[[int, int], None]
 
 MARKER = "state.sqlite"  # a folder that holds one is a run, not a part of the collection
-TEST_FOLDERS = ("test", "val", "valid", "validation")
 PROBE = 4096  # bytes: of larger files of equal size, first only so many are compared
 READERS, CHUNK = 4, 64  # threads that read headers, and how many files each takes at a time
 TILE = 2**26  # bytes of an array that are looked at together
-SOURCES = "a folder of images or .txt files, a .csv, .tsv, .jsonl, .parquet, .npz or .npy file"
-ALLOW = "; pass --follow-links to allow it"
-
-
-@dataclass(frozen=True, slots=True)
-class Indexed:
-    """One item: its path relative to the root with slashes (or the id of its row), and what is known of it; a text is one
-    of its columns.
-
-    `width` and `height` are those of the picture as it will be shown, 0 for features. `label` is "" where unknown. `size`:
-    the file's bytes, by which one that is replaced later is noticed.
-    """
-
-    path: str
-    width: int = 0
-    height: int = 0
-    label: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict)
-    size: int = 0
 
 
 @dataclass(frozen=True)
 class Index:
-    """All items of a source, and all that was left out.
+    """All items of a source, and all that was left out. An item's id is its path relative to the root with slashes, or the
+    id of its row; a text is one of its columns. By its size a file that is replaced later is noticed.
 
     `root` is the folder that files must stay inside, or the file of arrays. `classes` are those given, else those that
     the labels name. `hints` are sentences for the user. `text` is the column of the items that has their texts.
@@ -71,19 +48,11 @@ class Index:
 
     kind: Kind
     root: Path
-    items: list[Indexed]
+    items: list[Item]
     skipped: list[Skipped]
     classes: tuple[str, ...]
     hints: list[str]
     text: str = ""
-
-
-class Candidate(NamedTuple):
-    """A file that may become an item."""
-
-    item: Indexed
-    file: str
-    size: int
 
 
 def scan(
@@ -95,7 +64,8 @@ def scan(
     text: str = "",
     encoding: str = "utf-8",
 ) -> Index:
-    """The items of a folder (any depth), a .csv or .tsv table, or an .npz or .npy file; nothing is written to it.
+    """The items of a folder (any depth), a .csv or .tsv table, or an .npz or .npy file; nothing is written to it: see
+    `open_source`.
 
     Texts are the items of a .csv, .tsv, .jsonl or .parquet whose column `text` has them (by default the column called so,
     where none names image files), and of a folder with .txt files and no images.
@@ -105,28 +75,25 @@ def scan(
     lies outside the folder, by a link or by a table's path. `labels_from_folders` takes the first folder below the source
     as the class, or the second where the first ones are `train` and `test`.
     """
-    path = Path(source)
-    suffix = path.suffix.lower()
-    if labels_from_folders and not path.is_dir():
-        raise InputError(f"{path}: expected a folder to take the labels from its folders, got something else")
-    if holds_texts(path, text):
-        from askless.run.steps.texts import scan_texts
-
-        index = scan_texts(path, text, encoding, labels_from_folders)
-    elif path.is_dir():
-        index = scan_folder(path, follow_links, labels_from_folders, progress)
-    elif not path.exists():
-        raise InputError(f"{path}: expected {SOURCES}, got nothing there")
-    elif suffix in (".csv", ".tsv"):
-        index = scan_table(path, follow_links, progress)
-    elif suffix in (".npz", ".npy"):
-        index = scan_arrays(path)
+    opened = open_source(
+        source,
+        formats=("folder", "listed", "texts", "arrays"),
+        text=text,
+        encoding=encoding,
+        follow_links=follow_links,
+        labels_from_folders=labels_from_folders,
+        marker=MARKER,
+    )
+    if opened.kind == "texts":
+        index = index_texts(opened)
+    elif opened.kind == "files":
+        index = index_files(opened, progress)
     else:
-        raise InputError(f"{path}: expected {SOURCES}, got {path.name!r}")
+        index = index_arrays(opened)
     if not index.items:
-        first = "".join(f"; {len(index.skipped)} left out, the first, {s.path}: {s.reason}" for s in index.skipped[:1])
         raise InputError(
-            f"{path}: expected images (png, jpg, jpeg, webp, bmp, tif, gif), rows or texts, found none{first}"
+            f"{source}: expected images (png, jpg, jpeg, webp, bmp, tif, gif), rows or texts, found none"
+            + first_of(index.skipped)
         )
     return index
 
@@ -141,147 +108,50 @@ def write_skipped(skipped: Iterable[Skipped], path: Path) -> None:
     path.chmod(0o600)
 
 
-# --- folders
-
-
-def scan_folder(root: Path, follow_links: bool, labels_from_folders: bool, progress: Progress | None) -> Index:
-    found, left_out, runs = walk_images(root, follow_links, MARKER)
-    if "" in runs:
-        raise InputError(f"{root}: expected images, got a run of askless; continue it with `askless start {root}`")
-    skipped = [with_advice(each) for each in left_out]
-    real = os.path.realpath(root)
-    sides = by_folder([file.name for file in found])
-    candidates = []
-    for file, (split, label) in zip(found, sides, strict=True):
-        item = Indexed(file.name)
-        if labels_from_folders:
-            item = Indexed(file.name, label=label, columns={"split": split} if split else {})
-        candidates.append(Candidate(item, os.path.join(real, file.name), file.size))
-    if labels_from_folders and found and not any(label for _, label in sides):
-        raise InputError(f"{root}: expected one folder per class below it, found none; leave --labels-from-folders out")
-    hints = [f"the run of askless in {run} is not a part of the images" for run in runs]
-    folders = {label for _, label in sides}
-    if not labels_from_folders and len(folders) >= 2 and "" not in folders:
-        hints.append(f"the images lie in {len(folders)} folders; pass --labels-from-folders if these are classes")
-    return index_of(Path(real), candidates, skipped, hints, progress)
-
-
-def with_advice(skipped: Skipped) -> Skipped:
-    return skipped._replace(reason=skipped.reason + ALLOW) if skipped.problem in ("outside", "link") else skipped
-
-
-def by_folder(names: Sequence[str]) -> list[tuple[str, str]]:
-    """The split and the class that the folders of each path name; "" where there is none.
-
-    >>> by_folder(["cat/1.png", "dog/old/2.png", "3.png"])
-    [('', 'cat'), ('', 'dog'), ('', '')]
-    >>> by_folder(["train/cat/1.png", "test/cat/2.png"])
-    [('train', 'cat'), ('test', 'cat')]
-    """
-    tops = {name.partition("/")[0].lower() if "/" in name else "" for name in names}
-    has_splits = "train" in tops and tops <= {"train", *TEST_FOLDERS}
-    sides = []
-    for name in names:
-        folders = name.split("/")[:-1]
-        split = folders.pop(0).lower() if has_splits else ""
-        sides.append((split, folders[0] if folders else ""))
-    return sides
-
-
-# --- tables
-
-
-def scan_table(table: Path, follow_links: bool, progress: Progress | None) -> Index:
-    """The files that a table lists, relative to it, in its order; its further columns are kept."""
-    rows = read_table(table)
-    header = list(rows[0])
-    path_column = pick_column(header, PATH_NAMES, table, needed=True)
-    label_column = pick_column(header, LABEL_NAMES, table, needed=False)
-    others = [column for column in header if column not in (path_column, label_column)]
-    root = os.path.realpath(table.parent)
-    candidates, skipped = [], []
-    for row in rows:
-        label = row[label_column] if label_column else ""
-        item = Indexed(row[path_column], label=label, columns={column: row[column] for column in others})
-        listed = listed_file(root, item, follow_links)
-        if isinstance(listed, Candidate):
-            candidates.append(listed)
-        else:
-            skipped.append(listed)
-    return index_of(Path(root), candidates, skipped, [], progress)
-
-
-def listed_file(root: str, item: Indexed, follow_links: bool) -> Candidate | Skipped:
-    """The file that a row means, or why it is left out; root is a real path."""
-    if not item.path:
-        return Skipped("", "missing", "a row without a path")
-    try:
-        file = os.path.realpath(os.path.join(root, item.path))
-        if not follow_links and not is_inside(file, root):
-            return Skipped(item.path, "outside", "outside the table's folder" + ALLOW)
-        about = os.stat(file)
-    except (FileNotFoundError, NotADirectoryError):
-        return Skipped(item.path, "missing", "no such file")
-    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte in it
-        return Skipped(item.path, "unreadable", getattr(error, "strerror", None) or str(error))
-    if not stat.S_ISREG(about.st_mode):
-        return Skipped(item.path, "unreadable", "not a regular file")
-    return Candidate(item, file, about.st_size)
-
-
 # --- image files
 
 
-def index_of(
-    root: Path, candidates: Sequence[Candidate], skipped: list[Skipped], hints: list[str], progress: Progress | None
-) -> Index:
-    """The candidates whose headers can be read, each content once."""
+def index_files(source: Source, progress: Progress | None) -> Index:
+    """The files whose headers can be read, each content once."""
+    items, skipped = source.read()
     good = []
-    for done, result in enumerate(measured(candidates), 1):
-        if isinstance(result, Candidate):
+    for done, result in enumerate(measure_all(items), 1):
+        if isinstance(result, Item):
             good.append(result)
         else:
             skipped.append(result)
-        if progress is not None and (done % CHUNK == 0 or done == len(candidates)):
-            progress(done, len(candidates))
-    merged = merge_copies([candidate.item for candidate in good], equal_files(good))
-    classes = in_order(candidate.item.label for candidate in good)
-    return Index("files", root, merged.items, sorted(skipped + merged.skipped), classes, hints + merged.hints)
+        if progress is not None and (done % CHUNK == 0 or done == len(items)):
+            progress(done, len(items))
+    merged = merge_copies(good, equal_files(good))
+    classes, hints = in_order(item.label for item in good), [*source.hints, *merged.hints]
+    return Index("files", source.root, merged.items, sorted(skipped + merged.skipped), classes, hints)
 
 
-def measured(candidates: Sequence[Candidate]) -> Iterator[Candidate | Skipped]:
-    """The candidates in order, each with the size of its picture, or why it is left out.
+def measure_all(items: Sequence[Item]) -> Iterator[Item | Skipped]:
+    """The items in order, each with the size of its picture, or why it is left out.
 
     Several are read at a time, which helps where a disk or a network makes each file wait.
     """
-    chunks = [candidates[i : i + CHUNK] for i in range(0, len(candidates), CHUNK)]
+    chunks = [items[i : i + CHUNK] for i in range(0, len(items), CHUNK)]
     with ThreadPoolExecutor(READERS) as pool:
-        for results in pool.map(lambda chunk: [measure(candidate) for candidate in chunk], chunks):
+        for results in pool.map(lambda chunk: [measure(item) for item in chunk], chunks):
             yield from results
 
 
-def measure(candidate: Candidate) -> Candidate | Skipped:
-    reason = "an empty file"
-    if candidate.size > 0:
-        try:
-            height, width = image_size(candidate.file)
-            item = replace(candidate.item, width=width, height=height, size=candidate.size)
-            return candidate._replace(item=item)
-        except UnreadableError as error:
-            reason = str(error)
-        except MemoryError:
-            reason = "too large for the memory of this computer"
-    return Skipped(candidate.item.path, "unreadable", reason)
+def measure(item: Item) -> Item | Skipped:
+    if item.size == 0:
+        return Skipped(item.id, "unreadable", "an empty file")
+    return measured(item._replace(columns=item.columns or ({"split": item.split} if item.split else {})))
 
 
-def write_sizes(items: Iterable[Indexed], path: Path) -> None:
+def write_sizes(items: Iterable[Item], path: Path) -> None:
     """(N,) int64."""
     sizes = np.array([item.size for item in items], np.int64)
     write_whole(path, lambda file: np.save(file, sizes, allow_pickle=False))
     path.chmod(0o600)
 
 
-def equal_files(files: Sequence[Candidate]) -> list[list[int]]:
+def equal_files(files: Sequence[Item]) -> list[list[int]]:
     """Places of files with the same content. Only those of equal size are read, and large ones a part first."""
     groups = alike(range(len(files)), lambda i: files[i].size)
     groups = [finer for group in groups for finer in alike(group, lambda i: digest(files[i], PROBE))]
@@ -292,12 +162,12 @@ def equal_files(files: Sequence[Candidate]) -> list[list[int]]:
     ]
 
 
-def digest(candidate: Candidate, part: int = 0) -> bytes | None:
+def digest(item: Item, part: int = 0) -> bytes | None:
     """sha256 of the file, or of so many bytes from its middle; None if it cannot be read, which decoding will tell."""
     try:
-        with open_file(candidate.file) as file:
+        with open_file(item.content) as file:
             if part:
-                file.seek(max(0, candidate.size - part) // 2)
+                file.seek(max(0, item.size - part) // 2)
                 return sha256(file.read(part)).digest()
             return sha256_of(file)
     except (OSError, UnreadableError):
@@ -313,12 +183,12 @@ def alike(at: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:
 
 
 class Merged(NamedTuple):
-    items: list[Indexed]
+    items: list[Item]
     skipped: list[Skipped]
     hints: list[str]
 
 
-def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what: str = "image") -> Merged:
+def merge_copies(items: Sequence[Item], groups: Iterable[Sequence[int]], what: str = "image") -> Merged:
     """The first of each group stays, with the label that its copies agree on."""
     kept = dict(enumerate(items))
     skipped, torn = [], []
@@ -326,17 +196,17 @@ def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what
         labels = in_order(items[i].label for i in (first, *copies))
         but = ""
         if len(labels) > 1:
-            torn.append(items[first].path)
+            torn.append(items[first].id)
             but = f"; the labels differ ({', '.join(labels)}), so it has none now"
-        kept[first] = replace(items[first], label=labels[0] if len(labels) == 1 else "")
+        kept[first] = items[first]._replace(label=labels[0] if len(labels) == 1 else "")
         for i in copies:
-            again = items[i].path == items[first].path
+            again = items[i].id == items[first].id
             reason = (
                 "listed more than once"
                 if again
-                else f"the same {'text' if what == 'text' else 'content'} as {items[first].path}"
+                else f"the same {'text' if what == 'text' else 'content'} as {items[first].id}"
             )
-            skipped.append(Skipped(items[i].path, "duplicate", reason + but))
+            skipped.append(Skipped(items[i].id, "duplicate", reason + but))
             del kept[i]
     hints = (
         [f"{len(torn)} {what}s have copies with other labels, such as {torn[0]}; they count as unlabelled"]
@@ -346,28 +216,34 @@ def merge_copies(items: Sequence[Indexed], groups: Iterable[Sequence[int]], what
     return Merged(list(kept.values()), skipped, hints)
 
 
-# --- arrays
+# --- texts and arrays
 
 
-def scan_arrays(file: Path) -> Index:
+def index_texts(source: Source) -> Index:
+    """The texts, each once: of those that differ in blanks and capitals only, the first is kept."""
+    items, skipped = source.read()
+    if any(source.column in item.columns for item in items[:1]):
+        raise InputError(f"{source.root}: expected one column {source.column!r}, got several; rename one")
+    texts = [item._replace(columns={source.column: item.content, **item.columns}) for item in items]
+    merged = merge_copies(texts, alike(range(len(items)), lambda i: same_text(items[i].content)), "text")
+    classes = in_order(item.label for item in items)
+    skipped = sorted(skipped + merged.skipped)
+    return Index("texts", source.root, merged.items, skipped, classes, merged.hints, source.column)
+
+
+def index_arrays(source: Source) -> Index:
     """The rows of an array; images that occur twice and rows that are not finite, or no pixels, are left out."""
-    found = read_arrays(file)
-    is_image = found.kind == "images"
-    height, width = found.x.shape[2:] if is_image else (0, 0)
-    bad = bad_rows(found.x, is_image)
-    good = [i for i in range(len(found.ids)) if i not in bad]
-    items = [Indexed(found.ids[i], width, height, found.labels[i]) for i in good]
-    skipped = [Skipped(found.ids[i], "unreadable", reason) for i, reason in bad.items()]
-    merged = merge_copies(items, equal_rows(found.x, good) if is_image else [])
-    hints = [f"not used of {file.name}: {', '.join(found.unused)}"] if found.unused else []
-    return Index(
-        found.kind,
-        Path(os.path.realpath(file)),
-        merged.items,
-        sorted(skipped + merged.skipped),
-        found.classes,
-        hints + merged.hints,
-    )
+    kind: Kind = "images" if source.kind == "images" else "features"
+    x, found = source.array, source.read()[0]
+    assert x is not None
+    height, width = x.shape[2:] if kind == "images" else (0, 0)
+    bad = bad_rows(x, kind == "images")
+    good = [i for i in range(len(found)) if i not in bad]
+    items = [found[i]._replace(width=width, height=height) for i in good]
+    skipped = [Skipped(found[i].id, "unreadable", reason) for i, reason in bad.items()]
+    merged = merge_copies(items, equal_rows(x, good) if kind == "images" else [])
+    hints = [*source.hints, *merged.hints]
+    return Index(kind, source.root, merged.items, sorted(skipped + merged.skipped), source.classes, hints)
 
 
 def bad_rows(x: np.ndarray, is_image: bool) -> dict[int, str]:

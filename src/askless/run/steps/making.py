@@ -20,7 +20,7 @@ from askless.run.store.classes import add_class
 from askless.run.store.importing import import_answers
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, now, record, set_meta
-from askless.sources.find import is_text
+from askless.sources.names import is_text
 
 MAKING = ".making"
 STARTER = "start"  # the annotator of what was known at the start
@@ -120,7 +120,7 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
     db.executemany(
         "INSERT INTO item (id, path, width, height, split, place, columns) VALUES (?, ?, ?, ?, ?, ?, ?)",
         [
-            (i, it.path, it.width, it.height, draw.split(i), int(draw.place[i]), json.dumps(dict(it.columns)))
+            (i, it.id, it.width, it.height, draw.split(i), int(draw.place[i]), json.dumps(dict(it.columns)))
             for i, it in enumerate(index.items)
         ],
     )
@@ -138,7 +138,7 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
         "SELECT id, 'check', NULL, place, 'random', ?, 'open' FROM item WHERE split = 'check'",
         (f"random check {noun(index.kind)}",),
     )
-    labelled = [(it.path, it.label) for it in index.items if it.label]
+    labelled = [(it.id, it.label) for it in index.items if it.label]
     if labelled:
         result = import_answers(db, "start-labels", STARTER, labelled, overlap=settings.annotators)
         notes.append(f"{result.taken} labels were known already.")

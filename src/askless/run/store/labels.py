@@ -4,7 +4,8 @@ import json
 import sqlite3
 from pathlib import Path
 
-from askless.run.out.export import LabelRow, Predicted
+from askless.run.out.answers import LabelRow
+from askless.run.out.export import Predicted
 from askless.run.steps.rounds import Predictions, read_predictions
 from askless.run.store.classes import all_classes, final_class
 from askless.run.store.schema import RunError

@@ -229,7 +229,7 @@ def begin_again(db: sqlite3.Connection, settings: Settings, events: list[Event],
         for table in ("meta", "item"):
             insert(db, table, [dict(row) for row in first.execute(f"SELECT * FROM {table}")])
     paths = [row[0] for row in db.execute("SELECT path FROM item ORDER BY id")]
-    if paths != [item.path for item in index.items] or len(paths) != (n_items or len(paths)):
+    if paths != [item.id for item in index.items] or len(paths) != (n_items or len(paths)):
         raise RunError(f"{settings.source}: expected the items of the run, got others")
     for event in events:  # what has changed since
         if event.kind == "near_check":

@@ -61,7 +61,7 @@ def test_a_folder_by_a_relative_path_has_its_name(photos, monkeypatch):
 
 def test_it_is_an_error_when_nothing_can_be_read(tmp_path):
     (tmp_path / "broken.png").write_text("no")
-    with pytest.raises(InputError, match=r"none of 1 images can be read; the first, broken.png: not an image"):
+    with pytest.raises(InputError, match=r"found none; 1 left out, the first, broken.png: not an image"):
         folder(tmp_path)
 
 
@@ -95,8 +95,8 @@ def test_links_that_leave_the_folder_are_skipped_unless_followed(photos, tmp_pat
     pool = folder(photos)
     assert pool.ids == ("a.jpeg", "b.PNG", "deep/er/a.bmp", "inside.png")
     assert pool.skipped == (
-        ("link.png", "a link that leaves the folder; use follow_links"),
-        ("linked", "a link to a folder; use follow_links"),
+        ("link.png", "a link that leaves the folder; pass follow_links (--follow-links) to allow it"),
+        ("linked", "a link to a folder; pass follow_links (--follow-links) to allow it"),
     )
     followed = folder(photos, follow_links=True)
     assert {"link.png", "linked/secret.png"} <= set(followed.ids)
@@ -106,7 +106,7 @@ def test_only_links_outside_says_what_was_left_out(tmp_path):
     save(tmp_path / "outside" / "a.png")
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "link.png").symlink_to(tmp_path / "outside" / "a.png")
-    with pytest.raises(InputError, match=r"found none; 1 left out, the first: link.png: a link that leaves the folder"):
+    with pytest.raises(InputError, match=r"found none; 1 left out, the first, link.png: a link that leaves the folder"):
         folder(tmp_path / "photos")
 
 
@@ -139,7 +139,7 @@ def test_folders_are_classes_only_when_said(tmp_path, caplog):
         save(tmp_path / name)
     with caplog.at_level(logging.INFO):
         assert folder(tmp_path).classes is None
-    assert "2 folders; pass labels_from_folders=True if these are classes" in caplog.text
+    assert "2 folders; pass labels_from_folders (--labels-from-folders) if these are classes" in caplog.text
     pool = folder(tmp_path, labels_from_folders=True)
     assert pool.classes == ("cat", "dog")
     assert pool.ids == ("cat/2.png", "cat/sub/3.png", "dog/1.png")

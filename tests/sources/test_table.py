@@ -2,7 +2,7 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import InputError
-from askless.data import csv
+from askless.data import csv, imagefolder
 
 
 @pytest.fixture
@@ -78,11 +78,11 @@ def test_absolute_paths_and_lazy_reading_work(root):
     ("text", "message"),
     [
         ("name,label\na.png,x\n", "expected a column path or file_name or .*, got name, label; rename one of them"),
-        ("path,label\n", "expected a header and at least one row, got 1 lines"),
+        ("path,label\n", "expected a header and at least one row, got path, label and no row"),
         ("path,label\na.png,x\nb.png,x\na.png,y\n", "expected each file once, got 'a.png' in rows 2 and 4; drop one"),
-        ("path,label\nz.png,x\n", "none of its 1 files exists, the first is 'z.png'; paths are relative to"),
-        ("path,label\nd,e.png,x\n", "row 2 has another number of fields than the header; quote names with commas"),
-        ("path,label\na.png\n", "row 2 has another number of fields"),
+        ("path,label\nz.png,x\n", "found none; 1 left out, the first, z.png: no such file"),
+        ("path,label\nd,e.png,x\n", "line 2 has 3 fields and the header 2; quote cells with commas"),
+        ("path,label\na.png\n", "line 2 has 1 fields and the header 2"),
         ("path,label,split\na.png,x,\nb.png,,test\n", "expected a label for every test row, got none for 'b.png'"),
         ("path,label,split\na.png,x,test\n", "list: expected items for the pool, got 1 for test only"),
     ],
@@ -98,3 +98,11 @@ def test_an_absent_or_binary_manifest_is_refused(root):
     (root / "latin.csv").write_bytes(b"path,label\n\xe9.png,x\n")
     with pytest.raises(InputError, match="expected UTF-8 text"):
         csv(root / "latin.csv")
+
+
+def test_json_in_json_is_refused_and_no_more(tmp_path):
+    for n in range(900, 1000, 5):  # some of these parse, and are not written again
+        deep = "[" * n + "]" * n
+        (tmp_path / "metadata.jsonl").write_text(f'{{"file_name": "a.png", "label": {deep}, "more": {deep}}}\n')
+        with pytest.raises(InputError):
+            imagefolder(tmp_path)

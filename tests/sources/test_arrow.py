@@ -10,7 +10,7 @@ from PIL import Image
 import askless as al
 from askless.base.errors import InputError
 from askless.data import hf, load, parquet
-from askless.data.arrow import split_of
+from askless.sources.arrow import split_of
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -198,3 +198,10 @@ def test_lists_of_lists_are_no_features(tmp_path):
     pq.write_table(pa.table({"v": [[[1.0, 2.0]], [[3.0, 4.0]]]}), tmp_path / "e.parquet")
     with pytest.raises(InputError, match="expected a column of images, lists of floats or texts"):
         load(tmp_path / "e.parquet")
+
+
+def test_a_test_split_of_other_features_is_refused(tmp_path):
+    for file, rows in (("train-0", [[1.0, 2.0], [3.0, 4.0]]), ("test-0", [[1.0], [2.0]])):
+        pq.write_table(pa.table({"v": rows, "label": ["a", "b"]}), tmp_path / f"{file}.parquet")
+    with pytest.raises(InputError, match=r"expected test items of shape \(2,\) as in the pool, got \(1,\)"):
+        load(tmp_path)

@@ -1,0 +1,370 @@
+"""Pools from files: each function opens one kind of source, and `pool_of` makes a pool of its items."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from askless.base.errors import InputError, some
+from askless.data.pool import Pool, as_pool, encode_labels
+from askless.data.rows import Kind
+from askless.sources import Item, Skipped, Source, UnreadableError, as_size, read_image, read_texts
+from askless.sources.arrays import is_npy, load_npy, load_npz, names_of
+from askless.sources.arrow import arrow_source
+from askless.sources.folders import described_folder, image_folder
+from askless.sources.image_file import decoded, measured
+from askless.sources.items import first_of
+from askless.sources.layout import Layout
+from askless.sources.table import listed_images
+from askless.sources.tars import tar_source
+
+log = logging.getLogger(__name__)
+
+At = str | PathLike[str]
+Size = int | tuple[int, int] | None
+Progress = Callable[[int, int], None]
+Names = Sequence[str] | None
+Pair = tuple[int, int] | None
+KINDS: dict[str, tuple[Kind, str]] = {"texts": ("text", "texts"), "features": ("features", "rows")}
+
+
+class ImageFiles:
+    """A Dataset of image files, each read when it is asked for: (3, H, W) uint8."""
+
+    def __init__(self, paths: Sequence[str], size: tuple[int, int] | None) -> None:
+        self.paths, self.size = tuple(paths), size
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, index: int) -> Tensor:
+        try:
+            pixels = read_image(self.paths[index], self.size)
+        except UnreadableError as error:
+            raise InputError(
+                f"{self.paths[index]}: cannot be read any more ({error}); restore it or load anew"
+            ) from None
+        return torch.from_numpy(pixels).movedim(2, 0).contiguous()  # (H, W, 3) -> (3, H, W)
+
+
+# --- one function for each kind of source
+
+
+def folder(
+    path: At,
+    size: Size = None,
+    labels_from_folders: bool = False,
+    follow_links: bool = False,
+    lazy: bool = False,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """All images below `path`, at any depth, as RGB; their ids are the paths relative to it.
+
+    `size` (a side, or height and width) scales each image to cover it and crops the centre; without it all images must
+    have one size. `labels_from_folders` takes the first folder below `path` as the class, or the second where the first
+    ones are `train` and `test`; then `test` (or else `val`) is held out. Files that cannot be read, and links that leave
+    the folder (unless `follow_links`), end in `pool.skipped` with the reason. `lazy` reads the pixels when they are
+    needed instead of keeping them all in memory; then only headers are checked. `classes` fixes the order of the classes,
+    by default alphabetical.
+    """
+    source = image_folder(Path(path), follow_links, labels_from_folders)
+    return pool_of(source, named(path), size, lazy, flip, classes, progress)
+
+
+def csv(
+    path: At,
+    size: Size = None,
+    lazy: bool = False,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """The images that a CSV or TSV file lists in its column `path` (relative to it), with the classes in `label`.
+
+    An empty label is unknown; `classes` fixes the order of the classes, by default alphabetical. Other names for the two
+    columns are accepted (`file_name`, `filename`, `image`, `file`; `class`, `category`, `target`). Rows with `test` in a
+    column `split` are held out. All further columns are kept in `pool.columns`. Files that are missing or cannot be read
+    end in `pool.skipped`.
+    """
+    source = listed_images(Path(path), follow_links=True)
+    found = list(source.found)
+    first: dict[str, int] = {}
+    for row, each in enumerate(found, 2):
+        name = each.id if isinstance(each, Item) else each.path
+        if first.setdefault(name, row) != row:
+            raise InputError(f"{path}: expected each file once, got {name!r} in rows {first[name]} and {row}; drop one")
+        if isinstance(each, Item) and each.split == source.test and not each.label:
+            raise InputError(f"{path}: expected a label for every test row, got none for {name!r}")
+    return pool_of(replace(source, found=found), Path(path).stem, size, lazy, flip, classes, progress)
+
+
+def imagefolder(
+    path: At,
+    size: Size = None,
+    label: str = "",
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """Images as `load_dataset("imagefolder", data_dir=path)` of Hugging Face reads them.
+
+    `train/CLASS/*.png` and `test/CLASS/*.png`, or only `CLASS/*.png`; or, in each split's folder, metadata.csv or
+    metadata.jsonl with `file_name` and a label (in a column label, class, category or target, or the one that `label`
+    names). `train` is the pool, `test` (or else validation) is held out; other folders, such as `pseudo`, are left alone.
+    """
+    return pool_of(described_folder(Path(path), label), named(path), size, False, flip, classes, progress)
+
+
+def webdataset(path: At, size: Size = None, flip: bool = True, classes: Names = None) -> Pool:
+    """The images of a .tar, .tar.gz or .tgz file, or of all of them in a folder, with what stands beside each of them under
+    its name: the class in .cls or .txt, or as `label` in .json.
+
+    Ids are the names up to the first dot, with the tar's name before them where there are several. `size` is that of
+    `folder`; images that cannot be read end in `pool.skipped`. `classes` gives names to numbers in .cls: 0 is its first.
+    For pools larger than memory, `askless embed` reads tars one by one.
+    """
+    source, known = tar_source(Path(path)), tuple(classes or ())
+
+    def by_name(label: str) -> str:
+        return known[int(label)] if label.isdecimal() and label not in known and int(label) < len(known) else label
+
+    found = (each._replace(label=by_name(each.label)) if isinstance(each, Item) else each for each in source.found)
+    return pool_of(replace(source, found=found), Path(path).name.split(".")[0], size, False, flip, classes)
+
+
+def text(
+    path: At,
+    column: str = "",
+    label: str = "",
+    labels_from_folders: bool = False,
+    encoding: str = "utf-8",
+    classes: Names = None,
+    follow_links: bool = False,
+) -> Pool:
+    """The texts of a .csv, .tsv, .jsonl or .parquet file, or of all .txt files below a folder; train on them with
+    `net="frozen:tfidf"`.
+
+    `column` has the texts (by default `text`), `label` the classes (by default a column label, class, category or target,
+    where there is one; "" is unknown). Rows with `test` in a column `split` are held out; so is the folder `test` with
+    `labels_from_folders`, which takes the class from the first folder below `path`, or the second where the first ones are
+    `train` and `test`. What cannot be read, and empty texts, end in `pool.skipped`. `classes` fixes the order of the
+    classes, by default alphabetical.
+    """
+    source = read_texts(
+        Path(path),
+        column,
+        label=label,
+        encoding=encoding,
+        follow_links=follow_links,
+        labels_from_folders=labels_from_folders,
+    )
+    return pool_of(source, named(path), classes=classes)
+
+
+def hf(
+    what: Any,
+    image: str = "",
+    features: str = "",
+    text: str = "",
+    label: str = "",
+    id: str = "",
+    size: Size = None,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """A Hugging Face data set: the folder that `save_to_disk` wrote, its Parquet files, or a Dataset or DatasetDict itself.
+
+    The columns are found by their types: `image` (Image, or bytes of image files), `features` (lists of floats of one
+    length) or `text` (text), `label` (ClassLabel, or a column label, class, category or target) and `id`; where several
+    could be meant, name one. The split `train` is the pool, `test` (or else `validation`) is held out. `size` is that of
+    `folder`. Unreadable images and rows without a value end in `pool.skipped`. Scripts are never run.
+    """
+    source = arrow_source(what, {"image": image, "features": features, "text": text}, label, id)
+    return pool_of(source, source.root.resolve().stem, size, False, flip, classes, progress)
+
+
+parquet = hf  # a Parquet file, or a folder of them
+
+
+def npz(
+    path: At, kind: Kind | None = None, layout: Layout = "auto", flip: bool = True, with_validation: bool = False
+) -> Pool:
+    """The arrays of an .npz file: X and optionally y (-1 = unlabelled), X_test, y_test, ids, classes.
+
+    Also x_train, y_train, x_test, y_test; f_train and f_test for features; train_images, train_labels, test_images,
+    test_labels as in MedMNIST, whose val_images stay out of the pool unless `with_validation`. Features
+    become float32. An .npy file holds X alone and stays on disk, read as needed; its ids may stand in ids.txt beside it,
+    one per line. Pickled objects are refused.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise InputError(f"{file}: expected an .npz or .npy file, got nothing there")
+    if is_npy(file):
+        listed = file.with_name("ids.txt")
+        ids = tuple(listed.read_text(encoding="utf-8").splitlines()) if listed.exists() else None
+        return as_pool(load_npy(file), ids=ids, name=file.stem, kind=kind, layout=layout, flip=flip)
+    arrays = load_npz(file)
+    x, y, test_x, test_y = (arrays.get(name) for name in names_of(file, arrays))
+    test = None if test_x is None or test_y is None else (as_float32(test_x), test_y)
+    ids, classes = (tuple(map(str, arrays[key])) if key in arrays else None for key in ("ids", "classes"))
+    assert x is not None
+    if with_validation:
+        more = [arrays.get(name) for name in ("val_images", "val_labels")]
+        if y is None or more[0] is None or more[1] is None:
+            raise InputError(f"{file}: expected val_images and val_labels to join to the pool, got {some(arrays)}")
+        x, y = np.concatenate([x, more[0]]), np.concatenate([y, more[1]])
+    return as_pool(
+        as_float32(x), y, test=test, ids=ids, classes=classes, name=file.stem, kind=kind, layout=layout, flip=flip
+    )
+
+
+def as_float32(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float32) if x.dtype == np.float16 else x
+
+
+def named(path: At) -> str:
+    """A pool's name: of a folder its own, of a file that without its suffix."""
+    place = Path(path).resolve()
+    return place.name if place.is_dir() else place.stem
+
+
+# --- items -> a pool
+
+
+class Taken(NamedTuple):
+    """What became of the items of a source: the rows of those that could be read, they, and the others."""
+
+    kind: Kind
+    x: Any
+    items: list[Item]
+    skipped: list[tuple[str, str]]
+
+
+def pool_of(
+    source: Source,
+    name: str,
+    size: Size = None,
+    lazy: bool = False,
+    flip: bool = True,
+    classes: Names = None,
+    progress: Progress | None = None,
+) -> Pool:
+    """The items that can be read; those of the source's test split that have a label are held out."""
+    taken = take(source, size, lazy, progress)
+    for hint in source.hints:
+        log.info("%s", hint)
+    names = [item.label for item in taken.items]
+    seen = encode_labels(names)[1]
+    known = tuple(classes) if classes is not None else (*source.classes, *(n for n in seen if n not in source.classes))
+    labels = encode_labels(names, known)[0]
+    held = np.array([item.split == source.test for item in taken.items]) & (labels >= 0)
+    return split_off(taken, labels, known, held, name, flip)
+
+
+def take(source: Source, size: Size = None, lazy: bool = False, progress: Progress | None = None) -> Taken:
+    """The rows of a source; what cannot be read is left out, and it is an error when that is all."""
+    kind, what = KINDS.get(source.kind, ("image", "images (png, jpg, jpeg, webp, bmp, tif, gif)"))
+    side = as_size(size)
+    if source.kind == "files":
+        source = listed(source, lazy or side is None)
+        side = side or only_size(i for i in source.found if isinstance(i, Item))
+    if kind == "image" and not lazy:
+        source = replace(source, found=decoded_all(source.found, side, progress))
+    items, left_out = source.read()
+    skipped = [(path, reason) for path, _, reason in left_out]
+    if not items:
+        raise InputError(f"{source.root}: expected {what}, found none{first_of(left_out)}")
+    if kind == "text":
+        x: Any = tuple(item.content for item in items)
+    elif kind == "features":
+        items, x = vectors(items, skipped, source.test)
+    elif lazy:
+        x = ImageFiles([item.content for item in items], side)
+    else:
+        only_size(items)
+        x = torch.stack([torch.from_numpy(item.content) for item in items])
+    if skipped:
+        n, noun = len(items) + len(left_out), what.split()[0]
+        log.warning("%d of %d %s cannot be read and are left out; see pool.skipped", len(skipped), n, noun)
+    return Taken(kind, x, items, sorted(skipped))
+
+
+def vectors(items: list[Item], skipped: list[tuple[str, str]], test: str) -> tuple[list[Item], Tensor]:
+    """(N, d) float32 of the rows that are as long as the first; an error where no test row is."""
+    wide = len(items[0].content)
+    held = {len(item.content) for item in items if item.split == test}
+    if held and wide not in held:
+        raise InputError(f"expected test items of shape ({wide},) as in the pool, got ({min(held)},)")
+    skipped += [(i.id, f"{len(i.content)} features; the first row has {wide}") for i in items if len(i.content) != wide]
+    good = [item for item in items if len(item.content) == wide]
+    return good, torch.from_numpy(np.stack([item.content for item in good]))
+
+
+def listed(source: Source, with_sizes: bool) -> Source:
+    """The files of a source as a list, with the sizes in their headers where these are wanted: that is soon done."""
+    return replace(source, found=[measured(f) if with_sizes and isinstance(f, Item) else f for f in source.found])
+
+
+def decoded_all(found: Iterable[Item | Skipped], size: Pair, progress: Progress | None) -> Iterator[Item | Skipped]:
+    """The images one by one: of those inside another file, only the pixels are kept."""
+    total = len(found) if isinstance(found, list) else 0
+    for done, each in enumerate(found, 1):
+        yield decoded(each, size) if isinstance(each, Item) else each
+        if progress is not None:
+            progress(done, max(done, total))
+
+
+def only_size(items: Iterable[Item]) -> Pair:
+    """The one size (height, width) that all images have, None if there are none; an error tells the sizes found."""
+    first: dict[tuple[int, int], str] = {}
+    counts: Counter[tuple[int, int]] = Counter()
+    for item in items:
+        counts[item.height, item.width] += 1
+        first.setdefault((item.height, item.width), item.id)
+    if len(counts) <= 1:
+        return next(iter(counts), None)
+    common = "; ".join(f"{w} x {h}: {n} images, such as {first[h, w]}" for (h, w), n in counts.most_common(3))
+    raise InputError(
+        f"expected images of one size, got {len(counts)} sizes (width x height {common}); pass size=, for example "
+        "size=64, to scale and crop them"
+    )
+
+
+def split_off(
+    taken: Taken, labels: np.ndarray, classes: tuple[str, ...], held: np.ndarray, name: str, flip: bool = True
+) -> Pool:
+    """A pool whose items marked in `held` (N,) are its test set."""
+    x, items = taken.x, taken.items
+    stay, test = np.flatnonzero(~held), np.flatnonzero(held)
+    if len(stay) == 0:
+        raise InputError(f"{name}: expected items for the pool, got {len(test)} for test only")
+    test_x = torch.stack([x[int(i)] for i in test]) if isinstance(x, ImageFiles) and len(test) else rows_at(x, test)
+    kept = [items[i] for i in stay]
+    return Pool(
+        rows_at(x, stay),
+        labels[stay],
+        tuple(item.id for item in kept),
+        classes or None,
+        None if len(test) == 0 else (test_x, labels[test]),
+        name,
+        taken.kind,
+        flip,
+        tuple(taken.skipped),
+        {column: tuple(item.columns.get(column, "") for item in kept) for column in items[0].columns},
+    )
+
+
+def rows_at(x: Any, at: np.ndarray) -> Any:
+    if isinstance(x, ImageFiles):
+        return ImageFiles([x.paths[i] for i in at], x.size)
+    return tuple(x[i] for i in at) if isinstance(x, tuple) else x[torch.from_numpy(at)]
