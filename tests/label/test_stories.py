@@ -11,9 +11,9 @@ from PIL import Image
 
 from askless.run import Run, load
 from askless.run.steps.measure import wilson
-from askless.run.store import facts
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk
+from askless.run.store.labels import train_labels
 from askless.run.store.replay import replay, stored
 
 NAMES = ["red", "green", "blue", "grey"]
@@ -329,7 +329,7 @@ def test_story_7_not_fooled_by_its_own_choices(make_office, tmp_path):
     assert (found["low"], found["high"]) == wilson(correct, 30)
     assert not set(checks) & set(chosen)
     with run.store.look() as db:
-        assert not set(facts.train_labels(db)) & set(checks)
+        assert not set(train_labels(db)) & set(checks)
     shown = office.rows("SELECT kind, suggestion_shown FROM answer a JOIN task t ON t.item = a.item")
     assert [how for kind, how in shown if kind == "check"] == ["none"] * 30
     assert ("train", "prefill") in shown

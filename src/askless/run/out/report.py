@@ -13,18 +13,7 @@ import numpy as np
 from PIL import Image
 
 from askless.base.files import sha256_of, write_whole
-from askless.run.out.report_charts import (
-    accuracy_chart,
-    bar,
-    change_chart,
-    glyph,
-    interval,
-    map_figure,
-    percent,
-    share_of,
-    uri,
-)
-from askless.run.out.report_facts import (
+from askless.run.out.account import (
     Agreement,
     Batch,
     Chosen,
@@ -43,6 +32,17 @@ from askless.run.out.report_facts import (
     Share,
     Shown,
     Suggestions,
+)
+from askless.run.out.report_charts import (
+    accuracy_chart,
+    bar,
+    change_chart,
+    glyph,
+    interval,
+    map_figure,
+    percent,
+    share_of,
+    uri,
 )
 from askless.run.steps.advice import Advice, of_check
 from askless.sources import UnreadableError, as_8_bit, refusing_damage

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from PIL import Image, ImageDraw
 
-from askless.run.out.report_facts import Facts, Map, OfClass, Point, Share
+from askless.run.out.account import Facts, Map, OfClass, Point, Share
 from askless.run.steps.advice import of_check
 
 MARKS = 4000  # labelled items on the map
