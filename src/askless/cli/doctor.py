@@ -76,7 +76,7 @@ def backup(
     ] = None,
 ) -> None:
     """Copy a run, also while it is being served; `askless start` opens the copy, under a token of its own."""
-    from askless.run.store.backup import backup as copy
+    from askless.run.out.backup import backup as copy
 
     made = copy(folder, place)
     out.print(f"Backup: {made.path}")

@@ -344,6 +344,13 @@ def test_on_a_network_disk_the_other_journal_is_used(tmp_path, monkeypatch):
 # --- the store's door ----------------------------------------------------------------------------------------------------
 
 
+def test_the_store_knows_nothing_of_what_is_made_from_it():
+    """But for `repair`, which makes a run whole again from its source."""
+    room = Path(askless.__file__).parent / "run" / "store"
+    above = re.compile(r"askless\.run\.(steps|out|run)\b")
+    assert [path.name for path in room.glob("*.py") if above.search(path.read_text(encoding="utf-8"))] == ["repair.py"]
+
+
 def test_all_sql_is_in_the_store():
     """Every query is a named function of `askless.run.store`; other rooms call these."""
     house = Path(askless.__file__).parent

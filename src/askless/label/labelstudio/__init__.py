@@ -1,5 +1,6 @@
 """Label Studio: the batch goes there as tasks, the answers come back into the run; by its server or by files."""
 
+from askless.base.findings import Finding
 from askless.label.labelstudio.batch import Images
 from askless.label.labelstudio.checking import check
 from askless.label.labelstudio.client import Client, LabelStudioError
@@ -8,6 +9,7 @@ from askless.label.labelstudio.taking import Taken, take_annotations
 
 __all__ = [
     "Client",
+    "Finding",
     "Images",
     "LabelStudioError",
     "Pushed",

@@ -7,7 +7,6 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,7 @@ class Page:
 
     def progress(self, desk: Desk) -> Json:
         with self.run.store.look() as db:
-            return asdict(progress_of(db, desk))
+            return progress_of(db, desk).as_json()
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -100,7 +99,7 @@ class Page:
                     "noun": self.run.noun,
                 },
                 "annotator": {"name": desk.annotator, "asked": asked},
-                "progress": asdict(progress_of(db, desk)),
+                "progress": progress_of(db, desk).as_json(),
                 "last": self.answers(db, last_answers(db, desk.annotator, LAST), doubt=False),
                 "worker": worker,
                 "model": None if model is None else {"round": model.round, "labels": model.labels},
@@ -122,7 +121,7 @@ class Page:
         code, why = ("ok", "") if item is not None else self.why_nothing(used, others, for_others)
         if all(c.hidden for c in so_far.classes):
             code = "no_classes"
-        return {"item": shown, "next": following, "code": code, "why": why, "progress": asdict(so_far)}
+        return {"item": shown, "next": following, "code": code, "why": why, "progress": so_far.as_json()}
 
     def why_nothing(self, is_used: bool, others: dict[str, int], others_to_answer: int) -> tuple[str, str]:
         if others:
@@ -148,7 +147,7 @@ class Page:
                 shown = [{**self.item(db, i, desk), "answer": None} for i in side_by_side(self.run.folder, items)]
                 so_far = progress_of(db, desk)
             if all([self.is_readable(i) for i in items]):
-                return {"items": shown, "progress": asdict(so_far)}
+                return {"items": shown, "progress": so_far.as_json()}
 
     def renew(self, desk: Desk) -> Json:
         with self.run.store.lend() as db:
@@ -207,7 +206,7 @@ class Page:
                 so_far = progress_of(db, desk)
         except RepeatedError:
             return {"ok": True, "repeated": True, "progress": self.progress(desk)}
-        return {"ok": True, "repeated": False, "progress": asdict(so_far)}
+        return {"ok": True, "repeated": False, "progress": so_far.as_json()}
 
     def undo(self, desk: Desk, request_id: str, again: bool) -> Json:
         try:
@@ -220,7 +219,7 @@ class Page:
             shown = None if item is None else self.item(db, item, desk)
             so_far, text = progress_of(db, desk), self.described(db, what)
         undone = None if what["kind"] is None else {"kind": what["kind"], "items": what["items"], "text": text}
-        return {"ok": True, "undone": undone, "item": shown, "progress": asdict(so_far)}
+        return {"ok": True, "undone": undone, "item": shown, "progress": so_far.as_json()}
 
     def described(self, db: sqlite3.Connection, what: Json) -> str:
         """What was undone, for people."""

@@ -89,7 +89,7 @@ class Account:
         for point in curve:
             del point["new_classes"]
         return {
-            "progress": asdict(self.progress),
+            "progress": self.progress.as_json(),
             "curve": curve,
             "measure": self.measure,
             "advice": self.advice._asdict(),

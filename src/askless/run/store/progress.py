@@ -4,6 +4,7 @@ first."""
 import sqlite3
 from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 from askless.run.store.asking import Desk, done_tasks, plan
 from askless.run.store.classes import all_classes, final_class, is_shown, labels_by_class
@@ -52,6 +53,16 @@ class Progress:
     classes: list[Named]
     can_undo: bool
     can_redo: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """With every reply of the page; `dataclasses.asdict` would copy each value of a thousand classes."""
+        return {
+            **vars(self),
+            "check": vars(self.check),
+            "train": vars(self.train),
+            "batch": None if self.batch is None else vars(self.batch),
+            "classes": [vars(named) for named in self.classes],
+        }
 
 
 def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> Progress:
