@@ -1,4 +1,4 @@
-"""`askless start`: a new run, or one that goes on, on a page of this computer."""
+"""`askless start`: make a run or resume one, and serve its page."""
 
 import contextlib
 import json

@@ -14,9 +14,9 @@ import numpy as np
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.out.gather import account_of, doubts
+from askless.run.out.gather import account_of, doubts, map_of
 from askless.run.pictures import NoPictureError
-from askless.run.steps.rounds import last_predictions, read_map, read_status
+from askless.run.steps.rounds import last_predictions, read_status
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.run.store.asking import (
     Desk,
@@ -273,21 +273,15 @@ class Page:
 
     def map(self) -> Json:
         """Where every item is, its label, and its round; `current` are those that are asked."""
-        places = read_map(self.run.folder / "cache", len(self.run.paths))
-        if places is None:
-            return {"points": [], "labels": [], "rounds": [], "current": []}
         with self.run.store.look() as db:
             tasks = all_tasks(db)
             done = {task.item for task in tasks if task.state == "done"}
             labels = {a.item: a.label for a in agreed(db) if a.label is not None and a.item in done}
-        rounds = {task.item: task.round or 0 for task in tasks}
-        N = len(places)
-        return {
-            "points": [None if x != x else [round(x, 4), round(y, 4)] for x, y in places.tolist()],
-            "labels": [labels.get(i, -1) for i in range(N)],
-            "rounds": [rounds.get(i, 0) for i in range(N)],
-            "current": [task.item for task in tasks if task.state == "open" and task.kind == "train"],
-        }
+            found = map_of(self.run, db, labels)
+        if found is None:
+            return {"points": [], "labels": [], "rounds": [], "current": []}
+        current = [task.item for task in tasks if task.state == "open" and task.kind == "train"]
+        return {"points": found.points, "labels": found.labels, "rounds": found.rounds, "current": current}
 
     # --- steering ----------------------------------------------------------------------------------------------------
 

@@ -4,10 +4,10 @@ import json
 import sqlite3
 import statistics
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -53,7 +53,7 @@ from askless.run.steps.rounds import (
     read_map,
 )
 from askless.run.store.asking import all_rounds, all_tasks, is_anything_open, left_to_choose, tasks_of_round
-from askless.run.store.classes import Class, final_class, shown_classes
+from askless.run.store.classes import final_class, shown_classes
 from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.items import count_skipped, count_splits, readable_items, skipped_files, widths
 from askless.run.store.labels import (
@@ -201,58 +201,71 @@ def rate(db: sqlite3.Connection, so_far: Progress) -> Rate | None:
 # --- what the report tells -------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What the parts of the report look at: one state of a run. `trained`: the labels to train on; `said` and `truth`: what
+    the last model and people say of the check images that both know; `final`: what a class stands for."""
+
+    run: "Run"
+    db: sqlite3.Connection
+    account: Account
+    answered: list[Answer]
+    predictions: Predictions | None
+    names: dict[int, str]
+    final: dict[int, int]
+    trained: dict[int, int]
+    said: dict[int, int]
+    truth: dict[int, int]
+
+    def shown(self, item: int, **more: Any) -> Shown:
+        """An item with its picture or the beginning of its text."""
+        text = excerpt(self.run.texts([item])[item], 200) if self.run.kind == "texts" else ""
+        return Shown(item, self.run.paths[item], text=text, **more)
+
+
 def gather(run: "Run") -> Facts:
     """Everything the report tells, from one consistent state of the run."""
     with run.store.look() as db:
-        account = account_of(run)
-        beginning = beginnings(run)
-        classes = shown_classes(db)
-        predictions = last_predictions(db, run.folder)
-        said = held_predictions(run, db)
-        truth = {i: c for i, c in check_labels(db).items() if i in said}
-        names = {c.id: c.name for c in classes}
-        numbers = [c.id for c in classes]
-        answered = all_answers(db, newest_first=True)
+        final, number = final_class(db), last_fitted(db)
+        held = {} if number is None else read_held(run.folder, number) or {}
+        said = {item: final[c] for item, c in held.items() if c >= 0}
+        sight = Sight(
+            run,
+            db,
+            account=account_of(run),
+            answered=all_answers(db, newest_first=True),
+            predictions=last_predictions(db, run.folder),
+            names={c.id: c.name for c in shown_classes(db)},
+            final=final,
+            trained=train_labels(db),
+            said=said,
+            truth={item: label for item, label in check_labels(db).items() if item in said},
+        )
+        predicted, truth = [said[item] for item in sight.truth], list(sight.truth.values())
         return Facts(
             name=run.folder.resolve().name,
             made_at=now(),
             command=run.settings.command,
-            data=data(run, db),
-            labels=labels(db, account.progress, answered),
-            advice=account.advice,
-            curve=account.curve,
-            classes=of_classes(db, classes, said, truth, predictions),
-            chosen=chosen(run, db, names, beginning),
-            process=process(db, answered),
-            measure=account.measure,
-            baseline=max(Counter(truth.values()).values()) / len(truth) if truth else None,
+            data=data(sight),
+            labels=labels(sight),
+            advice=sight.account.advice,
+            curve=sight.account.curve,
+            classes=of_classes(sight),
+            chosen=chosen(sight),
+            process=process(sight),
+            measure=sight.account.measure,
+            baseline=max(Counter(truth).values()) / len(truth) if truth else None,
             target=run.settings.target or None,
-            confusion=confusion([said[i] for i in truth], list(truth.values()), numbers).tolist() if truth else [],
-            mistakes=mistakes(run, truth, said, numbers, beginning),
-            problems=problems(run, db, names, predictions, beginning),
+            confusion=confusion(predicted, truth, list(sight.names)).tolist() if truth else [],
+            mistakes=mistakes(sight),
+            problems=problems(sight),
             model=model(run),
             files=file_facts(run.folder, WRITTEN),
         )
 
 
-def beginnings(run: "Run") -> Callable[[int], str]:
-    """item -> the beginning of its text; "" for images."""
-    if run.kind != "texts":
-        return lambda item: ""
-    return lambda item: excerpt(run.texts([item])[item], 200)
-
-
-def held_predictions(run: "Run", db: sqlite3.Connection) -> dict[int, int]:
-    """What the last model says of the held-out items."""
-    number = last_fitted(db)
-    if number is None:
-        return {}
-    final = final_class(db)
-    return {item: final[c] for item, c in (read_held(run.folder, number) or {}).items() if c >= 0}
-
-
-def data(run: "Run", db: sqlite3.Connection) -> Data:
-    splits, (low, high) = count_splits(db), widths(db)
+def data(sight: Sight) -> Data:
+    run, splits, (low, high) = sight.run, count_splits(sight.db), widths(sight.db)
     return Data(
         source=run.settings.source,
         images=len(run.paths),
@@ -264,17 +277,17 @@ def data(run: "Run", db: sqlite3.Connection) -> Data:
     )
 
 
-def labels(db: sqlite3.Connection, so_far: Progress, answered: list[Answer]) -> Labels:
-    asked = [row for row in answered if row.kind != "prior"]
+def labels(sight: Sight) -> Labels:
+    asked = [row for row in sight.answered if row.kind != "prior"]
     times = sorted(moment(row.at) for row in asked)
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     return Labels(
-        budget=so_far.budget,
-        spent=so_far.spent,
+        budget=sight.account.progress.budget,
+        spent=sight.account.progress.spent,
         labelled=sum(row.label is not None for row in asked),
         unsure=sum(row.label is None for row in asked),
-        train=len(train_labels(db)),
-        check=len(check_labels(db)),
+        train=len(sight.trained),
+        check=len(check_labels(sight.db)),
         minutes=sum(gap for gap in gaps if gap <= 60) / 60 if gaps else None,
         per_minute=labels_per_minute(times),
         first_at=asked[-1].at if asked else "",
@@ -282,97 +295,82 @@ def labels(db: sqlite3.Connection, so_far: Progress, answered: list[Answer]) -> 
     )
 
 
-def of_classes(
-    db: sqlite3.Connection,
-    classes: list[Class],
-    said: dict[int, int],
-    truth: dict[int, int],
-    predictions: Predictions | None,
-) -> list[OfClass]:
-    given = Counter(train_labels(db).values())
-    scores = per_class([said[i] for i in truth], list(truth.values()), [c.id for c in classes]) if truth else []
-    by_class = {row["class"]: row for row in scores}
+def of_classes(sight: Sight) -> list[OfClass]:
+    given, checks = Counter(sight.trained.values()), Counter(sight.truth.values())
+    scores = {}
+    if sight.truth:
+        predicted = [sight.said[item] for item in sight.truth]
+        scores = {row["class"]: row for row in per_class(predicted, list(sight.truth.values()), list(sight.names))}
     counts: Counter[int] = Counter()
-    if predictions is not None:
-        final = final_class(db)
-        pool = readable_items(db, "pool")
-        counts = Counter(final[c] for c in predictions.best_of_all()[pool].tolist() if c >= 0)
+    if sight.predictions is not None:
+        best = sight.predictions.best_of_all()[readable_items(sight.db, "pool")]
+        counts = Counter(sight.final[c] for c in best.tolist() if c >= 0)
     return [
         OfClass(
-            name=c.name,
-            labels=given[c.id],
-            check=sum(label == c.id for label in truth.values()),
-            predicted=None if predictions is None else counts[c.id],
-            precision=by_class.get(c.id, {}).get("precision"),
-            recall=by_class.get(c.id, {}).get("recall"),
+            name=name,
+            labels=given[number],
+            check=checks[number],
+            predicted=None if sight.predictions is None else counts[number],
+            precision=scores.get(number, {}).get("precision"),
+            recall=scores.get(number, {}).get("recall"),
         )
-        for c in classes
+        for number, name in sight.names.items()
     ]
 
 
-def chosen(run: "Run", db: sqlite3.Connection, names: dict[int, str], beginning: Callable[[int], str]) -> Chosen:
-    label_of = {a.item: "unsure" if a.label is None else names.get(a.label, "") for a in agreed(db, ("train",))}
+def chosen(sight: Sight) -> Chosen:
+    names, settings, agreed_ = sight.names, sight.run.settings, agreed(sight.db)
+    label_of = {a.item: "unsure" if a.label is None else names.get(a.label, "") for a in agreed_ if a.kind == "train"}
     batches = []
-    for made in all_rounds(db):
+    for made in all_rounds(sight.db):
         items = [
-            Shown(
-                task.item,
-                task.path,
-                label=label_of.get(task.item, ""),
-                reason=task.reason,
-                score=task.score,
-                text=beginning(task.item),
-            )
-            for task in tasks_of_round(db, made.id)
+            sight.shown(task.item, label=label_of.get(task.item, ""), reason=task.reason, score=task.score)
+            for task in tasks_of_round(sight.db, made.id)
         ]
         batches.append(Batch(made.id, made.strategy, items, made.seconds))
-    settings = run.settings
     parameters = {name: getattr(settings, name) for name in ("net", "learner", "steps", "batch", "check", "annotators")}
-    return Chosen(settings.strategy, parameters, settings.seed, batches, flat_map(run, db, names))
+    order = {c: i for i, c in enumerate(names)}
+    places = {a.item: order[a.label] for a in agreed_ if a.label is not None and a.label in order}
+    return Chosen(settings.strategy, parameters, settings.seed, batches, map_of(sight.run, sight.db, places))
 
 
-def flat_map(run: "Run", db: sqlite3.Connection, names: dict[int, str]) -> Map | None:
+def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map | None:
+    """Where every item is, its label (item -> number) and its round; None before items have been compared."""
     places = read_map(run.folder / "cache", len(run.paths))
     if places is None:
         return None
-    order = {c: i for i, c in enumerate(names)}
-    labels_ = {a.item: order[a.label] for a in agreed(db) if a.label is not None and a.label in order}
     rounds = {task.item: task.round or 0 for task in all_tasks(db)}
     return Map(
         points=[None if x != x else (round(x, 4), round(y, 4)) for x, y in places.tolist()],
-        labels=[labels_.get(i, -1) for i in range(len(places))],
+        labels=[labels.get(i, -1) for i in range(len(places))],
         rounds=[rounds.get(i, 0) for i in range(len(places))],
         method="the two main directions of variation of what the model sees",
     )
 
 
-def process(db: sqlite3.Connection, answered: list[Answer]) -> Process:
-    kinds = Counter(count_events(db))
-    seconds = [row.seconds for row in answered if row.seconds is not None]
+def process(sight: Sight) -> Process:
+    kinds, answered = Counter(count_events(sight.db)), sight.answered
     people = []
     for name in sorted({row.annotator for row in answered}):
         own = [row for row in answered if row.annotator == name]
-        timed = [row.seconds for row in own if row.seconds is not None]
-        people.append(
-            Person(
-                name,
-                len(own),
-                sum(row.label is None for row in own),
-                statistics.median(timed) if timed else None,
-                labels_per_minute([moment(row.at) for row in own]),
-            )
-        )
+        pace = labels_per_minute([moment(row.at) for row in own])
+        people.append(Person(name, len(own), sum(row.label is None for row in own), median_seconds(own), pace))
     return Process(
         people=people,
-        median_seconds=statistics.median(seconds) if seconds else None,
+        median_seconds=median_seconds(answered),
         undone=kinds["undo"],
         changed=kinds["change"],
         skipped=kinds["skip"],
         bulk=sum(row.bulk for row in answered),
-        conflicts=sum(a.conflict for a in agreed(db)),
+        conflicts=sum(a.conflict for a in agreed(sight.db)),
         agreement=agreement(answered),
-        suggestions=suggestions(db, answered),
+        suggestions=suggestions(sight),
     )
+
+
+def median_seconds(answered: list[Answer]) -> float | None:
+    seconds = [row.seconds for row in answered if row.seconds is not None]
+    return statistics.median(seconds) if seconds else None
 
 
 def agreement(answered: list[Answer]) -> Agreement | None:
@@ -389,45 +387,36 @@ def agreement(answered: list[Answer]) -> Agreement | None:
     return Agreement(items, share(sum(a == b for a, b in pairs), len(pairs)), cohens_kappa(one, other))
 
 
-def suggestions(db: sqlite3.Connection, answered: list[Answer]) -> Suggestions:
-    final = final_class(db)
+def suggestions(sight: Sight) -> Suggestions:
+    final = sight.final
     same = [
-        (r.suggestion_shown != "none", final[r.label] == final[r.suggestion])
-        for r in answered
-        if r.label is not None and r.suggestion is not None
+        (row.suggestion_shown != "none", final[row.label] == final[row.suggestion])
+        for row in sight.answered
+        if row.label is not None and row.suggestion is not None
     ]
     seen, unseen = ([is_same for shown, is_same in same if shown is which] for which in (True, False))
     return Suggestions(
-        mode=get_meta(db, "suggestions", "off"),
-        shown=dict(Counter(r.suggestion_shown for r in answered)),
+        mode=get_meta(sight.db, "suggestions", "off"),
+        shown=dict(Counter(row.suggestion_shown for row in sight.answered)),
         accepted=share(sum(seen), len(seen)),
         with_it=share(sum(seen), len(seen)),
         without=share(sum(unseen), len(unseen)),
     )
 
 
-def mistakes(
-    run: "Run", truth: dict[int, int], said: dict[int, int], numbers: list[int], beginning: Callable[[int], str]
-) -> list[Mistake]:
-    place = {c: i for i, c in enumerate(numbers)}
+def mistakes(sight: Sight) -> list[Mistake]:
+    place = {c: i for i, c in enumerate(sight.names)}
     wrong: dict[tuple[int, int], list[Shown]] = {}
-    for item, label in truth.items():
-        if said[item] != label and label in place and said[item] in place:
-            wrong.setdefault((place[label], place[said[item]]), []).append(
-                Shown(item, run.paths[item], text=beginning(item))
-            )
+    for item, label in sight.truth.items():
+        said = sight.said[item]
+        if said != label and label in place and said in place:
+            wrong.setdefault((place[label], place[said]), []).append(sight.shown(item))
     ordered = sorted(wrong.items(), key=lambda pair: -len(pair[1]))
     return [Mistake(t, p, examples[:EXAMPLES]) for (t, p), examples in ordered]
 
 
-def problems(
-    run: "Run",
-    db: sqlite3.Connection,
-    names: dict[int, str],
-    predictions: Predictions | None,
-    beginning: Callable[[int], str],
-) -> Problems:
-    skipped = skipped_files(db)
+def problems(sight: Sight) -> Problems:
+    skipped = skipped_files(sight.db)
     copies: dict[str, list[str]] = {}
     for path, problem, reason in skipped:
         if problem == "duplicate":
@@ -438,10 +427,21 @@ def problems(
         ],
         outside=[(path, reason) for path, problem, reason in skipped if problem in ("outside", "link")],
         duplicates=[[reason, *paths] for reason, paths in copies.items()],
-        near_check=count_skipped(db)["near_check"],
-        suspicious=suspicious(run, db, names, predictions, beginning),
-        replaced=replaced(run, db),
+        near_check=sight.account.skipped["near_check"],
+        suspicious=suspicious(sight),
+        replaced=replaced(sight.run, sight.db),
     )
+
+
+def suspicious(sight: Sight) -> list[Shown]:
+    """Labels that the model doubts, the most doubtful first."""
+    shown = []
+    for item, score in list(doubts(sight.db, sight.predictions).items())[:SUSPICIOUS]:
+        best = None if sight.predictions is None else sight.predictions.best(item)
+        if best is not None:
+            label, guess = (sight.names.get(c, "") for c in (sight.trained[item], sight.final[best[0]]))
+            shown.append(sight.shown(item, label=label, model_label=guess, model_prob=best[1], score=score))
+    return shown
 
 
 def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
@@ -451,26 +451,6 @@ def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
         for item in answered_items(db)
         if run.pictures.is_replaced(item)
     ]
-
-
-def suspicious(
-    run: "Run",
-    db: sqlite3.Connection,
-    names: dict[int, str],
-    predictions: Predictions | None,
-    beginning: Callable[[int], str],
-) -> list[Shown]:
-    """Labels that the model doubts, the most doubtful first."""
-    given = train_labels(db)
-    final = final_class(db)
-    shown = []
-    for item, score in list(doubts(db, predictions).items())[:SUSPICIOUS]:
-        best = None if predictions is None else predictions.best(item)
-        if best is not None:
-            label, guess = names.get(given[item], ""), names.get(final[best[0]], "")
-            said = Shown(item, run.paths[item], label, model_label=guess, model_prob=best[1], score=score)
-            shown.append(replace(said, text=beginning(item)))
-    return shown
 
 
 def model(run: "Run") -> Model | None:

@@ -1,6 +1,6 @@
 """The steps of a run, one function each: embed, compare, close, train, choose, report. `next_step` says which is missing.
 
-Every step writes its files first and its row in the database last, so a step that was cut short is simply done again.
+Every step writes its files first and its row in the database last: a step that was interrupted runs again from the start.
 """
 
 import csv

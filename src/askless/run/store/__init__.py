@@ -3,7 +3,7 @@
 - `store`: the file, transactions, the log of events, notes (`meta`); `schema`: the tables
 - `items`, `classes`, `fits` (trainings), `labels` (answers and what they come to), `progress`
 - `asking`: tasks, rounds, budget, leases; `answering`: what people do, and undo; `importing`: labels from elsewhere
-- `replay`: what the log comes to; `repair`: a run made whole again from it
+- `replay`: what the log comes to; `repair`: rebuild a damaged database from it
 
 Functions take the connection that `Store.change()`, `lend()` or `look()` gives.
 """
