@@ -24,7 +24,7 @@ from PIL import Image
 
 import askless as al
 from askless.label.oracle import Client
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 ASKLESS = [sys.executable, "-c", "from askless.cli import main; main()"]
@@ -97,14 +97,14 @@ def main() -> None:
     print(f"finished after {time.perf_counter() - begun:.0f} s; the longest round took {max(rounds):.1f} s")
 
     run = al.Run.open(folder)
-    found = standing(run)
+    found = account_of(run)
     with (folder / "labels.csv").open(encoding="utf-8") as file:
         labels = list(csv.DictReader(file))
     assert len(labels) == args.budget, f"expected {args.budget} labels, got {len(labels)}"
     model = al.load(folder)
     said = model.predict([args.out / "test" / name for name in test])
     accuracy = float(np.mean([a == b for a, b in zip(said, test.values(), strict=True)]))
-    measure = found["measure"]
+    measure = found.measure
     interval = f"{measure['low']:.3f} to {measure['high']:.3f}"
     print(f"check accuracy {measure['accuracy']:.3f} ({interval}, n = {measure['n']}); test accuracy {accuracy:.4f}")
     assert json.loads((folder / "report.json").read_text())["curve"][4:], "expected at least five points of the curve"

@@ -247,12 +247,12 @@ def test_a_labelling_run_tells_rounds_with_the_check_images(tmp_path, monkeypatc
             while run.advance():
                 pass
             run.tell({path: str(digits.labels[int(path.rpartition("/")[2].split(":")[-1])]) for path in run.waiting()})
-        from askless.run.out.standing import standing
+        from askless.run.out.gather import account_of
 
-        curve = standing(run)["curve"]
+        curve = account_of(run).curve
     rounds = of_kind(lines(tmp_path / "a.jsonl"), "round")
-    assert [r["labels"] for r in rounds] == [p["labels"] for p in curve] == [16, 32]
-    assert rounds[-1]["check_accuracy"] == curve[-1]["accuracy"]
+    assert [r["labels"] for r in rounds] == [p.labels for p in curve] == [16, 32]
+    assert rounds[-1]["check_accuracy"] == curve[-1].accuracy
     assert rounds[-1]["check_n"] == 8
     assert all(r["fit_seconds"] > 0 and r["select_seconds"] > 0 and r["run"] == "run" for r in rounds)
     assert rounds[1]["lambda_min"] > 0

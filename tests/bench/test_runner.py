@@ -205,7 +205,7 @@ def test_a_cell_that_fails_costs_itself_and_is_tried_again(tmp_path):
     noted = json.loads((out / "cells" / "all--failing--1" / "failure.json").read_text())
     assert "in select" in noted["details"]
     page = write(results, out).read_text()
-    assert "1 of 4 cell failed" in page
+    assert "1 of 4 cells failed" in page
     assert "failing, 1: ZeroDivisionError: no such luck" in page
 
     before = snapshot(out)
@@ -486,7 +486,7 @@ def test_an_engine_that_nobody_knows_is_refused(tmp_path):
         run(benchmark(), tmp_path / "out", engine="dask")
     with pytest.raises(OptionError, match=r"gpus: expected 0 with the engine local, .* got 0.5; use ray"):
         run(benchmark(), tmp_path / "out", gpus=0.5)
-    with pytest.raises(InputError, match=r"gpus must be a number >= 0.0, got -1"):
+    with pytest.raises(InputError, match=r"gpus must be a number >= 0, got -1"):
         run(benchmark(), tmp_path / "out", gpus=-1, engine="ray")
     assert not (tmp_path / "out").exists()
 

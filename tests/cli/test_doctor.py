@@ -16,7 +16,7 @@ from askless.base.locks import held
 from askless.cli import main
 from askless.cli.doctor import findings
 from askless.run import Run
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.store.answering import undo
 from askless.run.store.asking import Desk
 from askless.run.store.repair import examine, repair
@@ -164,7 +164,7 @@ def test_no_damage_ends_the_doctor_and_repair_saves_what_can_be_read(made, tmp_p
             after = answers(run)
             with Run.open(run) as opened:
                 opened.write_views()
-                standing(opened)
+                account_of(opened)
             with (run / "labels.csv").open(encoding="utf-8") as file:
                 assert len(list(csv.DictReader(file))) == len(after), name
             if not problems:

@@ -63,7 +63,7 @@ def broken(monkeypatch):
         def items(self):
             raise raised[0]
 
-    monkeypatch.setattr("askless.acquire.STRATEGIES", Strategies())
+    monkeypatch.setattr(sys.modules["askless.cli.app"], "STRATEGIES", Strategies())
     return raised
 
 

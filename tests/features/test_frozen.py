@@ -232,3 +232,16 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
 def test_bad_options_are_named(make, message):
     with pytest.raises(al.InputError, match=message):
         make()
+
+
+def test_the_plain_view_can_be_one_of_the_weak_ones(tmp_path):
+    pool = al.data.as_pool(np.random.default_rng(0).integers(0, 255, (30, 3, 8, 8)).astype(np.uint8))
+    at = torch.arange(30)
+    seen = {}
+    for plain in (False, True):
+        frozen = Frozen(backbone="raw", weak=1, strong=1, plain=plain, cache=tmp_path)
+        views = frozen_views(pool, frozen)
+        draws = [views.weak(at, torch.Generator().manual_seed(i)) for i in range(8)]
+        seen[plain] = torch.stack([(draw == views.plain(at)).all(dim=1) for draw in draws]).float().mean()
+    assert seen[False] < 0.1  # a weak view may happen to change nothing
+    assert 0.3 < seen[True] < 0.7

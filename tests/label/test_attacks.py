@@ -993,7 +993,7 @@ def test_nothing_is_acknowledged_once_the_run_is_gone(office, ann, how):
 
 def test_an_answer_is_not_acknowledged_where_the_run_goes_while_it_is_stored(office, ann, monkeypatch):
     body = ann.answer_body(ann.next()["item"]["id"], 1)
-    monkeypatch.setattr("askless.label.web.app.answer", lambda *given, **options: take_away(office, "deleted"))
+    monkeypatch.setattr("askless.label.web.page.answer", lambda *given, **options: take_away(office, "deleted"))
     assert ann.refused(503, "/api/answers", **body)["code"] == "gone"
 
 

@@ -35,10 +35,11 @@ from askless.label.labelstudio.tasks import (
 from askless.run import Run
 from askless.run.pictures import JPEG, PNG, Picture, encoded
 from askless.run.steps.worker import catch_up
-from askless.run.store import facts
 from askless.run.store.answering import Given, answer, undo
 from askless.run.store.asking import Desk, take
 from askless.run.store.classes import all_classes, merge_class, rename_class
+from askless.run.store.labels import agreed, train_labels
+from askless.run.store.progress import progress_of
 from askless.run.store.replay import replay, stored
 from askless.sources import UnreadableError
 
@@ -227,7 +228,7 @@ def test_answers_are_taken_once_with_their_time_and_seconds(run):
     assert answers(run) == [(path, "ann", "red")]
     with run.store.look() as db:
         assert tuple(db.execute("SELECT at, seconds FROM answer").fetchone()) == ("2026-01-02T03:04:05.678Z", 2.5)
-        assert facts.progress(db)["spent"] == 1
+        assert progress_of(db).spent == 1
 
 
 def test_cancelled_is_skipped_and_can_be_answered_later(run):
@@ -279,9 +280,9 @@ def test_annotations_that_disagree_go_to_review_and_are_not_trained_on(run, at_o
     second = "bo" if second == "bo" else "ann #2"
     assert answers(run) == [(path, "ann", "red"), (other, "ann", "red"), (path, second, "blue")]
     with run.store.look() as db:
-        assert [run.paths[a.item] for a in facts.agreed(db) if a.conflict] == [path]
-        assert run.paths.index(path) not in facts.train_labels(db)
-        assert facts.progress(db)["spent"] == 2
+        assert [run.paths[a.item] for a in agreed(db) if a.conflict] == [path]
+        assert run.paths.index(path) not in train_labels(db)
+        assert progress_of(db).spent == 2
     before = events(run)
     take_annotations(run, given)
     assert events(run) == before
@@ -335,8 +336,8 @@ def test_items_that_are_not_asked_are_knowledge_that_costs_nothing(run):
     taken = take_annotations(run, [said(path), said("nowhere.png", uid="2")])
     assert (taken.new, taken.unasked, taken.left_out) == (1, 1, [("nowhere.png", "the run has no such item")])
     with run.store.look() as db:
-        assert facts.progress(db)["spent"] == 0
-        assert len(facts.train_labels(db)) == 1
+        assert progress_of(db).spent == 0
+        assert len(train_labels(db)) == 1
     assert take_annotations(run, [said(path)]).known == 1
 
 
@@ -359,7 +360,7 @@ def test_an_answer_that_is_cancelled_afterwards_stays_and_is_told(shapes, tmp_pa
         assert answers(run) == [(path, "ann", "red")]
         assert take_annotations(run, [said(path, "blue", uid="2", who="bo")]).disagree == [path]
         with run.store.look() as db:
-            assert facts.progress(db)["spent"] == 1  # two answers were wanted, and have come
+            assert progress_of(db).spent == 1  # two answers were wanted, and have come
 
 
 def test_whether_the_guess_was_seen_is_kept(run, shapes):

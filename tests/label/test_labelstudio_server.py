@@ -25,8 +25,9 @@ from askless.label.labelstudio import client as client_module
 from askless.label.labelstudio.batch import batch
 from askless.run import Run
 from askless.run.steps.worker import catch_up
-from askless.run.store import facts
+from askless.run.store.asking import current_round
 from askless.run.store.classes import add_class
+from askless.run.store.labels import agreed, check_labels, train_labels
 from askless.run.store.replay import replay, stored
 
 from ..texts import reviews, truth_of, write_csv
@@ -416,8 +417,8 @@ def test_people_who_disagree_go_to_review(studio, begin):
     taken = pull(run, studio.client())
     assert (taken.new, sorted(taken.disagree)) == (6, sorted([items(tasks)[0], items(tasks)[2]]))
     with run.store.look() as db:
-        conflicts = {run.paths[a.item] for a in facts.agreed(db) if a.conflict}
-        labels = {run.paths[i] for i in {**facts.train_labels(db), **facts.check_labels(db)}}
+        conflicts = {run.paths[a.item] for a in agreed(db) if a.conflict}
+        labels = {run.paths[i] for i in {**train_labels(db), **check_labels(db)}}
     assert conflicts == set(taken.disagree)
     assert labels == {items(tasks)[1]}
     before = events(run)
@@ -562,7 +563,7 @@ def test_a_batch_can_be_closed(studio, begin, capsys):
     code, said, told = call(capsys, "labelstudio", "push", run.folder, *here, "--close")
     assert (code, "images withdrawn" in told) == (0, True)
     with run.store.look() as db:
-        assert run.current_round(db) == 2
+        assert current_round(db) == 2
     # What was withdrawn and is answered all the same is not lost.
     studio.annotate(tasks[-1]["id"], "grey")
     assert pull(run, studio.client()).new == 1

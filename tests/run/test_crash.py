@@ -10,11 +10,11 @@ import pytest
 
 from askless.label.labelstudio import write_tasks
 from askless.run import Run
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.out.taking import export_run
-from askless.run.run import OPEN
 from askless.run.steps.rounds import damage_of_fit
 from askless.run.steps.worker import catch_up
+from askless.run.store.asking import is_batch_open
 from askless.run.store.replay import replay, stored
 
 from .power_cut import Commit, Recorder, Sync
@@ -64,8 +64,8 @@ def examine(place: Path, acknowledged: dict, shapes, tally: Counter) -> None:
         tally["acknowledged"] += len(acknowledged)
         tally["missing"] += len(missing)
         assert not missing
-        before = standing(run)
-        tally["damaged"] += "damaged" in before["advice"]["text"]
+        before = account_of(run)
+        tally["damaged"] += "damaged" in before.advice.text
         run.write_views()
         if any(label is not None for label, _ in found.values()):
             for to in FORMATS:
@@ -73,15 +73,15 @@ def examine(place: Path, acknowledged: dict, shapes, tally: Counter) -> None:
                 assert result.labels == len(found)
         run.write_report()
         with run.store.look() as db:
-            is_batch_out = db.execute(OPEN).fetchone() is not None
+            is_batch_out = is_batch_open(db)
         if is_batch_out:
             write_tasks(run, place / "tasks.json")
         catch_up(run)
         assert answers(run) == found
-        after = standing(run)
-        assert "it is trained again" not in after["advice"]["text"]
-        if after["curve"]:
-            assert damage_of_fit(folder, after["curve"][-1]["round"]) is None
+        after = account_of(run)
+        assert "it is trained again" not in after.advice.text
+        if after.curve:
+            assert damage_of_fit(folder, after.curve[-1].round) is None
             run.export_model(place / "out-model")
         assert not list(folder.rglob("*.making"))
         if run.waiting():

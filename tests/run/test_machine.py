@@ -17,11 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.store import asking, facts, store
+from askless.run.store import asking, store
 from askless.run.store.answering import UNSURE, ConflictError, Given, answer, mark_shown, skip, undo
-from askless.run.store.asking import Desk, next_item, release, renew, take_batch
+from askless.run.store.asking import Desk, current_round, left_to_choose, next_item, plan, release, renew, take_batch
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
+from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.progress import progress_of
 from askless.run.store.replay import CAN_BE_UNDONE, contradictions
 from askless.run.store.store import RepeatedError, now, record
 
@@ -89,11 +91,11 @@ def check_invariants(db, overlap):
         people[item].add(who)
     assert all(len(at_it) <= overlap for at_it in people.values()), f"too many people on one item: {people}"
 
-    trained = facts.train_labels(db)
+    trained = train_labels(db)
     assert trained.keys() <= {row["item"] for row in tasks if row["kind"] != "check" and row["split"] == "pool"}
     assert set(trained.values()) <= shown == {c.id for c in all_classes(db) if is_shown(c)}
 
-    budget, planned = facts.plan(db)
+    budget, planned = plan(db)
     kinds = Counter(row["kind"] for row in tasks if row["problem"] is None)
     assert kinds["check"] <= planned
     assert sum(row["kind"] == "train" for row in tasks) + planned <= budget, (kinds, planned, budget)
@@ -115,11 +117,11 @@ def check_log(db, before):
     actions = db.execute("SELECT e.kind, e.annotator = a.annotator FROM action a JOIN event e USING (seq)")
     assert all(kind in CAN_BE_UNDONE and own for kind, own in actions)
     assert list(contradictions(db)) == []
-    progress = facts.progress(db)
-    assert progress["spent"] == sum(
+    progress = progress_of(db)
+    assert progress.spent == sum(
         row["kind"] != "prior" for row in db.execute("SELECT kind FROM task WHERE state = 'done'")
     )
-    assert facts.check_labels(db).keys() <= {row[0] for row in db.execute("SELECT id FROM item WHERE split = 'check'")}
+    assert check_labels(db).keys() <= {row[0] for row in db.execute("SELECT id FROM item WHERE split = 'check'")}
     return log
 
 
@@ -309,7 +311,7 @@ class Office(RuleBasedStateMachine):
         """The next batch, as the worker puts it out."""
 
         def act(db):
-            number, left = self.run.current_round(db) + 1, self.run.left_to_choose(db)
+            number, left = current_round(db) + 1, left_to_choose(db)
             free = db.execute(
                 "SELECT id FROM item WHERE split = 'pool' AND problem IS NULL AND id NOT IN (SELECT item FROM task) "
                 "ORDER BY id LIMIT ?",

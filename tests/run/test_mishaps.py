@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from askless.run import Run, RunError
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.steps import training
 from askless.run.store.importing import import_answers
 
@@ -35,7 +35,7 @@ def test_a_cache_that_was_deleted_is_made_again(own_shapes, tmp_path):
             before = [r["split"] for r in db.execute("SELECT split FROM item ORDER BY id")]
         run.set_budget("more-labels", "ann", 20)
         assert own_shapes.finish(run)[:4] == ["embedding", "comparing", "embedding", "choosing"]
-        assert standing(run)["progress"]["spent"] == 20
+        assert account_of(run).progress.spent == 20
         with run.store.look() as db:
             after = [r["split"] for r in db.execute("SELECT split FROM item ORDER BY id")]
         assert [s == "pool" for s in after] == [s == "pool" for s in before]
@@ -59,9 +59,9 @@ def test_where_everything_looks_like_a_check_image_it_is_said(tmp_path):
         while run.advance():
             pass
         run.tell({path: path[0] for path in run.waiting()})
-        found = standing(run)
-    assert found["progress"]["spent"] > 0
-    assert any("look like check images, which may flatter" in reason for reason in found["advice"]["reasons"])
+        found = account_of(run)
+    assert found.progress.spent > 0
+    assert any("look like check images, which may flatter" in reason for reason in found.advice.reasons)
 
 
 def test_look_alikes_that_are_kept_out_are_listed(own_shapes, tmp_path):
@@ -117,6 +117,6 @@ def test_labels_of_one_class_only_are_told_as_the_reason(own_shapes, tmp_path):
         while run.advance():
             pass
         run.tell(dict.fromkeys(run.waiting(), "red"))
-        advice = standing(run)["advice"]["text"]
+        advice = account_of(run).advice.text
     assert "all labels so far are of one class" in advice
     assert "not measured (no model yet)" in advice

@@ -11,14 +11,15 @@ from askless.base.errors import AsklessError, InputError, OptionError
 from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.answers import read_answers
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.settings import LEARNERS, STRATEGIES
 from askless.run.steps.draw import draw_check
 from askless.run.steps.measure import wilson
-from askless.run.store import facts
 from askless.run.store.answering import ConflictError, Given, answer
 from askless.run.store.asking import Desk, next_item
 from askless.run.store.classes import add_class
+from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.progress import Done, progress_of
 from askless.run.store.store import RepeatedError
 
 TIMES = ("labelled_at", "seconds")
@@ -85,8 +86,8 @@ def test_a_finished_run_has_spent_its_budget_as_planned(finished, shapes):
     assert len({row.path for row in rows}) == 20
     assert all(row.label == shapes.truth[row.path] for row in rows)
     with finished.store.look() as db:
-        assert facts.progress(db)["spent"] == 20
-        trained = facts.train_labels(db)
+        assert progress_of(db).spent == 20
+        trained = train_labels(db)
     held = {path for path, split in splits(finished).items() if split != "pool"}
     assert held.isdisjoint(finished.paths[item] for item in trained)
 
@@ -297,7 +298,7 @@ def test_training_now_withdraws_what_is_open_and_it_may_be_chosen_again(shapes, 
     assert len([i for r, i in picks if r == 2]) == 8
     shapes.finish(run)
     with run.store.look() as db:
-        assert facts.progress(db)["spent"] == 16
+        assert progress_of(db).spent == 16
     run.close()
 
 
@@ -385,7 +386,7 @@ def test_labels_of_one_class_only_train_nothing_and_choosing_goes_on(shapes, tmp
         run.tell(dict.fromkeys(run.waiting(), "red"))
     assert until_waiting(run) == ["closing", "reporting"]
     assert run.predictions() is None
-    assert standing(run)["measure"] is None
+    assert account_of(run).measure is None
     assert len(chosen(run)) == 12
     run.close()
 
@@ -419,9 +420,9 @@ def test_without_classes_at_the_start_the_first_batch_is_chosen_all_the_same(sha
 def test_without_check_images_nothing_is_measured(shapes, tmp_path):
     run = shapes.start(tmp_path / "run", check=0.0, budget=10, batch=10, learner="supervised")
     shapes.finish(run)
-    now = standing(run)
-    assert now["measure"] is None
-    assert now["curve"][0]["accuracy"] is None
+    now = account_of(run)
+    assert now.measure is None
+    assert now.curve[0].accuracy is None
     report = json.loads((run.folder / "report.json").read_text())
     assert report["measure"] is None
     assert "not measured" in (run.folder / "report.html").read_text()
@@ -437,7 +438,7 @@ def test_two_people_answer_every_item(shapes, tmp_path):
     assert until_waiting(run) == ["closing", "training", "reporting"]
     assert len(read_answers(run.folder / "labels.csv")) == 20
     with run.store.look() as db:
-        assert facts.progress(db)["spent"] == 10
+        assert progress_of(db).spent == 10
     run.close()
 
 
@@ -462,8 +463,8 @@ def test_a_table_with_some_labels_starts_with_what_is_known(shapes, tmp_path):
         run.tell({path: truth[path] for path in run.waiting()})
         until_waiting(run)
     with run.store.look() as db:
-        assert facts.progress(db)["spent"] == 10
-        known = facts.train_labels(db)
+        assert progress_of(db).spent == 10
+        known = train_labels(db)
         kinds = dict(db.execute("SELECT kind, count(*) FROM task GROUP BY kind").fetchall())
         split = dict(db.execute("SELECT id, split FROM item").fetchall())
     assert kinds == {"prior": 24 - sum(split[i] == "check" for i in range(48) if i % 2), "check": 2, "train": 8}
@@ -586,7 +587,7 @@ def test_what_looks_like_a_check_image_is_kept_out_of_the_pool(own_shapes, tmp_p
     assert run.paths == paths
     advance_to(run, "comparing")
     assert {p for p, split in splits(run).items() if split == "out"} == {paths[i] for i in copies}
-    assert standing(run)["skipped"]["near_check"] == 2
+    assert account_of(run).skipped["near_check"] == 2
     until_waiting(run)
     assert not set(copies) & {item for _, item in chosen(run)}
     assert not set(copies) & set(run.run_pool().items.tolist())
@@ -610,7 +611,7 @@ def test_a_check_image_that_cannot_be_read_is_replaced_by_the_next_of_the_draw(o
     with run.store.look() as db:
         checks = {row["item"] for row in db.execute("SELECT item FROM task WHERE kind = 'check'")}
         assert checks == {int(order[i]) for i in (0, 2, 3, 4)}
-        assert facts.progress(db)["check"]["planned"] == 4
+        assert progress_of(db).check.planned == 4
         assert not db.execute("SELECT 1 FROM task t JOIN item i ON i.id = t.item WHERE problem IS NOT NULL").fetchone()
     with (run.folder / "skipped.csv").open(newline="") as file:
         assert {row["path"] for row in csv.DictReader(file) if row["problem"] == "unreadable"} == {
@@ -626,7 +627,7 @@ def test_marking_an_item_unreadable_twice_is_the_same_as_once(own_shapes, tmp_pa
     run = own_shapes.start(tmp_path / "run")
     for _ in range(2):
         run.mark_unreadable(3, "gone")
-    assert standing(run)["skipped"]["unreadable"] == 1
+    assert account_of(run).skipped["unreadable"] == 1
     run.close()
 
 
@@ -642,12 +643,12 @@ def test_a_larger_budget_draws_new_check_images_from_the_reserve_only(shapes, tm
     assert {after[path] for path in moved} == {"check"}
     with run.store.look() as db:
         held = [row["path"] for row in db.execute("SELECT path FROM item WHERE place < 7")]
-        assert facts.progress(db)["check"] == {"done": 4, "planned": 7}
+        assert progress_of(db).check == Done(4, 7)
     assert moved <= set(held)
     shapes.finish(run)
     with run.store.look() as db:
-        progress = facts.progress(db)
-    assert (progress["spent"], progress["check"]["done"], progress["train"]["done"]) == (35, 7, 28)
+        progress = progress_of(db)
+    assert (progress.spent, progress.check.done, progress.train.done) == (35, 7, 28)
     run.close()
 
 
@@ -656,7 +657,7 @@ def test_a_reserve_that_is_used_up_draws_no_more(shapes, tmp_path):
     until_waiting(run)
     run.set_budget("request-more", "ann", 48)
     with run.store.look() as db:
-        checks = facts.progress(db)["check"]["planned"]
+        checks = progress_of(db).check.planned
         assert db.execute("SELECT count(*) FROM item WHERE split = 'reserve'").fetchone()[0] == 0
         assert db.execute("SELECT count(*) FROM task WHERE kind = 'check'").fetchone()[0] == checks
     assert checks == 9  # all that were held
@@ -669,9 +670,9 @@ def test_a_smaller_budget_is_kept_to(shapes, tmp_path):
     run.set_budget("request-less", "ann", 10)
     shapes.finish(run)
     with run.store.look() as db:
-        progress = facts.progress(db)
+        progress = progress_of(db)
         assert db.execute("SELECT count(*) FROM task WHERE state = 'done'").fetchone()[0] == 10
-    assert (progress["spent"], progress["check"]) == (10, {"done": 2, "planned": 2})
+    assert (progress.spent, progress.check) == (10, Done(2, 2))
     run.close()
 
 
@@ -697,13 +698,13 @@ def test_a_budget_is_set_once_per_request(shapes, tmp_path):
 
 def test_the_accuracy_is_that_of_the_check_images_alone(finished):
     with finished.store.look() as db:
-        truth = facts.check_labels(db)
+        truth = check_labels(db)
         checks = {row["id"] for row in db.execute("SELECT id FROM item WHERE split = 'check'")}
         shown = {row[0] for row in db.execute("SELECT suggestion_shown FROM answer")}
     assert set(truth) == checks
     best = finished.predictions().best_of_all()
     correct = sum(best[i] == label for i, label in truth.items())
-    measure = standing(finished)["measure"]
+    measure = account_of(finished).measure
     assert (measure["n"], measure["correct"]) == (4, correct)
     assert (measure["low"], measure["high"]) == wilson(correct, 4)
     assert shown == {"none"}

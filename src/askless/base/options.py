@@ -77,6 +77,8 @@ def check_value(owner: str, option: str, got: object, annotation: Any) -> None:
     if got is None and type(None) in parts:
         return
     parts = tuple(part for part in parts if part is not type(None))
+    if not parts:  # an option that is only kept: what it may be, its owner says
+        return
     if parts == (bool,):
         check_flag(owner, option, got)
     elif all(part is bool or get_origin(part) is Literal for part in parts):

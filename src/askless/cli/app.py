@@ -15,6 +15,7 @@ from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
 from askless.cli.doctor import backup, doctor
 from askless.cli.labelstudio import labelstudio_app
+from askless.cli.start import label, start
 from askless.cli.theory import theory
 
 app = typer.Typer(
@@ -228,7 +229,7 @@ def demo(
     files.check_folder(to)
     if page:
         options = {"classes": "0,1,2,3,4,5,6,7,8,9", "budget": 60, "batch": 12}
-        run.label(digits.write_images(to), to / "digits-run", options)
+        label(digits.write_images(to), to / "digits-run", options)
         return
     with progress_of("demo") as progress:
         results = digits.run(to, seeds, steps, workers, progress)
@@ -238,7 +239,7 @@ def demo(
     out.print(f"Report: {report}")
 
 
-for command in (run.start, run.status, run.report, run.export, run.predict, run.oracle, doctor, backup, theory):
+for command in (start, run.status, run.report, run.export, run.predict, run.oracle, doctor, backup, theory):
     app.command()(command)
 app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")

@@ -6,11 +6,11 @@ import socket
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -18,6 +18,7 @@ from rich.text import Text
 
 from askless import __version__
 from askless.base.errors import AsklessError, OptionError
+from askless.base.findings import Finding
 from askless.base.terminal import notes, out
 
 NEEDED = (
@@ -33,15 +34,6 @@ NEEDED = (
     "matplotlib",
 )
 ROOM = 2 * 2**30
-
-
-class Finding(NamedTuple):
-    """`state`: ok, warn (works, but) or bad (does not); `do`: what to type or to change."""
-
-    state: Literal["ok", "warn", "bad"]
-    what: str
-    found: str
-    do: str = ""
 
 
 def doctor(
@@ -60,14 +52,19 @@ def doctor(
 
         for text in repair(what):
             out.print(text)
+    show(findings(what, port))
+
+
+def show(findings: Iterable[Finding]) -> None:
+    """A table of what was found; the command fails where something is bad."""
     table = Table("", "what", "found", "what to do")
     marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
-    worst = 0
-    for finding in findings(what, port):
+    bad = False
+    for finding in findings:
         table.add_row(marks[finding.state], finding.what, finding.found, finding.do)
-        worst = max(worst, finding.state == "bad")
+        bad = bad or finding.state == "bad"
     out.print(table)
-    if worst:
+    if bad:
         raise typer.Exit(3)
 
 
@@ -79,7 +76,7 @@ def backup(
     ] = None,
 ) -> None:
     """Copy a run, also while it is being served; `askless start` opens the copy, under a token of its own."""
-    from askless.run.store.backup import backup as copy
+    from askless.run.out.backup import backup as copy
 
     made = copy(folder, place)
     out.print(f"Backup: {made.path}")
@@ -218,6 +215,7 @@ def data(what: Path) -> Finding:
 
 def whole_run(folder: Path) -> Finding:
     """The run's database is whole, and its tables say what its log of events says."""
+    from askless.run.store.labels import count_answers_by_annotator
     from askless.run.store.repair import NAME, examine
     from askless.run.store.store import open_to_read
 
@@ -227,7 +225,7 @@ def whole_run(folder: Path) -> Finding:
         do = f"run `askless doctor --repair {folder}`, or restore a backup"
         return Finding("bad", "run", text, "upgrade askless" if "upgrade askless" in text else do)
     with contextlib.closing(open_to_read(folder / NAME)) as db:
-        n = db.execute("SELECT count(*) FROM answer").fetchone()[0]
+        n = sum(count_answers_by_annotator(db).values())
     return Finding("ok", "run", f"intact: {n} answers, matching the event log")
 
 

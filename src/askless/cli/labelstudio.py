@@ -6,13 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from askless.base.errors import BusyError, OptionError
 from askless.base.terminal import notes, out, progress_bar, text_bar
 from askless.cli import files
-from askless.cli.doctor import warned_of_damage
+from askless.cli.doctor import show, warned_of_damage
 
 if TYPE_CHECKING:
     from askless.label.labelstudio import Client, Images, Taken
@@ -51,16 +49,8 @@ def check(
     from askless.label import labelstudio
     from askless.run import Run
 
-    table = Table("", "what", "found", "what to do")
-    marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
-    bad = False
     with Run.open(folder) as run:
-        for finding in labelstudio.check(run, client(run, url, token), project, images_of(images, root)):
-            table.add_row(marks[finding.state], *finding[1:])
-            bad = bad or finding.state == "bad"
-    out.print(table)
-    if bad:
-        raise typer.Exit(3)
+        show(labelstudio.check(run, client(run, url, token), project, images_of(images, root)))
 
 
 @labelstudio_app.command()

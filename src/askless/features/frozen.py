@@ -48,7 +48,8 @@ class Frozen:
     extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`, for texts, too), "raw" (the pixels themselves), "tfidf" (the
     words of texts), or any module that turns normalised images into feature vectors. `weights`: a file or folder with those
     of a timm or torchvision model, in place of a download. `pooling`, of hf: "pooler", "cls", "mean", or "auto". Each image
-    is embedded plain, in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one.
+    is embedded plain, in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one. With
+    `plain` the plain view, which predictions are made on, is one of the weak ones, too.
     `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the
     backbone's own choice. Features are standardised by the pool's mean and deviation, and scaled to one mean length.
     `cache`: folder for the embeddings, by default in the data home; they are found again by the content of the images.
@@ -65,6 +66,7 @@ class Frozen:
     cache: str | Path | None = None
     seed: CountOrZero = 0
     dropout: Share = field(default=0.0, metadata=LATER)
+    plain: bool = field(default=False, metadata=LATER)
 
     def __post_init__(self) -> None:
         package, _, name = self.backbone.partition("/") if isinstance(self.backbone, str) else ("", "", "")
@@ -86,7 +88,8 @@ def as_frozen(net: Any) -> Frozen | None:
 
 class FrozenViews(CachedViews):
     """Features in mapped files, as a backbone made them; what is looked up is standardised: less `mean`, by `scale`. `rows`:
-    the row of the plain file that each item has, where the file has others too."""
+    the row of the plain file that each item has, where the file has others too. `also_plain`: the plain view is
+    one of the weak ones."""
 
     def __init__(
         self,
@@ -96,13 +99,16 @@ class FrozenViews(CachedViews):
         hidden: bool = False,
         backbone: Backbone | None = None,
         rows: np.ndarray | None = None,
+        also_plain: bool = False,
     ) -> None:
         self.backbone, self.rows = backbone, rows
         places = np.arange(len(plain)) if rows is None else rows
         few = places[np.unique(np.linspace(0, len(places) - 1, min(SAMPLE, len(places))).astype(np.int64))]
         self.mean, self.scale = standardisation(torch.from_numpy(plain[few]).float(), hidden)
-        kinds = [[array for view, array in augmented.items() if view.kind == kind] for kind in ("weak", "strong")]
-        super().__init__(plain, *(arrays or [plain] for arrays in kinds))
+        weak, strong = (
+            [array for view, array in augmented.items() if view.kind == kind] for kind in ("weak", "strong")
+        )
+        super().__init__(plain, [*weak, plain] if also_plain else weak or [plain], strong or [plain])
 
     def standardised(self, features: Tensor) -> Tensor:
         return (features - self.mean) / self.scale
@@ -140,7 +146,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
     }
     embed_views(pool, backbone, paths, frozen.seed, progress, shared=True)
     arrays = {view: mapped(path) for view, path in paths.items()}
-    views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone)
+    views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone, also_plain=frozen.plain)
 
     def embed_outside(x: Any) -> Tensor:
         images = as_bytes(x, pool)

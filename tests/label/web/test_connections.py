@@ -109,7 +109,7 @@ def test_the_connections_that_have_waited_longest_are_closed_first(serve_page, h
     held = []
     for _ in range(10):
         held.append(half_sent(office.port))
-        until(lambda: any(c.client[1] == held[-1].getsockname()[1] for c in list(server.server_state.connections)))
+        until(lambda: held[-1].getsockname() in [c.client for c in list(server.server_state.connections)])
     until(lambda: [is_closed(sock) for sock in held] == [True] * 6 + [False] * 4)
 
 

@@ -8,10 +8,13 @@ from PIL import Image
 
 from askless.base.errors import InputError, OptionError
 from askless.run.out import export as exporting
+from askless.run.out import formats
 from askless.run.out.answers import COLUMNS, LabelRow, read_answers
-from askless.run.out.export import FORMATS, Predicted, export, folder_names, write_labels_csv
+from askless.run.out.export import Predicted, write_labels_csv
+from askless.run.out.formats import export, folder_names
 from askless.sources import image_size, read_image
 
+FORMATS = [to for to in formats.FORMATS if to != "datasets"]  # which needs a package; see tests/data/test_hf_out.py
 CLASSES = ["cat", "dog", "=1+1", "a/b"]
 HEADER = (
     "path,label,status,split,annotator,labelled_at,seconds,round,rank,picked_by,model_label,model_prob,suggestion_shown,"
@@ -233,7 +236,7 @@ def test_an_export_is_never_half_there(tmp_path, to, rows, images, monkeypatch):
     def stop(*a, **k):
         raise KeyboardInterrupt
 
-    for step in ("askless.run.out.export.os.replace", "askless.run.out.export.shutil.copyfile"):
+    for step in ("askless.run.out.formats.os.replace", "askless.run.out.formats.shutil.copyfile"):
         with monkeypatch.context() as patch:
             patch.setattr(step, stop)
             if to in ("imagefolder", "hf") or step.endswith("replace"):
@@ -273,7 +276,7 @@ def test_a_failure_while_overwriting_leaves_the_old_export(tmp_path, rows, image
             raise OSError("disk full")
         real(a, b)
 
-    monkeypatch.setattr(exporting.os, "replace", fail)
+    monkeypatch.setattr(formats.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         export("imagefolder", out, rows[:1], CLASSES, overwrite=True, **images)
     assert sorted(p.relative_to(out) for p in out.rglob("*")) == before
@@ -314,7 +317,7 @@ def test_options_that_export_does_not_know(tmp_path, rows, more, said):
 
 @pytest.mark.parametrize("to", ["imagefolder", "hf", "npz", "coco"])
 def test_images_without_a_label_are_no_export(tmp_path, to, rows, images):
-    with pytest.raises(InputError, match="at least one labelled image"):
+    with pytest.raises(InputError, match="at least one labelled item"):
         export(to, tmp_path / "out", [r for r in rows if r.status == "unsure"], CLASSES, **images)
 
 
@@ -510,7 +513,7 @@ def test_npz_without_pixels_says_why(tmp_path, rows, monkeypatch, images):
     assert "differ in size" in sizes.notes[0]
     with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
         assert "X" not in file.files
-    monkeypatch.setattr(exporting, "LARGEST", 100)
+    monkeypatch.setattr(formats, "LARGEST", 100)
     assert "too many" in export("npz", tmp_path / "b.npz", rows, CLASSES, **images).notes[0]
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image, ImageDraw
 
+from askless.run.out import account as told
 from askless.run.out import report, report_pictures
-from askless.run.out import report_facts as told
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import confusion, per_class, share
 

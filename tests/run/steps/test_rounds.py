@@ -8,7 +8,7 @@ import pytest
 from askless.base.errors import ModelError
 from askless.models import load
 from askless.run import Run, RunError
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.out.taking import export_run
 from askless.run.steps.rounds import FILES, damage_of_fit, files_in, is_whole, read_map, round_folder
 
@@ -106,23 +106,23 @@ def test_a_fit_is_read_once_while_nothing_changes(folder, monkeypatch):
 )
 def test_labels_do_not_need_the_model_and_a_damaged_one_is_trained_again(folder, tmp_path, name, kind, shapes):
     with Run.open(folder) as run:
-        whole = standing(run)
+        whole = account_of(run)
         assert run.next_step() is None
     DAMAGES[kind](round_folder(folder, 2) / name)
     with Run.open(folder) as run:
-        found = standing(run)
-        assert "The model of round 2 is damaged (" in found["advice"]["text"]
-        assert found["advice"]["text"].endswith("); askless trains it again by itself.")
-        assert "the model of round 2 is damaged" in found["advice"]["reasons"][-1]
-        assert found["progress"] == whole["progress"]
+        found = account_of(run)
+        assert "The model of round 2 is damaged (" in found.advice.text
+        assert found.advice.text.endswith("); askless trains it again by itself.")
+        assert "the model of round 2 is damaged" in found.advice.reasons[-1]
+        assert found.progress == whole.progress
         exported = export_run(run, "csv", tmp_path / "labels.csv", what="human+model")
-        assert exported.labels == whole["progress"]["spent"]
+        assert exported.labels == whole.progress.spent
         if name == "predictions.npz":
             with pytest.raises(
                 RunError, match=r"cannot be read \(.*\); the model of round 2 is damaged; askless trains it again"
             ):
                 run.predictions()
-            assert (exported.pseudo, found["curve"][-1]["n"]) == (0, 0)
+            assert (exported.pseudo, found.curve[-1].n) == (0, 0)
             assert exported.notes[-1].startswith(
                 "The model's predictions are left out: the model of round 2 is damaged"
             )
@@ -140,7 +140,7 @@ def test_labels_do_not_need_the_model_and_a_damaged_one_is_trained_again(folder,
         assert run.advance() == "training"
         assert run.advance() is None
         assert run.waiting() == waiting
-        assert standing(run)["advice"] == whole["advice"]
+        assert account_of(run).advice == whole.advice
         run.export_model(tmp_path / "model")
         shapes.finish(run)
         assert run.is_finished()
@@ -152,10 +152,10 @@ def test_a_round_is_trained_without_the_one_before_where_that_is_damaged(folder,
     with Run.open(folder) as run:
         shapes.tell(run)
         assert shapes.finish(run)[:2] == ["closing", "training"]
-        found = standing(run)
-    assert [point["n"] > 0 for point in found["curve"]][:3] == [False, False, True]
-    assert found["curve"][2]["change"] is None
-    said = [text for text in found["advice"]["reasons"] if "damaged" in text]
+        found = account_of(run)
+    assert [point.n > 0 for point in found.curve][:3] == [False, False, True]
+    assert found.curve[2].change is None
+    said = [text for text in found.advice.reasons if "damaged" in text]
     assert said == [
         f"what the model of round {number} said is damaged, so its accuracy is not measured" for number in (1, 2)
     ]
@@ -213,10 +213,10 @@ def test_the_backbone_of_texts_belongs_to_the_cache(tmp_path):
 def test_a_model_that_is_made_again_learns_from_the_labels_of_then(folder, shapes):
     """Answers of the batch that is out belong to the next round."""
     with Run.open(folder) as run:
-        before = [point["labels"] for point in standing(run)["curve"]]
+        before = [point.labels for point in account_of(run).curve]
         first, *_ = run.waiting()
         run.tell({first: shapes.truth[first]})
     DAMAGES["cut"](round_folder(folder, 2) / "predictions.npz")
     with Run.open(folder) as run:
         assert run.advance() == "training"
-        assert [point["labels"] for point in standing(run)["curve"]] == before
+        assert [point.labels for point in account_of(run).curve] == before

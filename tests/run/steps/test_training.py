@@ -128,7 +128,7 @@ def test_a_run_trains_exactly_what_an_active_learner_with_the_same_images_trains
     labels = {item: item % 3 for item in items[::4]}
     ours = make_learner(base, settings, NAMES, labels, None)
     weak, strong = embedding.VIEWS[learner]
-    net = al.Frozen(backbone="raw", size=16, weak=weak, strong=strong, cache=tmp_path / "other")
+    net = al.Frozen(backbone="raw", size=16, weak=weak, strong=strong, plain=True, cache=tmp_path / "other")
     theirs = al.ActiveLearner(
         al.data.as_pool(images[items]), net=net, learner=training.training(settings), classes=NAMES, seed=settings.seed
     )

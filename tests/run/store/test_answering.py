@@ -4,10 +4,11 @@ import pytest
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.store import facts
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.run.store.asking import Desk, take_batch
 from askless.run.store.classes import add_class, merge_class, rename_class
+from askless.run.store.labels import agreed, train_labels
+from askless.run.store.progress import progress_of
 from askless.run.store.store import RepeatedError
 
 
@@ -84,8 +85,8 @@ def test_unsure_is_an_answer_that_is_spent_but_not_trained_on(room, ann, reason)
     ann.change(answer, [item], Given(unsure=reason))
     assert answers(room) == {(item, "ann"): reason}
     with room.run.store.look() as db:
-        assert facts.progress(db)["spent"] == 1
-        assert facts.train_labels(db) == {}
+        assert progress_of(db).spent == 1
+        assert train_labels(db) == {}
 
 
 @pytest.mark.parametrize(
@@ -391,16 +392,16 @@ def test_two_people_agree_or_they_do_not(pair):
             item = pair.take(name)
             person.change(answer, [item], Given(unsure=one) if isinstance(one, str) else Given(label=one))
     with pair.run.store.look() as db:
-        found = {a.item: (a.label, a.conflict) for a in facts.agreed(db)}
-        assert facts.train_labels(db) == {0: 0}
-        assert facts.progress(db)["spent"] == 4
+        found = {a.item: (a.label, a.conflict) for a in agreed(db)}
+        assert train_labels(db) == {0: 0}
+        assert progress_of(db).spent == 4
     assert found == {0: (0, False), 1: (None, True), 2: (None, True), 3: (None, False)}
 
 
 def test_an_item_with_one_of_two_answers_is_not_spent(pair):
     Person(pair).label(0)
     with pair.run.store.look() as db:
-        assert facts.progress(db)["spent"] == 0
+        assert progress_of(db).spent == 0
 
 
 def test_of_three_people_the_majority_counts(make_room):
@@ -410,17 +411,17 @@ def test_of_three_people_the_majority_counts(make_room):
         for number in labels:
             Person(room, name).label(number)
     with room.run.store.look() as db:
-        assert [(a.label, a.conflict) for a in facts.agreed(db)] == [(0, False), (None, True)]
+        assert [(a.label, a.conflict) for a in agreed(db)] == [(0, False), (None, True)]
 
 
 def test_labels_of_merged_classes_agree(pair):
     Person(pair, "ann").label(0), Person(pair, "bo").label(1)
     with pair.run.store.look() as db:
-        assert facts.agreed(db)[0].conflict
+        assert agreed(db)[0].conflict
     Person(pair).classes(merge_class, 1, 0)
     with pair.run.store.look() as db:
-        assert facts.agreed(db)[0].label == 0
-        assert not facts.agreed(db)[0].conflict
+        assert agreed(db)[0].label == 0
+        assert not agreed(db)[0].conflict
 
 
 def test_undo_of_one_of_two_answers_leaves_the_other(pair):

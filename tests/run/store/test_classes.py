@@ -4,7 +4,6 @@ import pytest
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.store import facts
 from askless.run.store.answering import Given, answer, undo
 from askless.run.store.asking import Desk
 from askless.run.store.classes import (
@@ -18,6 +17,8 @@ from askless.run.store.classes import (
     note_action,
     rename_class,
 )
+from askless.run.store.labels import train_labels
+from askless.run.store.progress import classes_with_counts
 from askless.run.store.store import record
 
 
@@ -52,12 +53,12 @@ def shown(room):
 
 def counts(room):
     with room.run.store.look() as db:
-        return {row["name"]: row["count"] for row in facts.classes_with_counts(db) if not row["hidden"]}
+        return {row.name: row.count for row in classes_with_counts(db) if not row.hidden}
 
 
 def every_label_is_of_a_class_that_is_shown(room):
     with room.run.store.look() as db:
-        labels = facts.train_labels(db)
+        labels = train_labels(db)
     return set(labels.values()) <= set(shown(room))
 
 
@@ -127,7 +128,7 @@ def test_merging_moves_past_and_future_labels(room):
     with pytest.raises(InputError, match="no class 1"):
         label(room, 1)
     with room.run.store.look() as db:
-        assert set(facts.train_labels(db).values()) == {0}
+        assert set(train_labels(db).values()) == {0}
 
 
 def test_merging_again_takes_along_what_was_merged_before(room):
@@ -276,7 +277,7 @@ def test_keys_are_given_in_order_and_skip_what_is_hidden(room):
         do(room, add_class, f"more {i}")
     do(room, merge_class, 1, 0)
     with room.run.store.look() as db:
-        keys = {row["id"]: row["key"] for row in facts.classes_with_counts(db)}
+        keys = {row.id: row.key for row in classes_with_counts(db)}
     assert [keys[i] for i in (0, 1, 2, 10, 11, 20, 21)] == ["1", "", "2", "0", "Shift+1", "Shift+0", ""]
 
 

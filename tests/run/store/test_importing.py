@@ -4,11 +4,12 @@ from askless.base.errors import InputError
 from askless.run import Run
 from askless.run.out.answers import LabelRow, read_answers
 from askless.run.out.taking import import_into
-from askless.run.store import facts
 from askless.run.store.answering import Given, answer, undo
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, all_classes, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
+from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.progress import Done, progress_of
 from askless.run.store.replay import replay, stored
 from askless.run.store.store import RepeatedError
 
@@ -43,8 +44,8 @@ def test_labels_become_prior_knowledge_that_costs_no_budget(make_room):
     assert (result.taken, result.same, result.conflicts, result.unknown) == (3, 0, [], [])
     assert labels(room) == [(3, "file", 0), (4, "file", 1), (5, "file", "other")]
     with room.run.store.look() as db:
-        assert facts.progress(db)["spent"] == 0
-        assert facts.train_labels(db) == {3: 0, 4: 1}
+        assert progress_of(db).spent == 0
+        assert train_labels(db) == {3: 0, 4: 1}
     assert room.take("ann") is None  # nobody is asked about them
 
 
@@ -110,7 +111,7 @@ def test_an_open_item_that_is_imported_is_not_asked_any_more(make_room):
     take(room, [("3", "dog")])
     assert room.take("ann") == 4
     with room.run.store.look() as db:
-        assert facts.progress(db)["spent"] == 1  # it was asked, and is answered
+        assert progress_of(db).spent == 1  # it was asked, and is answered
 
 
 def test_of_two_lines_about_one_item_the_last_counts(make_room):
@@ -125,13 +126,13 @@ def test_labels_of_check_images_count_as_their_answers_and_those_in_reserve_wait
     take(room, [(str(i), "cat" if i % 2 else "dog") for i in range(60)])
     check = [i for i in splits if splits[i] == "check"]
     with room.run.store.look() as db:
-        assert sorted(facts.check_labels(db)) == check
-        assert sorted(facts.train_labels(db)) == [i for i in splits if splits[i] == "pool"]
-        assert facts.progress(db)["check"] == {"done": 4, "planned": 4}
+        assert sorted(check_labels(db)) == check
+        assert sorted(train_labels(db)) == [i for i in splits if splits[i] == "pool"]
+        assert progress_of(db).check == Done(4, 4)
     room.run.set_budget(room.request(), "ann", 30)
     with room.run.store.look() as db:
-        assert len(facts.check_labels(db)) == 6
-        assert facts.progress(db)["check"] == {"done": 6, "planned": 6}
+        assert len(check_labels(db)) == 6
+        assert progress_of(db).check == Done(6, 6)
 
 
 def test_the_same_import_twice_is_stored_once(make_room):

@@ -11,9 +11,8 @@ from askless.base.locks import held
 from askless.label.web.serve import LOCK
 from askless.run import Run, RunError
 from askless.run.steps.worker import catch_up
-from askless.run.store import facts
 from askless.run.store.answering import Given, answer, skip, undo
-from askless.run.store.asking import Desk, next_item
+from askless.run.store.asking import Desk, next_item, plan
 from askless.run.store.classes import add_class, merge_class, rename_class
 from askless.run.store.importing import import_answers
 from askless.run.store.repair import LOCKS, examine, repair
@@ -227,7 +226,7 @@ def test_a_run_that_was_repaired_goes_on(busy):
     with Run.open(busy) as run:
         ann = Desk("ann", "another")
         with run.store.change() as db:
-            budget = facts.plan(db)[0]
+            budget = plan(db)[0]
             undo(db, ann, "after the repair", overlap=2)
             item = next_item(db, ann, 2)
             answer(db, ann, "after the repair 2", [item], Given(label=1), overlap=2)

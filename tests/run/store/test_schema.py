@@ -8,7 +8,7 @@ import pytest
 
 from askless.models import load
 from askless.run import Run
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.out.taking import export_run
 from askless.run.steps.rounds import damage_of_fit, is_whole
 from askless.run.steps.worker import catch_up
@@ -31,10 +31,10 @@ def test_a_run_of_every_version_is_opened_shown_exported_and_continued(version, 
     assert database.execute("PRAGMA user_version").fetchone()[0] == version
     database.close()
     with Run.open(tmp_path / "run") as run:
-        found = standing(run)
-        assert (found["progress"]["spent"], found["progress"]["budget"]) == (8, 12)
-        assert [(point["round"], point["labels"], point["n"]) for point in found["curve"]] == [(1, 4, 3)]
-        assert "damaged" not in found["advice"]["text"]
+        found = account_of(run)
+        assert (found.progress.spent, found.progress.budget) == (8, 12)
+        assert [(point.round, point.labels, point.n) for point in found.curve] == [(1, 4, 3)]
+        assert "damaged" not in found.advice.text
         assert damage_of_fit(run.folder, 1) is None
         assert is_whole(run.folder / "cache")
         assert len(run.waiting()) == 3
@@ -54,6 +54,6 @@ def test_a_run_of_every_version_is_opened_shown_exported_and_continued(version, 
         assert run.is_finished()
         with run.store.look() as db:
             assert stored(db).items() >= answers.items()
-        assert standing(run)["progress"]["spent"] == 12
-        assert len(standing(run)["curve"]) == 3
+        assert account_of(run).progress.spent == 12
+        assert len(account_of(run).curve) == 3
     assert load(tmp_path / "run").classes_.tolist() == ["cat", "dog"]

@@ -1,9 +1,11 @@
+import re
 import sqlite3
 import threading
 from pathlib import Path
 
 import pytest
 
+import askless
 from askless.run import RunError
 from askless.run.store.schema import MIGRATIONS
 from askless.run.store.store import RepeatedError, Store, get_meta, moment, now, on_network, record, set_meta
@@ -337,3 +339,27 @@ def test_on_a_network_disk_the_other_journal_is_used(tmp_path, monkeypatch):
         assert db.execute("SELECT value FROM meta").fetchone()[0] == "1"
     store.close()
     assert [p.name for p in tmp_path.iterdir()] == ["state.sqlite"]
+
+
+# --- the store's door ----------------------------------------------------------------------------------------------------
+
+
+def test_the_store_knows_nothing_of_what_is_made_from_it():
+    """But for `repair`, which makes a run whole again from its source."""
+    room = Path(askless.__file__).parent / "run" / "store"
+    above = re.compile(r"askless\.run\.(steps|out|run)\b")
+    assert [path.name for path in room.glob("*.py") if above.search(path.read_text(encoding="utf-8"))] == ["repair.py"]
+
+
+def test_all_sql_is_in_the_store():
+    """Every query is a named function of `askless.run.store`; other rooms call these."""
+    house = Path(askless.__file__).parent
+    sql = re.compile(r"\.execute(many|script)?\(|\b(SELECT .* FROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM) ")
+    outside = {
+        f"{path.relative_to(house)}:{number}"
+        for path in house.rglob("*.py")
+        if "run/store" not in path.as_posix()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if sql.search(line)
+    }
+    assert outside == set()

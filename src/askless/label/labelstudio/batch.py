@@ -2,6 +2,7 @@
 
 import base64
 import math
+import sqlite3
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -12,11 +13,12 @@ from urllib.parse import quote
 from PIL import Image
 
 from askless.base.errors import InputError, OptionError
-from askless.label.labelstudio.tasks import IMAGE, TEXT, Asked, Control, Guess, task
+from askless.label.labelstudio.tasks import IMAGE, TEXT, Asked, Control, Guess
+from askless.label.labelstudio.tasks import task as task_for
 from askless.run.pictures import JPEG, Picture, encoded
-from askless.run.store import facts
-from askless.run.store.classes import all_classes, final_class
-from askless.run.store.labels import last_predictions
+from askless.run.steps.rounds import last_predictions
+from askless.run.store.asking import count_chosen, current_round, done_tasks, left_to_choose, open_tasks, plan
+from askless.run.store.classes import class_names
 from askless.sources import UnreadableError, real_file
 
 if TYPE_CHECKING:
@@ -51,35 +53,29 @@ def batch(run: "Run", there: frozenset[str] = frozenset(), guesses: bool = True)
     """What is open and not `there` yet: the chosen items in the order of their ranks, and between them as many check images
     as keep their share of the budget. Check images come without the model's guess, always; the others with `guesses`."""
     with run.store.look() as db:
-        rows = db.execute(
-            "SELECT t.item, i.path, t.kind FROM task t JOIN item i ON i.id = t.item WHERE t.state = 'open' "
-            "AND t.kind IN ('train', 'check') ORDER BY t.kind DESC, t.round, t.rank"
-        ).fetchall()
-        wanted = checks_by_now(db, run.left_to_choose(db) == 0)
-        done = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND state = 'done'").fetchone()[0]
-        number = run.current_round(db)
+        tasks = sorted(open_tasks(db), key=lambda task: (task.round or 0, task.rank))
+        wanted, done, number = checks_by_now(db), done_tasks(db)["check"], current_round(db)
         predictions = last_predictions(db, run.folder) if guesses else None
-        names, final = {c.id: c.name for c in all_classes(db)}, final_class(db)
-    chosen = [row for row in rows if row["kind"] == "train"]
-    checks = sorted((row for row in rows if row["kind"] == "check"), key=lambda row: row["path"] not in there)
+        names = class_names(db)
+    chosen = [task for task in tasks if task.kind == "train"]
+    checks = sorted((task for task in tasks if task.kind == "check"), key=lambda task: task.path not in there)
     result = []
     # Mixed before what is there is left out, so that a push that was cut short goes on in the same order.
-    for rank, row in enumerate(mixed(chosen, checks[: max(0, wanted - done)]), start=1):
-        if row["path"] in there:
+    for rank, task in enumerate(mixed(chosen, checks[: max(0, wanted - done)]), start=1):
+        if task.path in there:
             continue
-        best = None if predictions is None or row["kind"] == "check" else predictions.best(row["item"])
-        guess = None if best is None else Guess(names[final[best[0]]], best[1])
-        result.append(Asked(row["item"], row["path"], number, rank, guess))
+        best = None if predictions is None or task.kind == "check" else predictions.best(task.item)
+        guess = None if best is None else Guess(names[best[0]], best[1])
+        result.append(Asked(task.item, task.path, number, rank, guess))
     return result
 
 
-def checks_by_now(db: Any, is_last: bool) -> int:
+def checks_by_now(db: sqlite3.Connection) -> int:
     """How many check images should have been asked, by the share of the chosen ones that have been; in the end all."""
-    budget, planned = facts.plan(db)
-    chosen = db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0]
-    if is_last or budget <= planned:
+    budget, planned = plan(db)
+    if left_to_choose(db) == 0 or budget <= planned:
         return planned
-    return min(planned, math.ceil(planned * chosen / (budget - planned)))
+    return min(planned, math.ceil(planned * count_chosen(db) / (budget - planned)))
 
 
 def mixed(chosen: Sequence[Any], checks: Sequence[Any]) -> list[Any]:
@@ -123,7 +119,7 @@ def tasks_of(
             continue
         if note:
             notes.append((each.path, note))
-        tasks.append(task(name, each, shown, model, control))
+        tasks.append(task_for(name, each, shown, model, control))
         progress(place + 1, len(asked))
     return tasks, notes
 

@@ -1,9 +1,10 @@
 """`askless labelstudio check`: server, token, project, classes, images or texts; what is wrong, and what to do about it."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from askless.base.errors import AsklessError, InputError
+from askless.base.findings import Finding
 from askless.label.labelstudio.batch import Images, control_for, what_is_shown
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.exchange import (
@@ -20,15 +21,6 @@ if TYPE_CHECKING:
     from askless.run import Run
 
 KINDS = {"legacy": "legacy token", "refresh": "personal access token", "access": "access token"}
-
-
-class Finding(NamedTuple):
-    """`state`: ok, warn (works, but) or bad (does not); `do`: what to type or to change."""
-
-    state: Literal["ok", "warn", "bad"]
-    what: str
-    found: str
-    do: str = ""
 
 
 def check(run: "Run", client: Client, project: str | None = None, images: Images | None = None) -> Iterator[Finding]:

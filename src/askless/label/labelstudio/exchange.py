@@ -23,8 +23,9 @@ from askless.label.labelstudio.tasks import (
     read_config,
     with_choices,
 )
-from askless.run.store.classes import all_classes, is_shown
-from askless.run.store.store import get_meta, set_meta
+from askless.run.store.asking import current_round
+from askless.run.store.classes import shown_classes
+from askless.run.store.store import get_meta
 
 if TYPE_CHECKING:
     from askless.run import Run
@@ -91,7 +92,7 @@ def push(
 def model_version(run: "Run") -> str:
     """One name for the guesses of each round of each run: Label Studio keeps guesses apart by it."""
     with run.store.look() as db:
-        return f"askless-{str(get_meta(db, 'run'))[:8]}-round-{run.current_round(db):03d}"
+        return f"askless-{str(get_meta(db, 'run'))[:8]}-round-{current_round(db):03d}"
 
 
 def shows_guesses(run: "Run") -> bool:
@@ -101,7 +102,7 @@ def shows_guesses(run: "Run") -> bool:
 
 def class_names(run: "Run") -> list[str]:
     with run.store.look() as db:
-        names = [c.name for c in all_classes(db) if is_shown(c)]
+        names = [c.name for c in shown_classes(db)]
     if not names:
         raise InputError(f"{run.folder}: expected a run with classes, got none yet; start it with --classes cat,dog")
     return names
@@ -197,8 +198,7 @@ def ensure_storage(client: Client, project: int, run: "Run") -> None:
 
 
 def remember(run: "Run", client: Client, project: int) -> None:
-    with run.store.change() as db:
-        set_meta(db, META, {"url": client.url, "project": project})
+    run.note(META, {"url": client.url, "project": project})
 
 
 # --- pull --------------------------------------------------------------------------------------------------------------

@@ -2,19 +2,21 @@
 
 import sqlite3
 import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from askless.base.errors import InputError
 from askless.label.labelstudio.tasks import Annotation
 from askless.run import RunError
-from askless.run.store import facts
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, own_answer, skip
-from askless.run.store.asking import Desk, take
-from askless.run.store.classes import add_class, all_classes, class_numbers, final_class, folded, is_shown
+from askless.run.store.asking import Desk, take, task_of
+from askless.run.store.classes import add_class, class_names, class_numbers, final_class, folded, shown_classes
+from askless.run.store.fits import fitted_rounds
 from askless.run.store.importing import import_answers
+from askless.run.store.items import item_numbers
+from askless.run.store.labels import agreed, other_answers
+from askless.run.store.store import last_annotator, payload_of, savepoint
 
 if TYPE_CHECKING:
     from askless.run import Run
@@ -51,7 +53,7 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
     annotations = [one for one in annotations if one.run in ("", this)]
     taken.left_out += [(one.path, "asked by another run") for one in foreign]
     with run.store.change() as db:
-        ids = {row["path"]: row["id"] for row in db.execute("SELECT id, path FROM item")}
+        ids = item_numbers(db)
         numbers = class_numbers(db)
         bring_classes(db, annotations, numbers, add_classes, taken)
         touched = set()
@@ -64,34 +66,25 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
             else:
                 touched.add(ids[one.path])
                 label = None if one.cancelled else numbers[folded(one.choices[0])]
-                with kept_whole(db, one, taken):
-                    store_one(run, db, one, ids[one.path], label, taken)
-        taken.disagree = [run.paths[a.item] for a in facts.agreed(db) if a.conflict and a.item in touched]
+                try:
+                    with savepoint(db):
+                        store_one(run, db, one, ids[one.path], label, taken)
+                except ConflictError as error:  # the others do not mind
+                    taken.left_out.append((one.path, str(error)))
+        taken.disagree = [run.paths[a.item] for a in agreed(db) if a.conflict and a.item in touched]
     run.write_views()
     return taken
 
 
-@contextmanager
-def kept_whole(db: sqlite3.Connection, one: Annotation, taken: Taken) -> Iterator[None]:
-    """One annotation is stored, or told with the reason why not; the others do not mind."""
-    db.execute("SAVEPOINT one_annotation")
-    try:
-        yield
-    except ConflictError as error:
-        db.execute("ROLLBACK TO one_annotation")
-        taken.left_out.append((one.path, str(error)))
-    finally:
-        db.execute("RELEASE one_annotation")
-
-
 def store_one(run: "Run", db: sqlite3.Connection, one: Annotation, item: int, label: int | None, taken: Taken) -> None:
-    if db.execute("SELECT 1 FROM event WHERE request_id = ?", (one.request_id,)).fetchone():
+    if payload_of(db, one.request_id) is not None:
         taken.known += 1
         return
-    before = earlier_name(db, one)
-    state = db.execute("SELECT state FROM task WHERE item = ?", (item,)).fetchone()
+    before = last_annotator(db, one.request_prefix)  # of an earlier version of this annotation
+    task = task_of(db, item)
+    is_open = task is not None and task.state == "open"
     if label is None:
-        if state is None or state["state"] != "open":
+        if not is_open:
             taken.known += 1
             return
         desk = Desk(before or one.who, TAB)
@@ -107,7 +100,7 @@ def store_one(run: "Run", db: sqlite3.Connection, one: Annotation, item: int, la
     elif own is not None:
         answer(db, Desk(name, TAB), one.request_id, [item], given, overlap=overlap, change=True)
         taken.changed += 1
-    elif state is not None and state["state"] == "open":
+    elif is_open:
         desk = Desk(name, TAB)
         take(db, desk, [item])
         if one.prefilled:
@@ -116,19 +109,10 @@ def store_one(run: "Run", db: sqlite3.Connection, one: Annotation, item: int, la
         taken.new += 1
     else:
         # Another person's answer came before, or the item is not asked any more: it is knowledge all the same.
-        class_name = all_classes(db)[label].name
-        import_answers(db, one.request_id, name, [(one.path, class_name)], overlap=overlap, new_classes=False)
+        given_name = [(one.path, class_names(db)[label])]
+        import_answers(db, one.request_id, name, given_name, overlap=overlap, new_classes=False)
         taken.new += 1
-        taken.unasked += state is None
-
-
-def earlier_name(db: sqlite3.Connection, one: Annotation) -> str | None:
-    """The name under which an earlier version of this annotation was taken."""
-    row = db.execute(
-        "SELECT annotator FROM event WHERE request_id >= ? AND request_id < ? ORDER BY seq DESC LIMIT 1",
-        (one.request_prefix, f"{one.request_prefix}~"),
-    ).fetchone()
-    return None if row is None else str(row["annotator"])
+        taken.unasked += task is None
 
 
 def free_name(db: sqlite3.Connection, item: int, who: str, label: int, may_change: bool) -> tuple[str, int | None]:
@@ -149,17 +133,16 @@ def free_name(db: sqlite3.Connection, item: int, who: str, label: int, may_chang
 
 def overlap_of(run: "Run", db: sqlite3.Connection, item: int, name: str) -> int:
     """How many answers an item may have: those that the run wants, and all that there are with this one."""
-    others = db.execute("SELECT count(*) FROM answer WHERE item = ? AND annotator <> ?", (item, name)).fetchone()[0]
-    return max(run.settings.annotators, int(others) + 1)
+    return max(run.settings.annotators, len(other_answers(db, item, name)) + 1)
 
 
 def suggested(run: "Run", db: sqlite3.Connection, item: int) -> dict[int, Suggested]:
     """What the model that was there when the item was chosen says of it; of check images nothing, ever."""
-    row = db.execute("SELECT kind, round FROM task WHERE item = ?", (item,)).fetchone()
-    if row["kind"] != "train" or not db.execute("SELECT 1 FROM fit WHERE round = ?", (row["round"] - 1,)).fetchone():
+    task = task_of(db, item)
+    if task is None or task.kind != "train" or task.round is None or task.round - 1 not in fitted_rounds(db):
         return {}
     try:
-        predictions = run.predictions(row["round"] - 1)
+        predictions = run.predictions(task.round - 1)
     except RunError:  # its folder was removed
         return {}
     best = None if predictions is None else predictions.best(item)
@@ -178,7 +161,7 @@ def bring_classes(
         if not one.cancelled and len(one.choices) == 1 and folded(one.choices[0]) not in numbers:
             new.setdefault(folded(one.choices[0]), one.choices[0])
     if new and not add:
-        known = ", ".join(c.name for c in all_classes(db) if is_shown(c)) or "none yet"
+        known = ", ".join(c.name for c in shown_classes(db)) or "none yet"
         raise InputError(
             f"Label Studio has answers of classes that the run does not have: {', '.join(new.values())}; its classes are "
             f"{known}. Pass --add-classes to add them, or change these answers there. Nothing was taken."

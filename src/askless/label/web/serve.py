@@ -23,8 +23,9 @@ from typing import Any
 from askless.base.errors import AsklessError, BusyError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held, is_held
-from askless.label.web.app import create_app, worker_status
+from askless.label.web.app import create_app
 from askless.label.web.guard import Gate
+from askless.label.web.page import worker_status
 from askless.run import Run
 from askless.run.steps.worker import put_back
 from askless.run.store.store import GoneError, get_meta, set_meta

@@ -1,384 +1,277 @@
-"""A run -> the facts of its report."""
+"""The account of a run, as plain data: `Account`, which the page and `askless status` show, and `Facts`, which the report
+tells. `askless.run.out.gather` makes both; what they have in common is computed once."""
 
-import json
-import sqlite3
-import statistics
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from itertools import combinations, pairwise
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
-from askless.run.out.report_facts import (
-    Agreement,
-    Batch,
-    Chosen,
-    Data,
-    Facts,
-    Labels,
-    Map,
-    Mistake,
-    Model,
-    OfClass,
-    Person,
-    Point,
-    Problems,
-    Process,
-    Shown,
-    Suggestions,
-)
-from askless.run.out.standing import doubts, standing
 from askless.run.steps.advice import Advice
-from askless.run.steps.measure import cohens_kappa, confusion, labels_per_minute, per_class, share
-from askless.run.steps.rounds import Predictions, damage_of_folder, read_held, read_map
-from askless.run.store import facts
-from askless.run.store.classes import Class, all_classes, final_class, is_shown
-from askless.run.store.labels import last_predictions
-from askless.run.store.store import get_meta, moment, now
-from askless.sources import excerpt
+from askless.run.store.progress import Progress
 
-if TYPE_CHECKING:
-    from askless.run.run import Run
-
-EXAMPLES = 6  # of each kind of mistake
-SUSPICIOUS = 24
+Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `measure.share` gives it
 
 
-def gather(run: "Run") -> Facts:
-    """Everything the report tells, from one consistent state of the run."""
-    with run.store.look() as db:
-        now_ = standing(run)
-        beginning = beginnings(run)
-        classes = [c for c in all_classes(db) if is_shown(c)]
-        predictions = last_predictions(db, run.folder)
-        said = held_predictions(run, db)
-        truth = {i: c for i, c in facts.check_labels(db).items() if i in said}
-        names = {c.id: c.name for c in classes}
-        numbers = [c.id for c in classes]
-        answered = facts.answers(db)
-        return Facts(
-            name=run.folder.resolve().name,
-            made_at=now(),
-            command=run.settings.command,
-            data=data(run, db),
-            labels=labels(db, now_, answered),
-            advice=Advice(**now_["advice"]),
-            curve=points(run, now_["curve"], db, names),
-            classes=of_classes(db, classes, said, truth, predictions),
-            chosen=chosen(run, db, names, beginning),
-            process=process(db, answered),
-            measure=now_["measure"],
-            baseline=max(Counter(truth.values()).values()) / len(truth) if truth else None,
-            target=run.settings.target or None,
-            confusion=confusion([said[i] for i in truth], list(truth.values()), numbers).tolist() if truth else [],
-            mistakes=mistakes(run, truth, said, numbers, beginning),
-            problems=problems(run, db, names, predictions, beginning),
-            model=model(run),
-            files=[],
-        )
+@dataclass(frozen=True)
+class Data:
+    """What was labelled; `noun` is what one item is called. `pool` may be chosen from, `check` was drawn at random to
+    measure with, `reserve` is held back."""
+
+    source: str
+    images: int
+    pool: int
+    check: int
+    reserve: int = 0
+    size: str = ""
+    noun: str = "image"
 
 
-def beginnings(run: "Run") -> Callable[[int], str]:
-    """item -> the beginning of its text; "" for images."""
-    if run.kind != "texts":
-        return lambda item: ""
-    return lambda item: excerpt(run.texts([item])[item], 200)
+@dataclass(frozen=True)
+class Labels:
+    """The answers: `spent` of `budget`; `labelled` + `unsure` = `spent`; `train` and `check` are what the labels are for."""
+
+    budget: int
+    spent: int
+    labelled: int
+    unsure: int
+    train: int
+    check: int
+    minutes: float | None = None
+    per_minute: float | None = None
+    first_at: str = ""
+    last_at: str = ""
 
 
-def held_predictions(run: "Run", db: sqlite3.Connection) -> dict[int, int]:
-    """What the last model says of the held-out items."""
-    number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
-    if number is None:
-        return {}
-    final = final_class(db)
-    return {item: final[c] for item, c in (read_held(run.folder, number) or {}).items() if c >= 0}
+@dataclass(frozen=True)
+class Point:
+    """A round: the model after `labels` training labels, and how it did on `n` check images (0: not measured)."""
+
+    round: int
+    labels: int
+    n: int = 0
+    correct: int = 0
+    accuracy: float | None = None
+    low: float | None = None
+    high: float | None = None
+    seconds: float | None = None
+    change: float | None = None
+    margin: float | None = None
+    new_classes: list[str] = field(default_factory=list)
 
 
-def data(run: "Run", db: sqlite3.Connection) -> Data:
-    splits = Counter(
-        dict(db.execute("SELECT split, count(*) FROM item WHERE problem IS NULL GROUP BY split").fetchall())
-    )
-    low, high = db.execute("SELECT min(width), max(width) FROM item").fetchone()
-    return Data(
-        source=run.settings.source,
-        images=len(run.paths),
-        pool=splits["pool"],
-        check=splits["check"],
-        reserve=splits["reserve"],
-        size="" if not high else f"{low} pixels wide" if low == high else f"{low} to {high} pixels wide",
-        noun=run.noun,
-    )
+@dataclass(frozen=True)
+class Rate:
+    """Labels per minute, breaks left out, and what that means for the batch (None: unknown)."""
+
+    per_minute: float
+    minutes_left_in_batch: float | None
 
 
-def labels(db: sqlite3.Connection, now_: dict[str, Any], answered: list[sqlite3.Row]) -> Labels:
-    asked = [row for row in answered if row["kind"] != "prior"]
-    times = sorted(moment(row["at"]) for row in asked)
-    gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
-    progress = now_["progress"]
-    return Labels(
-        budget=progress["budget"],
-        spent=progress["spent"],
-        labelled=sum(row["class"] is not None for row in asked),
-        unsure=sum(row["class"] is None for row in asked),
-        train=len(facts.train_labels(db)),
-        check=len(facts.check_labels(db)),
-        minutes=sum(gap for gap in gaps if gap <= 60) / 60 if gaps else None,
-        per_minute=labels_per_minute(times),
-        first_at=asked[-1]["at"] if asked else "",
-        last_at=asked[0]["at"] if asked else "",
-    )
+@dataclass(frozen=True)
+class Account:
+    """How a run stands. `curve` has a point per trained round, `trained_at` when that was; `measure` is the last model's
+    accuracy on the check images, None if not measured. `mix`: the share of the pool that the model gives to each class.
+    `skipped`: how many files are left out, by the reason. `unsure_check`: check images without an agreed label."""
+
+    progress: Progress
+    curve: list[Point]
+    trained_at: list[str]
+    measure: Share
+    advice: Advice
+    rate: Rate | None
+    mix: dict[int, float]
+    skipped: dict[str, int]
+    annotators: dict[str, int]
+    unsure_check: int
+
+    def as_json(self) -> dict[str, Any]:
+        """What `askless status --json` prints and the page's /api/progress sends."""
+        curve = [{**asdict(point), "at": at} for point, at in zip(self.curve, self.trained_at, strict=True)]
+        for point in curve:
+            del point["new_classes"]
+        return {
+            "progress": self.progress.as_json(),
+            "curve": curve,
+            "measure": self.measure,
+            "advice": self.advice._asdict(),
+            "rate": None if self.rate is None else asdict(self.rate),
+            "mix": [{"class": c, "share": share} for c, share in self.mix.items()],
+            "skipped": self.skipped,
+            "annotators": [{"annotator": name, "answers": n} for name, n in self.annotators.items()],
+            "unsure_check": self.unsure_check,
+        }
 
 
-def points(run: "Run", curve: list[dict[str, Any]], db: sqlite3.Connection, names: dict[int, str]) -> list[Point]:
-    """The curve, and the classes that came first in each round."""
-    final = final_class(db)
-    rows = db.execute(
-        "SELECT t.round, a.class FROM answer a JOIN task t ON t.item = a.item WHERE a.class IS NOT NULL "
-        "AND t.kind = 'train' ORDER BY t.round, a.seq"
-    )
-    first: dict[int, int] = {}
-    for number, label in rows:
-        first.setdefault(final[label], number)
-    result = []
-    for p in curve:
-        new = [names[c] for c, number in first.items() if number == p["round"] and c in names]
-        kept = {k: v for k, v in p.items() if k != "at"}
-        result.append(Point(**kept, new_classes=new))
-    return result
+@dataclass(frozen=True)
+class OfClass:
+    """A class: labels to train on, check images, how many of the pool the model calls so, and how well it does."""
+
+    name: str
+    labels: int
+    check: int = 0
+    predicted: int | None = None
+    precision: Share = None
+    recall: Share = None
 
 
-def of_classes(
-    db: sqlite3.Connection,
-    classes: list[Class],
-    said: dict[int, int],
-    truth: dict[int, int],
-    predictions: Predictions | None,
-) -> list[OfClass]:
-    given = Counter(facts.train_labels(db).values())
-    scores = per_class([said[i] for i in truth], list(truth.values()), [c.id for c in classes]) if truth else []
-    by_class = {row["class"]: row for row in scores}
-    counts: Counter[int] = Counter()
-    if predictions is not None:
-        final = final_class(db)
-        pool = [row["id"] for row in db.execute("SELECT id FROM item WHERE split = 'pool' AND problem IS NULL")]
-        counts = Counter(final[c] for c in predictions.best_of_all()[pool].tolist() if c >= 0)
-    return [
-        OfClass(
-            name=c.name,
-            labels=given[c.id],
-            check=sum(label == c.id for label in truth.values()),
-            predicted=None if predictions is None else counts[c.id],
-            precision=by_class.get(c.id, {}).get("precision"),
-            recall=by_class.get(c.id, {}).get("recall"),
-        )
-        for c in classes
-    ]
+@dataclass(frozen=True)
+class Shown:
+    """An image (or the beginning of a text) on the page, and what is said below it."""
+
+    item: int
+    path: str
+    label: str = ""
+    reason: str = ""
+    model_label: str = ""
+    model_prob: float | None = None
+    score: float | None = None
+    text: str = ""
 
 
-def chosen(run: "Run", db: sqlite3.Connection, names: dict[int, str], beginning: Callable[[int], str]) -> Chosen:
-    agreed = {a.item: a.label for a in facts.agreed(db, ("train",))}
-    batches = []
-    for row in db.execute("SELECT * FROM round ORDER BY id").fetchall():
-        tasks = db.execute(
-            "SELECT t.item, t.reason, t.score, i.path FROM task t JOIN item i ON i.id = t.item WHERE t.round = ? "
-            "ORDER BY t.rank",
-            (row["id"],),
-        )
-        items = [
-            Shown(
-                t["item"],
-                t["path"],
-                label=label_text(agreed, t["item"], names),
-                reason=t["reason"],
-                score=t["score"],
-                text=beginning(t["item"]),
-            )
-            for t in tasks
-        ]
-        batches.append(Batch(row["id"], row["strategy"], items, row["seconds"]))
-    settings = run.settings
-    parameters = {name: getattr(settings, name) for name in ("net", "learner", "steps", "batch", "check", "annotators")}
-    return Chosen(settings.strategy, parameters, settings.seed, batches, flat_map(run, db, names))
+@dataclass(frozen=True)
+class Mistake:
+    """Check images of class number `truth` that the model calls number `predicted`."""
+
+    truth: int
+    predicted: int
+    examples: list[Shown]
 
 
-def label_text(agreed: dict[int, int | None], item: int, names: dict[int, str]) -> str:
-    if item not in agreed:
-        return ""
-    label = agreed[item]
-    return "unsure" if label is None else names.get(label, "")
+@dataclass(frozen=True)
+class Batch:
+    """What was asked for in a round, in the order of the ranks."""
+
+    round: int
+    picked_by: str
+    items: list[Shown]
+    seconds: float | None = None
 
 
-def flat_map(run: "Run", db: sqlite3.Connection, names: dict[int, str]) -> Map | None:
-    places = read_map(run.folder / "cache", len(run.paths))
-    if places is None:
-        return None
-    order = {c: i for i, c in enumerate(names)}
-    labels_ = {a.item: order[a.label] for a in facts.agreed(db) if a.label is not None and a.label in order}
-    rounds = dict(db.execute("SELECT item, coalesce(round, 0) FROM task").fetchall())
-    return Map(
-        points=[None if x != x else (round(x, 4), round(y, 4)) for x, y in places.tolist()],
-        labels=[labels_.get(i, -1) for i in range(len(places))],
-        rounds=[rounds.get(i, 0) for i in range(len(places))],
-        method="the two main directions of variation of what the model sees",
-    )
+@dataclass(frozen=True)
+class Map:
+    """Every item in two dimensions, from 0 to 1, or None; its class or -1; its round, or 0 where it was not chosen."""
+
+    points: Sequence[Sequence[float] | None]
+    labels: Sequence[int]
+    rounds: Sequence[int]
+    method: str = ""
 
 
-def process(db: sqlite3.Connection, answered: list[sqlite3.Row]) -> Process:
-    kinds = Counter(dict(db.execute("SELECT kind, count(*) FROM event GROUP BY kind").fetchall()))
-    seconds = [row["seconds"] for row in answered if row["seconds"] is not None]
-    people = []
-    for name in sorted({row["annotator"] for row in answered}):
-        own = [row for row in answered if row["annotator"] == name]
-        timed = [row["seconds"] for row in own if row["seconds"] is not None]
-        people.append(
-            Person(
-                name,
-                len(own),
-                sum(row["class"] is None for row in own),
-                statistics.median(timed) if timed else None,
-                labels_per_minute([moment(row["at"]) for row in own]),
-            )
-        )
-    return Process(
-        people=people,
-        median_seconds=statistics.median(seconds) if seconds else None,
-        undone=kinds["undo"],
-        changed=kinds["change"],
-        skipped=kinds["skip"],
-        bulk=sum(row["bulk"] for row in answered),
-        conflicts=sum(a.conflict for a in facts.agreed(db)),
-        agreement=agreement(answered),
-        suggestions=suggestions(db, answered),
-    )
+@dataclass(frozen=True)
+class Chosen:
+    """How the images were chosen."""
+
+    strategy: str
+    parameters: dict[str, Any]
+    seed: int
+    batches: list[Batch]
+    map: Map | None = None
 
 
-def agreement(answered: list[sqlite3.Row]) -> Agreement | None:
-    """The pairs of answers of two people to one item, all pairs together."""
-    by_item: dict[int, list[tuple[str, int]]] = {}
-    for row in answered:
-        if row["class"] is not None:
-            by_item.setdefault(row["item"], []).append((row["annotator"], row["class"]))
-    pairs = [(a[1], b[1]) for given in by_item.values() for a, b in combinations(sorted(given), 2)]
-    if not pairs:
-        return None
-    one, other = zip(*pairs, strict=True)
-    items = sum(len(given) > 1 for given in by_item.values())
-    return Agreement(items, share(sum(a == b for a, b in pairs), len(pairs)), cohens_kappa(one, other))
+@dataclass(frozen=True)
+class Problems:
+    """What is wrong with the data: (path, reason) for files left out, groups of paths for copies."""
+
+    unreadable: list[tuple[str, str]] = field(default_factory=list)
+    outside: list[tuple[str, str]] = field(default_factory=list)
+    duplicates: list[list[str]] = field(default_factory=list)
+    near_check: int = 0
+    suspicious: list[Shown] = field(default_factory=list)
+    replaced: list[tuple[str, str]] = field(default_factory=list)
 
 
-def suggestions(db: sqlite3.Connection, answered: list[sqlite3.Row]) -> Suggestions:
-    final = final_class(db)
-    rows = [r for r in answered if r["class"] is not None and r["suggestion"] is not None]
-    same = {r["item"]: final[r["class"]] == final[r["suggestion"]] for r in rows}
-    seen = [same[r["item"]] for r in rows if r["suggestion_shown"] != "none"]
-    unseen = [same[r["item"]] for r in rows if r["suggestion_shown"] == "none"]
-    return Suggestions(
-        mode=get_meta(db, "suggestions", "off"),
-        shown=dict(Counter(r["suggestion_shown"] for r in answered)),
-        accepted=share(sum(seen), len(seen)),
-        with_it=share(sum(seen), len(seen)),
-        without=share(sum(unseen), len(unseen)),
-    )
+@dataclass(frozen=True)
+class Person:
+    name: str
+    answers: int
+    unsure: int = 0
+    median_seconds: float | None = None
+    per_minute: float | None = None
 
 
-def mistakes(
-    run: "Run", truth: dict[int, int], said: dict[int, int], numbers: list[int], beginning: Callable[[int], str]
-) -> list[Mistake]:
-    place = {c: i for i, c in enumerate(numbers)}
-    wrong: dict[tuple[int, int], list[Shown]] = {}
-    for item, label in truth.items():
-        if said[item] != label and label in place and said[item] in place:
-            wrong.setdefault((place[label], place[said[item]]), []).append(
-                Shown(item, run.paths[item], text=beginning(item))
-            )
-    ordered = sorted(wrong.items(), key=lambda pair: -len(pair[1]))
-    return [Mistake(t, p, examples[:EXAMPLES]) for (t, p), examples in ordered]
+@dataclass(frozen=True)
+class Agreement:
+    """Two annotators on the same items: the share of equal labels, and Cohen's kappa."""
+
+    items: int
+    same: Share
+    kappa: float | None
 
 
-def problems(
-    run: "Run",
-    db: sqlite3.Connection,
-    names: dict[int, str],
-    predictions: Predictions | None,
-    beginning: Callable[[int], str],
-) -> Problems:
-    skipped = [tuple(row) for row in get_meta(db, "skipped", [])]
-    copies: dict[str, list[str]] = {}
-    for path, problem, reason in skipped:
-        if problem == "duplicate":
-            copies.setdefault(reason, []).append(path)
-    near = db.execute("SELECT count(*) FROM item WHERE split = 'out'").fetchone()[0]
-    return Problems(
-        unreadable=[
-            (path, reason) for path, problem, reason in skipped if problem in ("unreadable", "name", "missing")
-        ],
-        outside=[(path, reason) for path, problem, reason in skipped if problem in ("outside", "link")],
-        duplicates=[[reason, *paths] for reason, paths in copies.items()],
-        near_check=near,
-        suspicious=suspicious(run, db, names, predictions, beginning),
-        replaced=replaced(run, db),
-    )
+@dataclass(frozen=True)
+class Suggestions:
+    """The model's suggestions: the mode now, how many labels were given with which, and whether they sway people.
+
+    `accepted`: the labels given after a suggestion that are what it said. `with_it` and `without`: how often the label is
+    what the model thought at that time, where the annotator saw that and where not.
+    """
+
+    mode: str = "off"
+    shown: dict[str, int] = field(default_factory=dict)
+    accepted: Share = None
+    with_it: Share = None
+    without: Share = None
 
 
-def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
-    """Labelled files that are not what they were when the run was made: the label may be of another picture."""
-    items = [row["item"] for row in db.execute("SELECT DISTINCT item FROM answer ORDER BY item")]
-    return [
-        (run.paths[item], "has another size than when the run was made; check its label")
-        for item in items
-        if run.pictures.is_replaced(item)
-    ]
+@dataclass(frozen=True)
+class Process:
+    """How the labels were made."""
+
+    people: list[Person]
+    median_seconds: float | None = None
+    undone: int = 0
+    changed: int = 0
+    skipped: int = 0
+    bulk: int = 0
+    conflicts: int = 0
+    agreement: Agreement | None = None
+    suggestions: Suggestions = field(default_factory=Suggestions)
 
 
-def suspicious(
-    run: "Run",
-    db: sqlite3.Connection,
-    names: dict[int, str],
-    predictions: Predictions | None,
-    beginning: Callable[[int], str],
-) -> list[Shown]:
-    """Labels that the model doubts, the most doubtful first."""
-    given = facts.train_labels(db)
-    final = final_class(db)
-    shown = []
-    for item, score in list(doubts(db, predictions).items())[:SUSPICIOUS]:
-        best = None if predictions is None else predictions.best(item)
-        if best is not None:
-            label, guess = names.get(given[item], ""), names.get(final[best[0]], "")
-            said = Shown(item, run.paths[item], label, model_label=guess, model_prob=best[1], score=score)
-            shown.append(replace(said, text=beginning(item)))
-    return shown
+@dataclass(frozen=True)
+class Model:
+    """The model card."""
+
+    architecture: str
+    learner: str
+    weights: str
+    sha256: str
+    preprocessing: dict[str, Any]
+    classes: list[str]
+    labelled: int
+    unlabelled: int
+    versions: dict[str, str] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    limits: list[str] = field(default_factory=list)
 
 
-HEADS = {"linear": "linear layer", "neighbours": "nearest items"}
+@dataclass(frozen=True)
+class FileFact:
+    name: str
+    size: int
+    sha256: str
 
 
-def model(run: "Run") -> Model | None:
-    """The model card, from what the model's folder says of itself."""
-    folder = run.folder / "model"
-    if damage_of_folder(folder) is not None:  # or there is none yet
-        return None
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
-    from askless.run.out.report import file_facts
+@dataclass(frozen=True)
+class Facts:
+    """All that the report tells; plain data. `measure` is the last model's accuracy on the check images, None if not
+    measured; `baseline` what always naming the most common class would score on them. `confusion` has a row for each true
+    class and a column for each predicted one, in the order of `classes`."""
 
-    weights = file_facts(folder, ["model.safetensors"])
-    backbone = config["backbone"]
-    return Model(
-        architecture=f"{HEADS[config['net']]} on frozen {backbone}"
-        if backbone
-        else f"{config['net']}, trained from scratch",
-        learner=config["learner"],
-        weights="model/model.safetensors",
-        sha256=weights[0].sha256 if weights else "",
-        preprocessing=preprocess,
-        classes=config["classes"],
-        labelled=config["labels"],
-        unlabelled=config["unlabelled"],
-        versions=config["versions"],
-        settings={k: v for k, v in asdict(run.settings).items() if k in ("net", "learner", "steps", "seed", "batch")},
-        limits=[
-            f"It knows only these classes, and names one of them for any {run.noun}.",
-            f"It was measured on {run.noun}s of this collection; on others it may do worse.",
-        ],
-    )
+    name: str
+    made_at: str
+    command: str
+    data: Data
+    labels: Labels
+    advice: Advice
+    curve: list[Point]
+    classes: list[OfClass]
+    chosen: Chosen
+    process: Process
+    measure: Share = None
+    baseline: float | None = None
+    target: float | None = None
+    confusion: list[list[int]] = field(default_factory=list)
+    mistakes: list[Mistake] = field(default_factory=list)
+    problems: Problems = field(default_factory=Problems)
+    model: Model | None = None
+    files: list[FileFact] = field(default_factory=list)

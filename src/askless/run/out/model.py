@@ -15,7 +15,7 @@ from askless.learn.label_propagation import Neighbours
 from askless.models import load
 from askless.models.card import noun_of
 from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files, write_model
-from askless.run.out.standing import standing
+from askless.run.out.gather import account_of
 from askless.run.settings import Settings
 from askless.run.steps.embedding import raw_side, reader
 from askless.run.steps.training import RunPool
@@ -67,7 +67,7 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
     """The run's last model as a folder, with its accuracy on the check images; see `Run.export_model`."""
     model = load(run.folder)
     assert model.trained is not None
-    measure = standing(run)["measure"]
+    measure = account_of(run).measure
     if measure is not None:
         measure = {"on": f"random check {noun_of(model.config)}s", **measure}
     trained = replace(model.trained, config={**model.config, "measure": measure})

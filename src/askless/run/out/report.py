@@ -13,7 +13,7 @@ from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.report_facts import Batch, Facts, FileFact, Map, Point, Share, Shown
+from askless.run.out.account import Batch, Facts, FileFact, Map, Point, Share, Shown
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 

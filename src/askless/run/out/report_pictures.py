@@ -9,7 +9,7 @@ from PIL import Image
 from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import many
 from askless.report.page import picture
-from askless.run.out.report_facts import Shown
+from askless.run.out.account import Shown
 from askless.sources import UnreadableError, as_8_bit, refusing_damage
 
 THUMBS, SIDE, BYTES = 300, 96, 5_000_000  # pictures in a page: so many, of so many pixels, so large together

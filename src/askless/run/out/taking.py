@@ -1,25 +1,65 @@
 """Labels out of a run and into one."""
 
+import sqlite3
 import uuid
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from askless.base.errors import InputError, OptionError
 from askless.run.out.answers import LabelRow
-from askless.run.out.export import Exported, Predicted, export, export_folder, place_for, require_some, settle
-from askless.run.steps.rounds import again
-from askless.run.store.classes import all_classes, class_numbers, folded, is_shown
+from askless.run.out.export import Predicted
+from askless.run.out.formats import Exported, export
+from askless.run.steps.rounds import Predictions, again, last_predictions
+from askless.run.store.classes import class_names, class_numbers, folded, shown_classes
+from askless.run.store.fits import last_fitted
 from askless.run.store.importing import Imported, Policy, import_answers
-from askless.run.store.labels import columns_by_path, label_rows, last_predictions, predicted_rows
-from askless.sources import UnreadableError, real_file
+from askless.run.store.items import columns_by_path
+from askless.run.store.labels import all_answers, unanswered_items
+from askless.sources import real_file
 
 if TYPE_CHECKING:
     from askless.run.run import Run
 
-DATASETS = "datasets"  # a format that the package of that name writes and reads
+SPLITS = {"train": "train", "prior": "train", "check": "check"}
+
+
+def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -> list[LabelRow]:
+    """The rows of `labels.csv`: every human answer in the order in which they were given, with what the model thinks of the
+    item."""
+    names = class_names(db)
+    result = []
+    for given in all_answers(db):
+        model = None if predictions is None else predictions.best(given.item)
+        result.append(
+            LabelRow(
+                path=given.path,
+                label="" if given.label is None else names[given.label],
+                status="unsure" if given.label is None else "labelled",
+                split="reserve" if given.split == "reserve" else SPLITS[given.kind],
+                annotator=given.annotator,
+                labelled_at=given.at,
+                seconds=given.seconds,
+                round=given.round,
+                rank=given.rank,
+                picked_by="bulk" if given.bulk else given.picked_by,
+                model_label="" if model is None else names[model[0]],
+                model_prob=None if model is None else round(model[1], 4),
+                suggestion_shown=given.suggestion_shown,
+                note=given.unsure or given.note,
+                item=given.item,
+            )
+        )
+    return result
+
+
+def predicted_rows(db: sqlite3.Connection, predictions: Predictions | None) -> list[Predicted]:
+    """What the model says of the items that nobody has labelled."""
+    if predictions is None:
+        return []
+    names = class_names(db)
+    said = ((item, path, predictions.best(item)) for item, path in unanswered_items(db))
+    return [Predicted(item, path, names[best[0]], best[1]) for item, path, best in said if best is not None]
 
 
 def export_run(
@@ -34,33 +74,27 @@ def export_run(
     safe_cells: bool | None = None,
     overwrite: bool = False,
 ) -> Exported:
-    """The run's labels in another format; the options are those of `export.export`."""
+    """The run's labels in another format; the options are those of `formats.export`."""
     notes = []
     with run.store.look() as db:
         predictions = last_predictions(db, run.folder)
-        fitted = db.execute("SELECT max(round) FROM fit").fetchone()[0]
+        fitted = last_fitted(db)
         if fitted is not None and predictions is None:
             notes.append(f"The model's predictions are left out: {again(fitted)}.")
         rows, columns = label_rows(db, predictions), columns_by_path(db, everything=what != "human")
         predicted = predicted_rows(db, predictions)
-        names = [c.name for c in all_classes(db) if is_shown(c)]
-    pictures = run.pictures
-    if to == DATASETS:
-        pseudo = predicted if what == "human+model" else []
-        exported = export_datasets(run, rows, names, pseudo, out, min_prob, overwrite)
-        return exported._replace(notes=exported.notes + notes)
-    if run.kind == "features" and to in ("imagefolder", "coco", "hf"):
-        raise OptionError(f"{to} is for images; rows of features go to csv, jsonl, npz or parquet")
+        names = [c.name for c in shown_classes(db)]
+    if run.kind == "features" and to in ("imagefolder", "coco", "hf", "datasets"):
+        such = "images and texts" if to == "datasets" else "images"
+        raise OptionError(f"{to} is for {such}; rows of features go to csv, jsonl, npz or parquet")
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
-        raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or {DATASETS}")
+        raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or datasets")
+    pictures = run.pictures
 
     def file_of(item: int) -> Path | None:
         if pictures.kind != "files":
             return None
         return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links))
-
-    def pixels_of(item: int) -> np.ndarray:
-        return pictures.row(item)
 
     exported = export(
         to,
@@ -70,7 +104,8 @@ def export_run(
         predicted=predicted,
         columns=columns,
         file_of=file_of,
-        pixels_of=pixels_of,
+        pixels_of=pictures.row,
+        text_of=(lambda item: run.texts([item])[item]) if run.kind == "texts" else None,
         what=what,
         min_prob=min_prob,
         link=link,
@@ -79,48 +114,6 @@ def export_run(
         overwrite=overwrite,
     )
     return exported._replace(notes=exported.notes + notes)
-
-
-def export_datasets(
-    run: "Run",
-    rows: list[LabelRow],
-    names: list[str],
-    predicted: list[Predicted],
-    out: Path,
-    min_prob: float,
-    overwrite: bool = False,
-) -> Exported:
-    """A DatasetDict that `datasets.load_from_disk` reads: train, test (the check items), and pseudo, the model's labels."""
-    from askless.data.hf_out import png_bytes, write_datasets
-
-    if run.kind == "features":
-        raise OptionError(f"{DATASETS} is for images and texts; rows of features go to csv, jsonl, npz or parquet")
-    place_for(out, DATASETS, overwrite)
-    settled, left_out = settle(rows)
-    if not settled:
-        raise InputError(f"{DATASETS}: expected at least one labelled item, got none; label some first")
-    pictures = run.pictures
-
-    def content(item: int) -> Any:
-        if run.kind == "texts":
-            return run.texts([item])[item]
-        if run.kind == "files":
-            return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links)).read_bytes()
-        return png_bytes(pictures.row(item))
-
-    splits: dict[str, list[tuple[str, Any, str]]] = {}
-    asked = [(s.item, s.path, s.label, "train" if s.split in ("train", "") else "test") for s in settled]
-    asked += [(p.item, p.path, p.label, "pseudo") for p in predicted if p.prob >= min_prob]
-    for item, path, label, split in asked:
-        try:
-            splits.setdefault(split, []).append((path, content(item), label))
-        except (OSError, UnreadableError) as error:
-            left_out.append((path, str(error)))
-    require_some(DATASETS, sum(map(len, splits.values())), left_out)
-    with export_folder(out, DATASETS) as place:
-        write_datasets(place, splits, names, "text" if run.kind == "texts" else "image")
-    pseudo = len(splits.get("pseudo", []))
-    return Exported(out, sum(map(len, splits.values())) - pseudo, pseudo, left_out, [])
 
 
 def import_into(
@@ -133,7 +126,7 @@ def import_into(
     """
     parts = []
     with run.store.look() as db:
-        known, numbers = [c.name for c in all_classes(db) if is_shown(c)], class_numbers(db)
+        known, numbers = [c.name for c in shown_classes(db)], class_numbers(db)
     new = [a.label for a in answers if a.status == "labelled" and a.label and folded(a.label) not in numbers]
     if known and new and not add_classes:
         others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))

@@ -53,7 +53,7 @@ def frozen_of(settings: Settings) -> "Frozen":
 
     weak, strong = VIEWS[settings.learner]
     name, weights = settings.net.removeprefix("frozen:"), settings.weights or None
-    return Frozen(backbone=name, size=raw_side(settings), weights=weights, weak=weak, strong=strong)
+    return Frozen(backbone=name, size=raw_side(settings), weights=weights, weak=weak, strong=strong, plain=True)
 
 
 def backbone_of(settings: Settings) -> "Backbone | None":

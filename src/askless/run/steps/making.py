@@ -1,6 +1,5 @@
 """A new run: index the source, draw the check images, write everything, and only then let the folder appear."""
 
-import json
 import os
 import secrets
 import shutil
@@ -12,12 +11,13 @@ from pathlib import Path
 from askless.base.errors import InputError, OptionError
 from askless.base.files import sync, sync_all
 from askless.base.locks import held_folder
-from askless.run.nouns import noun
 from askless.run.settings import Settings, write_settings
 from askless.run.steps.draw import Draw, draw_check
 from askless.run.steps.index import Index, Progress, scan, write_sizes, write_skipped
-from askless.run.store.classes import add_class
+from askless.run.store.asking import ask_check_images
+from askless.run.store.classes import add_class, forget_actions
 from askless.run.store.importing import import_answers
+from askless.run.store.items import NewItem, add_items, noun
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, now, record, set_meta
 from askless.sources.names import is_text
@@ -117,12 +117,12 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
         "suggestions": settings.suggestions,
     }.items():
         set_meta(db, name, value)
-    db.executemany(
-        "INSERT INTO item (id, path, width, height, split, place, columns) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [
-            (i, it.id, it.width, it.height, draw.split(i), int(draw.place[i]), json.dumps(dict(it.columns)))
+    add_items(
+        db,
+        (
+            NewItem(it.id, it.width, it.height, draw.split(i), int(draw.place[i]), dict(it.columns))
             for i, it in enumerate(index.items)
-        ],
+        ),
     )
     set_meta(db, "skipped", [list(row) for row in index.skipped])
     record(db, "start", "start", STARTER, {"items": len(index.items), "seed": settings.seed})
@@ -132,12 +132,8 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
             add_class(db, f"start-class-{i}", STARTER, name)
         except InputError as error:
             raise OptionError(f"classes: {error}") from None
-    db.execute("DELETE FROM action")  # what was there at the start cannot be undone
-    db.execute(
-        "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
-        "SELECT id, 'check', NULL, place, 'random', ?, 'open' FROM item WHERE split = 'check'",
-        (f"random check {noun(index.kind)}",),
-    )
+    forget_actions(db)  # what was there at the start cannot be undone
+    ask_check_images(db)
     labelled = [(it.id, it.label) for it in index.items if it.label]
     if labelled:
         result = import_answers(db, "start-labels", STARTER, labelled, overlap=settings.annotators)

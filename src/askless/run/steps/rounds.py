@@ -3,6 +3,7 @@ of a fit and of the cache are whole. All of it is derived: what is damaged is ma
 
 import json
 import os
+import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from askless.base.files import FILES, damage_of_files, sha256_of, write_whole
+from askless.run.store.fits import last_fitted
 from askless.run.store.schema import RunError
 
 
@@ -63,6 +65,15 @@ def read_predictions(run: Path, number: int) -> Predictions:
         raise RunError(f"{path}: cannot be read ({error}); {again(number)}") from None
 
 
+def last_predictions(db: sqlite3.Connection, run: Path) -> Predictions | None:
+    """What the last model says; None where there is none, or a damaged one: labels do not wait for it."""
+    number = last_fitted(db)
+    try:
+        return None if number is None else read_predictions(run, number)
+    except RunError:
+        return None
+
+
 @lru_cache(maxsize=1024)
 def _read_held(path: Path, mtime: int) -> dict[int, int]:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
@@ -92,6 +103,12 @@ def list_files(folder: Path) -> None:
                 found[path.relative_to(folder).as_posix()] = [path.stat().st_size, sha256_of(file).hex()]
     text = json.dumps(found, indent=1)
     write_whole(folder / FILES, lambda file: file.write(text.encode()))
+
+
+def damaged_fit(db: sqlite3.Connection, run: Path) -> int | None:
+    """The round of the last fit, where a power cut or something else has damaged its files."""
+    number = last_fitted(db)
+    return None if number is None or damage_of_fit(run, number) is None else number
 
 
 def damage_of_fit(run: Path, number: int, last: bool = True) -> str | None:

@@ -78,7 +78,9 @@ def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], view
     frozen = None
     augmented = bool(views) and all(is_whole(path, len(chosen)) for path in views.values())
     if views:
-        frozen = FrozenViews(x, {view: mapped(path) for view, path in views.items()} if augmented else {}, rows=chosen)
+        frozen = FrozenViews(
+            x, {view: mapped(path) for view, path in views.items()} if augmented else {}, rows=chosen, also_plain=True
+        )
         mean, scale = frozen.mean, frozen.scale
     else:
         mean, scale = (evened if settings.text else standardisation)(torch.from_numpy(x[chosen]).float())

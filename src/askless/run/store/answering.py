@@ -16,7 +16,8 @@ from typing import Any
 from askless.base.errors import AsklessError, InputError
 from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, is_in_force, take
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
-from askless.run.store.store import once, record
+from askless.run.store.labels import other_answers
+from askless.run.store.store import once, record, savepoint
 
 UNSURE = ("ambiguous", "quality", "other")
 FIELDS = (
@@ -143,23 +144,21 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
         return nothing
     payload = json.loads(event["payload"])
     what = {"kind": event["kind"], "items": payload.get("items", []), "seq": target}
-    db.execute("SAVEPOINT as_before")
     try:
-        seq, at = record(db, request_id, kind, desk.annotator, what)
-        if event["kind"].startswith("class_"):
-            undo_class_event(db, event["kind"], payload, again)
-        elif event["kind"] == "skip":
-            undo_skip(db, desk, payload["items"][0], again)
-        else:
-            undo_answers(db, desk, event, payload, seq, at, overlap, again)
+        with savepoint(db):
+            seq, at = record(db, request_id, kind, desk.annotator, what)
+            if event["kind"].startswith("class_"):
+                undo_class_event(db, event["kind"], payload, again)
+            elif event["kind"] == "skip":
+                undo_skip(db, desk, payload["items"][0], again)
+            else:
+                undo_answers(db, desk, payload, seq, at, overlap, again)
         state = "done" if again else "undone"
     except (InputError, ConflictError) as error:
         # Others have built on it since. It is passed over, so that what was done before it can still be taken back.
-        db.execute("ROLLBACK TO as_before")
         what = {"kind": event["kind"], "items": [], "seq": None, "refused": str(error)}
         record(db, request_id, kind, desk.annotator, what)
         state = "dropped"
-    db.execute("RELEASE as_before")
     db.execute("UPDATE action SET state = ? WHERE seq = ?", (state, target))
     return what
 
@@ -175,7 +174,6 @@ def undo_skip(db: sqlite3.Connection, desk: Desk, item: int, again: bool) -> Non
 def undo_answers(
     db: sqlite3.Connection,
     desk: Desk,
-    event: sqlite3.Row,
     payload: dict[str, Any],
     seq: int,
     at: str,
@@ -256,12 +254,9 @@ def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> 
     mine = own_answer(db, item, desk.annotator)
     if mine is not None:
         raise ConflictError(f"you have answered item {item} already; change it in the review", item, mine)
-    others = db.execute(
-        "SELECT annotator, class, unsure FROM answer WHERE item = ? AND annotator <> ? ORDER BY seq",
-        (item, desk.annotator),
-    ).fetchall()
+    others = other_answers(db, item, desk.annotator)
     if len(others) >= overlap:
-        theirs = dict(others[0])
+        theirs = others[0]
         raise ConflictError(f"{theirs['annotator']} has answered item {item} in the meantime", item, theirs)
     if task["state"] != "open":
         raise ConflictError(f"item {item} was withdrawn: its batch has been closed", item)

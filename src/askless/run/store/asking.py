@@ -1,6 +1,7 @@
-"""Who is asked what: tasks are handed out under leases, each to one person at a time.
+"""Who is asked what: tasks, the rounds and the budget that they come from, and the leases under which they are handed out.
 
-One atomic statement takes a lease, so no two people get the same item, whatever process they talk to.
+Tasks are chosen items, in rounds, and check images, by the draw; the budget pays for both. One atomic statement takes a
+lease, so no two people get the same item, whatever process they talk to.
 
 Leases end by the wall clock, the only one that several processes and restarts share, and clocks jump. A lease is in force
 while its end lies ahead, but by no more than twice its length: a clock that is set back prolongs a lease by ten minutes at
@@ -10,10 +11,257 @@ most. Who takes an item ends the leases that others let expire on it, so that no
 import sqlite3
 import time
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from askless.base.errors import InputError
+from askless.run.store.items import note_problem, note_skipped, noun
+from askless.run.store.store import get_meta, now, record, set_meta
+from askless.sources import Skipped
 
 LEASE_SECONDS = 600.0
 IN_FORCE = "expires > :now AND expires <= :latest"
+
+
+class Task(NamedTuple):
+    """`kind`: train (chosen in a round), check (drawn at random) or prior (labelled before, not asked)."""
+
+    item: int
+    path: str
+    kind: str
+    round: int | None
+    rank: int
+    picked_by: str
+    reason: str
+    score: float | None
+    state: str
+
+
+TASK = (
+    "SELECT t.item, i.path, t.kind, t.round, t.rank, t.picked_by, t.reason, t.score, t.state "
+    "FROM task t JOIN item i ON i.id = t.item"
+)
+ADD = "INSERT INTO task (item, kind, round, rank, picked_by, reason, score, state) "
+
+
+def all_tasks(db: sqlite3.Connection) -> list[Task]:
+    return [Task(*row) for row in db.execute(TASK)]
+
+
+def open_tasks(db: sqlite3.Connection) -> list[Task]:
+    """What is to be labelled now, chosen items first."""
+    return [Task(*row) for row in db.execute(f"{TASK} WHERE state = 'open' ORDER BY kind DESC, skips, round, rank")]
+
+
+def tasks_of_round(db: sqlite3.Connection, number: int) -> list[Task]:
+    return [Task(*row) for row in db.execute(f"{TASK} WHERE round = ? ORDER BY rank", (number,))]
+
+
+def task_of(db: sqlite3.Connection, item: int) -> Task | None:
+    row = db.execute(f"{TASK} WHERE t.item = ?", (item,)).fetchone()
+    return None if row is None else Task(*row)
+
+
+def asked_items(db: sqlite3.Connection, after: int = -1) -> list[int]:
+    """All that was asked or labelled before; with `after`, what was chosen in later rounds."""
+    which = "" if after < 0 else "WHERE round > ?"
+    return [row[0] for row in db.execute(f"SELECT item FROM task {which} ORDER BY item", () if after < 0 else (after,))]
+
+
+def is_anything_open(db: sqlite3.Connection) -> bool:
+    """Whether anything waits for a label."""
+    return db.execute("SELECT 1 FROM task WHERE state = 'open' LIMIT 1").fetchone() is not None
+
+
+def is_batch_open(db: sqlite3.Connection) -> bool:
+    """Whether a chosen item waits for a label."""
+    return db.execute("SELECT 1 FROM task WHERE state = 'open' AND kind = 'train' LIMIT 1").fetchone() is not None
+
+
+def count_chosen(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0])
+
+
+def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> list[int]:
+    """A few items that nobody has and that are likely to come next: n chosen ones, and a check image."""
+    found = []
+    for kind, most in (("train", n), ("check", 1)):
+        found += db.execute(
+            "SELECT item FROM task t WHERE state = 'open' AND kind = ? AND item <> ? "
+            "AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.item = t.item AND l.expires > ?) "
+            "ORDER BY skips, round, rank LIMIT ?",
+            (kind, -1 if item is None else item, at, most),
+        ).fetchall()
+    return [row[0] for row in found][: n + 1]
+
+
+# --- rounds --------------------------------------------------------------------------------------------------------------
+
+
+class Round(NamedTuple):
+    """A batch; `seconds` is how long it took to choose. `state`: asking, or closed."""
+
+    id: int
+    strategy: str
+    made_at: str
+    seconds: float
+    state: str
+
+
+class Pick(NamedTuple):
+    item: int
+    reason: str
+    score: float | None
+
+
+def all_rounds(db: sqlite3.Connection) -> list[Round]:
+    return [Round(*row) for row in db.execute("SELECT id, strategy, made_at, seconds, state FROM round ORDER BY id")]
+
+
+def current_round(db: sqlite3.Connection) -> int:
+    return int(db.execute("SELECT coalesce(max(id), 0) FROM round").fetchone()[0])
+
+
+def is_asking(db: sqlite3.Connection) -> bool:
+    """Whether a round is not closed yet."""
+    return db.execute("SELECT 1 FROM round WHERE state = 'asking'").fetchone() is not None
+
+
+def close_rounds(db: sqlite3.Connection) -> None:
+    db.execute("UPDATE round SET state = 'closed' WHERE state = 'asking'")
+
+
+def ask_round(
+    db: sqlite3.Connection, number: int, picks: Sequence[Pick], picked_by: str, seconds: float, info: dict[str, Any]
+) -> int:
+    """Asks for the picks as a new round, in their order, and returns how many. Labels may have come in from elsewhere, or
+    the budget been lowered, while they were chosen: picks that are asked or labelled already, or exceed the budget, are left
+    out."""
+    taken = set(asked_items(db))
+    kept = [pick for pick in picks if pick.item not in taken][: left_to_choose(db)]
+    if not kept:
+        return 0
+    db.execute(
+        "INSERT INTO round (id, strategy, made_at, seconds, state) VALUES (?, ?, ?, ?, 'asking')",
+        (number, picked_by, now(), seconds),
+    )
+    db.executemany(
+        f"{ADD}VALUES (?, 'train', ?, ?, ?, ?, ?, 'open')",
+        [(p.item, number, rank, picked_by, p.reason, p.score) for rank, p in enumerate(kept, start=1)],
+    )
+    payload = {"round": number, "items": [pick.item for pick in kept], "info": info}
+    record(db, f"worker/round-{number}", "round", "worker", payload)
+    return len(kept)
+
+
+def withdraw_batch(db: sqlite3.Connection, request_id: str, annotator: str) -> int:
+    """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were."""
+    rows = db.execute("SELECT item, answers FROM task WHERE state = 'open' AND kind = 'train'").fetchall()
+    items = [r["item"] for r in rows]
+    record(db, request_id, "train_now", annotator, {"withdrawn": items})
+    db.executemany("DELETE FROM lease WHERE item = ?", [(i,) for i in items])
+    db.executemany("DELETE FROM task WHERE item = ?", [(r["item"],) for r in rows if r["answers"] == 0])
+    db.executemany("UPDATE task SET state = 'done' WHERE item = ?", [(r["item"],) for r in rows if r["answers"]])
+    return len(items)
+
+
+# --- the budget, and the check images that it pays for ---------------------------------------------------------------------
+
+
+class Plan(NamedTuple):
+    """The budget, and how much of it goes into check images."""
+
+    budget: int
+    check: int
+
+
+def plan(db: sqlite3.Connection) -> Plan:
+    return Plan(int(get_meta(db, "budget", 0)), int(get_meta(db, "check", 0)))
+
+
+def left_to_choose(db: sqlite3.Connection) -> int:
+    """How many items may still be chosen."""
+    budget, check = plan(db)
+    free = db.execute(
+        "SELECT count(*) FROM item WHERE split = 'pool' AND problem IS NULL AND id NOT IN (SELECT item FROM task)"
+    ).fetchone()[0]
+    return max(0, min(budget - check - count_chosen(db), free))
+
+
+def set_budget(db: sqlite3.Connection, request_id: str, annotator: str, budget: int, wanted: int) -> None:
+    """A larger or smaller budget, of which `wanted` go into check images, as far as there are any held out."""
+    chosen = count_chosen(db)
+    measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND answers > 0").fetchone()[0]
+    if budget < chosen + measured:
+        raise InputError(
+            f"the budget cannot be below the {chosen + measured} {noun(get_meta(db, 'kind'))}s that are labelled or chosen "
+            "already"
+        )
+    old, check = plan(db)
+    record(db, request_id, "budget", annotator, {"before": old, "after": budget})
+    wanted = max(measured, min(wanted, budget - chosen))
+    check += draw_more(db, wanted - check) if wanted > check else -draw_fewer(db, check - wanted)
+    set_meta(db, "budget", budget)
+    set_meta(db, "check", check)
+
+
+def draw_fewer(db: sqlite3.Connection, n: int) -> int:
+    """Puts n open check images back into the reserve, the last of the draw first; how many there were."""
+    rows = db.execute(
+        "SELECT t.item FROM task t JOIN item i ON i.id = t.item WHERE t.kind = 'check' AND t.state = 'open' "
+        "AND t.answers = 0 ORDER BY i.place DESC LIMIT ?",
+        (n,),
+    ).fetchall()
+    for row in rows:
+        withdraw(db, row["item"])
+        db.execute("UPDATE item SET split = 'reserve' WHERE id = ?", (row["item"],))
+    return len(rows)
+
+
+def draw_more(db: sqlite3.Connection, n: int) -> int:
+    """Makes the next n held-out items check images, in the order of the draw; how many there were."""
+    rows = db.execute(
+        "SELECT id FROM item WHERE split = 'reserve' AND problem IS NULL ORDER BY place LIMIT ?", (n,)
+    ).fetchall()
+    for row in rows:
+        db.execute("UPDATE item SET split = 'check' WHERE id = ?", (row["id"],))
+    ask_check_images(db)
+    return len(rows)
+
+
+def ask_check_images(db: sqlite3.Connection) -> None:
+    """Asks for every item that was drawn as a check image; what is labelled already counts as one."""
+    db.execute(
+        f"{ADD}SELECT id, 'check', NULL, place, 'random', ?, NULL, 'open' FROM item WHERE split = 'check' "
+        "AND (problem IS NULL OR id IN (SELECT item FROM answer)) "
+        "ON CONFLICT (item) DO UPDATE SET kind = 'check' WHERE kind <> 'check'",
+        (f"random check {noun(get_meta(db, 'kind'))}",),
+    )
+
+
+def withdraw(db: sqlite3.Connection, item: int) -> None:
+    """Does not ask for an item any more."""
+    db.execute("DELETE FROM lease WHERE item = ?", (item,))
+    db.execute("DELETE FROM task WHERE item = ?", (item,))
+
+
+def lose_item(db: sqlite3.Connection, item: int, reason: str) -> list[Skipped]:
+    """An item that cannot be read: nobody is asked about it, and another check image takes its place. All that is skipped
+    now, [] where it was known."""
+    found = note_problem(db, item, reason)
+    if found is None:
+        return []
+    path, split = found
+    record(db, f"worker/unreadable-{item}", "unreadable", "worker", {"reason": reason}, item)
+    if not db.execute("SELECT 1 FROM answer WHERE item = ?", (item,)).fetchone():
+        withdraw(db, item)
+        if split == "check" and not draw_more(db, 1):
+            set_meta(db, "check", plan(db).check - 1)
+    return note_skipped(db, [Skipped(path, "unreadable", reason)])
+
+
+# --- leases ----------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -73,9 +321,7 @@ def kinds_in_order(db: sqlite3.Connection) -> tuple[str, str]:
     """Whether a chosen or a check image comes first now."""
     done = done_tasks(db)
     check, train = done["check"], done["train"]
-    planned = db.execute("SELECT value FROM meta WHERE name = 'check'").fetchone()
-    total = db.execute("SELECT value FROM meta WHERE name = 'budget'").fetchone()
-    n_check, budget = (int(row[0]) if row is not None else 0 for row in (planned, total))
+    budget, n_check = plan(db)
     behind = check * max(budget - n_check, 1) < train * n_check
     return ("check", "train") if behind else ("train", "check")
 

@@ -57,6 +57,21 @@ def is_shown(c: Class) -> bool:
     return c.merged_into is None and not c.hidden
 
 
+def shown_classes(db: sqlite3.Connection) -> list[Class]:
+    return [c for c in all_classes(db) if is_shown(c)]
+
+
+def class_names(db: sqlite3.Connection) -> dict[int, str]:
+    """The name that each class goes by: its own, or that of the class it was merged into."""
+    classes = all_classes(db)
+    return {number: classes[last].name for number, last in followed(classes).items()}
+
+
+def labels_by_class(db: sqlite3.Connection) -> dict[int, int]:
+    """How many answers name each class, merged or not."""
+    return dict(db.execute("SELECT id, labels FROM class").fetchall())
+
+
 def final_class(db: sqlite3.Connection) -> dict[int, int]:
     """The class that each class stands for: itself, or the one it was merged into."""
     return followed(all_classes(db))
@@ -128,16 +143,17 @@ def add_class(db: sqlite3.Connection, request_id: str, annotator: str, given: st
     return number
 
 
-def rename_class(db: sqlite3.Connection, request_id: str, annotator: str, number: int, given: str) -> None:
+def rename_class(db: sqlite3.Connection, request_id: str, annotator: str, number: int, given: str) -> int:
     once(db, request_id, "class_rename")
     c = shown_class(db, number)
     name = check_name(db, given, but=number)
     seq, _ = record(db, request_id, "class_rename", annotator, {"class": number, "before": c.name, "after": name})
     db.execute("UPDATE class SET name = ? WHERE id = ?", (name, number))
     note_action(db, seq, annotator)
+    return number
 
 
-def merge_class(db: sqlite3.Connection, request_id: str, annotator: str, number: int, into: int) -> None:
+def merge_class(db: sqlite3.Connection, request_id: str, annotator: str, number: int, into: int) -> int:
     """All labels of one class, past and future, count as those of the other."""
     once(db, request_id, "class_merge")
     shown_class(db, number), shown_class(db, into)
@@ -147,12 +163,14 @@ def merge_class(db: sqlite3.Connection, request_id: str, annotator: str, number:
     seq, _ = record(db, request_id, "class_merge", annotator, payload)
     db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (into, number))
     note_action(db, seq, annotator)
+    return number
 
 
 def shown_class(db: sqlite3.Connection, number: int) -> Class:
-    found = next((c for c in all_classes(db) if c.id == number and is_shown(c)), None)
+    shown = shown_classes(db)
+    found = next((c for c in shown if c.id == number), None)
     if found is None:
-        known = ", ".join(f"{c.id} {c.name}" for c in all_classes(db) if is_shown(c))
+        known = ", ".join(f"{c.id} {c.name}" for c in shown)
         raise InputError(f"there is no class {number}; the classes are {known or 'none yet'}")
     return found
 
@@ -167,7 +185,8 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
                 raise InputError(f"there is a class {c.name!r} already")
             show_again(db, c.id)
             return
-        used = sum(n for number, n in db.execute("SELECT id, labels FROM class") if followed(classes)[number] == c.id)
+        final = followed(classes)
+        used = sum(n for number, n in labels_by_class(db).items() if final[number] == c.id)
         if used:
             raise InputError(f"the class {c.name!r} has {used} labels by now; rename or merge it instead")
         if c.merged_into is not None:
@@ -204,8 +223,8 @@ def show_again(db: sqlite3.Connection, number: int) -> None:
 
 def refuse_namesake(db: sqlite3.Connection, back: Class) -> None:
     """An error where a class is to come back and another one has its name by now."""
-    for c in all_classes(db):
-        if c.id != back.id and is_shown(c) and folded(c.name) == folded(back.name):
+    for c in shown_classes(db):
+        if c.id != back.id and folded(c.name) == folded(back.name):
             raise InputError(f"there is another class {c.name!r} by now; rename that one first")
 
 
@@ -213,3 +232,8 @@ def note_action(db: sqlite3.Connection, seq: int, annotator: str) -> None:
     """Something that can be undone was done: what had been undone before cannot be redone any more."""
     db.execute("UPDATE action SET state = 'dropped' WHERE annotator = ? AND state = 'undone'", (annotator,))
     db.execute("INSERT INTO action (seq, annotator, state) VALUES (?, ?, 'done')", (seq, annotator))
+
+
+def forget_actions(db: sqlite3.Connection) -> None:
+    """What was done up to now cannot be undone."""
+    db.execute("DELETE FROM action")

@@ -1,80 +1,168 @@
-"""The rows of `labels.csv`: every human answer, with what the model thinks of the item."""
+"""Answers and what they come to: the class that an item has by all its answers, to train on or to measure with."""
 
+import hashlib
 import json
 import sqlite3
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from askless.run.out.answers import LabelRow
-from askless.run.out.export import Predicted
-from askless.run.steps.rounds import Predictions, read_predictions
-from askless.run.store.classes import all_classes, final_class
-from askless.run.store.schema import RunError
-
-SPLITS = {"train": "train", "prior": "train", "check": "check"}
+from askless.run.store.classes import final_class, shown_classes
+from askless.run.store.items import held_out_items
 
 
-def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -> list[LabelRow]:
-    """One row per answer, in the order in which they were given."""
-    names = {c.id: c.name for c in all_classes(db)}
-    final = final_class(db)
+class Answer(NamedTuple):
+    """An answer with its item and task; `label` is a class as it was given, None where the annotator is unsure."""
+
+    item: int
+    annotator: str
+    label: int | None
+    unsure: str | None
+    at: str
+    seconds: float | None
+    suggestion: int | None
+    suggestion_shown: str
+    bulk: int
+    note: str
+    kind: str
+    round: int | None
+    rank: int
+    picked_by: str
+    path: str
+    split: str
+
+
+ANSWER = (
+    "SELECT a.item, a.annotator, a.class, a.unsure, a.at, a.seconds, a.suggestion, a.suggestion_shown, a.bulk, a.note, "
+    "t.kind, t.round, t.rank, t.picked_by, i.path, i.split "
+    "FROM answer a JOIN task t ON t.item = a.item JOIN item i ON i.id = a.item"
+)
+NEWEST = "ORDER BY a.seq DESC, t.rank DESC"
+# What a person may see: where several label each image, answers of others only after one's own.
+OPEN_TO = "(t.state = 'done' OR EXISTS (SELECT 1 FROM answer b WHERE b.item = a.item AND b.annotator = ?))"
+
+
+def all_answers(db: sqlite3.Connection, newest_first: bool = False) -> list[Answer]:
+    return [Answer(*row) for row in db.execute(f"{ANSWER} {NEWEST if newest_first else 'ORDER BY a.seq, a.item'}")]
+
+
+def last_answers(db: sqlite3.Connection, annotator: str, n: int) -> list[Answer]:
+    """The last n answers of one person, the newest first."""
+    return [Answer(*row) for row in db.execute(f"{ANSWER} WHERE a.annotator = ? {NEWEST} LIMIT ?", (annotator, n))]
+
+
+def answers_open_to(
+    db: sqlite3.Connection, annotator: str, *, unsure: bool = False, limit: int = -1, offset: int = 0
+) -> tuple[list[Answer], int]:
+    """A page of the answers that somebody may see, the newest first, and how many there are."""
+    which = OPEN_TO + (" AND a.unsure IS NOT NULL" if unsure else "")
+    counting = f"SELECT count(*) FROM answer a JOIN task t ON t.item = a.item WHERE {which}"
+    rows = db.execute(f"{ANSWER} WHERE {which} {NEWEST} LIMIT ? OFFSET ?", (annotator, limit, offset))
+    return [Answer(*row) for row in rows], int(db.execute(counting, (annotator,)).fetchone()[0])
+
+
+def answers_to(db: sqlite3.Connection, items: Sequence[int], annotator: str) -> list[Answer]:
+    """The answers to these items, in their order, that somebody may see."""
+    query = f"{ANSWER} WHERE {OPEN_TO} AND a.item = ? {NEWEST}"
+    return [Answer(*row) for item in items for row in db.execute(query, (annotator, item))]
+
+
+def other_answers(db: sqlite3.Connection, item: int, annotator: str) -> list[dict[str, str | int | None]]:
+    """What others answered, the first first: annotator, class and unsure."""
     rows = db.execute(
-        "SELECT a.*, i.path, i.split, t.kind, t.round, t.rank, t.picked_by FROM answer a JOIN item i ON i.id = a.item "
-        "JOIN task t ON t.item = a.item ORDER BY a.seq, a.item"
+        "SELECT annotator, class, unsure FROM answer WHERE item = ? AND annotator <> ? ORDER BY seq", (item, annotator)
     )
-    result = []
-    for row in rows:
-        model = None if predictions is None else predictions.best(row["item"])
-        result.append(
-            LabelRow(
-                path=row["path"],
-                label="" if row["class"] is None else names[final[row["class"]]],
-                status="unsure" if row["class"] is None else "labelled",
-                split="reserve" if row["split"] == "reserve" else SPLITS[row["kind"]],
-                annotator=row["annotator"],
-                labelled_at=row["at"],
-                seconds=row["seconds"],
-                round=row["round"],
-                rank=row["rank"],
-                picked_by="bulk" if row["bulk"] else row["picked_by"],
-                model_label="" if model is None else names[final[model[0]]],
-                model_prob=None if model is None else round(model[1], 4),
-                suggestion_shown=row["suggestion_shown"],
-                note=row["unsure"] or row["note"],
-                item=row["item"],
-            )
-        )
-    return result
+    return [dict(row) for row in rows]
 
 
-def columns_by_path(db: sqlite3.Connection, everything: bool = False) -> dict[str, dict[str, str]]:
-    """What the user's own manifest said of the items that have an answer (or of all), where it said more than path and
-    label."""
-    which = "" if everything else " AND id IN (SELECT item FROM answer)"
-    rows = db.execute(f"SELECT path, columns FROM item WHERE columns <> '{{}}'{which}")
-    return {row["path"]: json.loads(row["columns"]) for row in rows}
+def answered_items(db: sqlite3.Connection) -> list[int]:
+    return [row[0] for row in db.execute("SELECT DISTINCT item FROM answer ORDER BY item")]
 
 
-def predicted_rows(db: sqlite3.Connection, predictions: Predictions | None) -> list[Predicted]:
-    """What the model says of the items that nobody has labelled."""
-    if predictions is None:
-        return []
-    names = {c.id: c.name for c in all_classes(db)}
-    final = final_class(db)
+def unanswered_items(db: sqlite3.Connection) -> list[tuple[int, str]]:
+    """The number and path of the readable items that nobody has answered."""
     rows = db.execute(
         "SELECT id, path FROM item WHERE problem IS NULL AND id NOT IN (SELECT item FROM answer) ORDER BY id"
     )
+    return [(row["id"], row["path"]) for row in rows]
+
+
+def count_answers_by_annotator(db: sqlite3.Connection) -> dict[str, int]:
+    return dict(db.execute("SELECT annotator, count(*) FROM answer GROUP BY annotator ORDER BY annotator").fetchall())
+
+
+def times_of_answers(db: sqlite3.Connection, n: int) -> list[str]:
+    """When the last n answers were given that were timed, the newest first."""
+    rows = db.execute("SELECT at FROM answer WHERE seconds IS NOT NULL ORDER BY seq DESC LIMIT ?", (n,))
+    return [row["at"] for row in rows]
+
+
+# --- what they come to -----------------------------------------------------------------------------------------------------
+
+
+class Agreed(NamedTuple):
+    """What the answers to one item come to: a class, or None where people are unsure or do not agree."""
+
+    item: int
+    kind: str
+    label: int | None
+    conflict: bool
+
+
+def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "check")) -> list[Agreed]:
+    """One row per answered item, by item; of several answers the class that more than half of them have."""
+    final = final_class(db)
+    given: dict[int, list[int | None]] = {}
+    kind_of: dict[int, str] = {}
+    rows = db.execute("SELECT a.item, a.class, t.kind FROM answer a JOIN task t ON t.item = a.item ORDER BY a.item")
+    for item, label, kind in rows:
+        if kind in kinds:
+            given.setdefault(item, []).append(None if label is None else final[label])
+            kind_of[item] = kind
     result = []
-    for row in rows:
-        best = predictions.best(row["id"])
-        if best is not None:
-            result.append(Predicted(row["id"], row["path"], names[final[best[0]]], best[1]))
+    for item, labels in given.items():
+        (label, votes), *others = Counter(labels).most_common()
+        clear = 2 * votes > len(labels)
+        result.append(Agreed(item, kind_of[item], label if clear else None, bool(others) and not clear))
     return result
 
 
-def last_predictions(db: sqlite3.Connection, run: Path) -> Predictions | None:
-    """What the last model says; None where there is none, or a damaged one: labels do not wait for it."""
-    number = db.execute("SELECT max(round) FROM fit").fetchone()[0]
-    try:
-        return None if number is None else read_predictions(run, number)
-    except RunError:
-        return None
+def train_labels(db: sqlite3.Connection) -> dict[int, int]:
+    """item -> class of everything that may be trained on: what was labelled before the run may be held out by the draw."""
+    held = held_out_items(db)
+    return {a.item: a.label for a in agreed(db, ("train", "prior")) if a.label is not None and a.item not in held}
+
+
+def check_labels(db: sqlite3.Connection) -> dict[int, int]:
+    return {a.item: a.label for a in agreed(db, ("check",)) if a.label is not None}
+
+
+def is_trainable(db: sqlite3.Connection) -> bool:
+    """Whether there are labels of two classes at least."""
+    return len(set(train_labels(db).values())) >= 2
+
+
+def labels_key(db: sqlite3.Connection) -> str:
+    """A text that changes when a label, or the list of classes, does."""
+    shown = [c.id for c in shown_classes(db)]
+    return hashlib.sha256(json.dumps([sorted(train_labels(db).items()), shown]).encode()).hexdigest()[:16]
+
+
+def labels_in_order(db: sqlite3.Connection) -> list[int]:
+    """The class of every label, in the order in which they were given."""
+    final = final_class(db)
+    rows = db.execute("SELECT class FROM answer WHERE class IS NOT NULL ORDER BY seq, item")
+    return [final[row[0]] for row in rows]
+
+
+def first_rounds(db: sqlite3.Connection) -> dict[int, int]:
+    """The round in which each class was first given to a chosen item."""
+    final = final_class(db)
+    first: dict[int, int] = {}
+    rows = db.execute(
+        "SELECT t.round, a.class FROM answer a JOIN task t ON t.item = a.item WHERE a.class IS NOT NULL "
+        "AND t.kind = 'train' ORDER BY t.round, a.seq"
+    )
+    for number, label in rows:
+        first.setdefault(final[label], number)
+    return first

@@ -21,16 +21,29 @@ from typing import Any
 from askless.base.errors import AsklessError
 from askless.base.files import sync
 from askless.base.locks import held
-from askless.run.nouns import noun
 from askless.run.settings import Settings, read_settings
 from askless.run.steps.draw import draw_check
 from askless.run.steps.making import fill, read_source
 from askless.run.steps.rounds import damage_of_fit, is_whole, round_folder
 from askless.run.store.answering import count_answers
-from askless.run.store.classes import MOST
+from askless.run.store.asking import ask_check_images, asked_items
+from askless.run.store.classes import MOST, forget_actions
+from askless.run.store.fits import drop_fit, fitted_rounds
+from askless.run.store.items import item_paths, keep_out_of_pool
+from askless.run.store.labels import answered_items
 from askless.run.store.replay import GARBLED, Event, Replay, contradictions, log, stored_tables
 from askless.run.store.schema import RunError, check_tables, migrate
-from askless.run.store.store import Store, can_write, check_file, get_meta, open_to_read, record, set_meta, unfinished
+from askless.run.store.store import (
+    Store,
+    can_write,
+    check_file,
+    get_meta,
+    last_event,
+    open_to_read,
+    record,
+    set_meta,
+    unfinished,
+)
 
 NAME = "state.sqlite"
 LOCKS = ("server.lock", ".worker.lock")  # of the page, and of whoever trains
@@ -115,7 +128,7 @@ def drop_damaged(folder: Path) -> list[str]:
     with closing(Store(folder / NAME)) as store:
         for number in damaged_fits(store, folder):
             with store.change() as db:
-                db.execute("DELETE FROM fit WHERE round = ?", (number,))
+                drop_fit(db, number)
             shutil.rmtree(round_folder(folder, number), ignore_errors=True)
             said.append(f"Round {number}: what its training left is damaged, and was removed")
         with store.look() as db:
@@ -131,7 +144,7 @@ def drop_damaged(folder: Path) -> list[str]:
 def damaged_fits(store: Store, folder: Path) -> list[int]:
     """The rounds whose training left behind what cannot be read."""
     with store.look() as db:
-        fits = [row[0] for row in db.execute("SELECT round FROM fit ORDER BY round")]
+        fits = fitted_rounds(db)
     return [number for number in fits if damage_of_fit(folder, number, last=number == fits[-1]) is not None]
 
 
@@ -228,12 +241,12 @@ def begin_again(db: sqlite3.Connection, settings: Settings, events: list[Event],
         fill(first, settings, index, draw_check(len(index.items), budget, settings.check, settings.seed), budget, [])
         for table in ("meta", "item"):
             insert(db, table, [dict(row) for row in first.execute(f"SELECT * FROM {table}")])
-    paths = [row[0] for row in db.execute("SELECT path FROM item ORDER BY id")]
+    paths = item_paths(db)
     if paths != [item.id for item in index.items] or len(paths) != (n_items or len(paths)):
         raise RunError(f"{settings.source}: expected the items of the run, got others")
     for event in events:  # what has changed since
         if event.kind == "near_check":
-            db.executemany("UPDATE item SET split = 'out' WHERE id = ?", [(i,) for i in event.payload["items"]])
+            keep_out_of_pool(db, event.payload["items"])
             set_meta(db, "compared", True)
         elif event.kind == "unreadable":
             db.execute("UPDATE item SET problem = ? WHERE id = ?", (event.payload["reason"], event.item))
@@ -266,28 +279,23 @@ def make_sense(db: sqlite3.Connection) -> None:
 
 def ask_again(db: sqlite3.Connection, events: list[Event], settings: Settings) -> None:
     """Makes the rounds and tasks that are lost. Of chosen items only those with answers: others can be chosen again."""
-    answered = {row[0] for row in db.execute("SELECT item FROM answer")}
+    answered = set(answered_items(db))
     plain = {"rank": 0, "picked_by": settings.strategy, "reason": "recovered by askless doctor", "state": "open"}
     for number, event in [(e.payload.get("round"), e) for e in reversed(events) if e.kind == "round"]:
         made = {"strategy": settings.strategy, "made_at": event.at, "seconds": 0.0, "state": "asking"}
         insert(db, "round", [{"id": number, **made}])
         chosen = [item for item in event.payload.get("items", ()) if item in answered]
         insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])
-    db.execute(
-        "INSERT OR IGNORE INTO task (item, kind, rank, picked_by, reason, state) SELECT id, 'check', place, 'random', ?, "
-        "'open' FROM item WHERE split = 'check' AND (problem IS NULL OR id IN (SELECT item FROM answer))",
-        (f"random check {noun(get_meta(db, 'kind'))}",),
-    )
+    ask_check_images(db)
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
-    for row in db.execute("SELECT item FROM task").fetchall():
-        count_answers(db, row[0], settings.annotators)
+    for item in asked_items(db):
+        count_answers(db, item, settings.annotators)
 
 
 def recover(db: sqlite3.Connection) -> None:
     """Writes down what the tables say, in the place of events that are lost. What was done before cannot be undone."""
-    db.execute("DELETE FROM action")
-    seq = db.execute("SELECT coalesce(max(seq), 0) + 1 FROM event").fetchone()[0]
-    db.execute("UPDATE answer SET seq = ? WHERE seq NOT IN (SELECT seq FROM event)", (seq,))
+    forget_actions(db)
+    db.execute("UPDATE answer SET seq = ? WHERE seq NOT IN (SELECT seq FROM event)", (last_event(db) + 1,))
     columns = {"answer": "*", "class": "id, name, merged_into, hidden"}
     payload = {name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()}
     record(db, f"doctor-{secrets.token_hex(8)}", "recover", "doctor", payload)

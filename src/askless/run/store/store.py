@@ -27,6 +27,12 @@ class RepeatedError(Exception):
         super().__init__(event["request_id"])
         self.event = event
 
+    @property
+    def payload(self) -> dict[str, Any]:
+        """What was stored for it."""
+        payload: dict[str, Any] = json.loads(self.event["payload"])
+        return payload
+
 
 class GoneError(RunError):
     """The database is no longer where it was opened: nobody would find what is stored in it now."""
@@ -247,6 +253,19 @@ def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def savepoint(db: sqlite3.Connection) -> Iterator[None]:
+    """A part of a transaction that with an error has not happened, while the rest goes on."""
+    db.execute("SAVEPOINT part")
+    try:
+        yield
+    except BaseException:
+        db.execute("ROLLBACK TO part")
+        raise
+    finally:
+        db.execute("RELEASE part")
+
+
 def now() -> str:
     """UTC, ISO-8601, to the millisecond."""
     return datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -280,6 +299,31 @@ def record(
     )
     assert cursor.lastrowid is not None
     return cursor.lastrowid, at
+
+
+def last_event(db: sqlite3.Connection) -> int:
+    """The number of the last event; 0 before the first."""
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
+
+
+def payload_of(db: sqlite3.Connection, request_id: str) -> dict[str, Any] | None:
+    """What was stored for a request; None where it never came."""
+    row = db.execute("SELECT payload FROM event WHERE request_id = ?", (request_id,)).fetchone()
+    return None if row is None else json.loads(row[0])
+
+
+def last_annotator(db: sqlite3.Connection, prefix: str) -> str | None:
+    """Who made the last of the requests whose names begin so."""
+    row = db.execute(
+        "SELECT annotator FROM event WHERE request_id >= ? AND request_id < ? ORDER BY seq DESC LIMIT 1",
+        (prefix, f"{prefix}~"),
+    ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def count_events(db: sqlite3.Connection) -> dict[str, int]:
+    """How many events of each kind there are."""
+    return dict(db.execute("SELECT kind, count(*) FROM event GROUP BY kind").fetchall())
 
 
 def get_meta(db: sqlite3.Connection, name: str, default: Any = None) -> Any:

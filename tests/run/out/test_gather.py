@@ -4,36 +4,37 @@ import numpy as np
 import pytest
 
 from askless.run import Run
-from askless.run.out.standing import rate, since_new_class, standing
+from askless.run.out.gather import account_of, gather, rate, since_new_class
 from askless.run.steps.measure import wilson
-from askless.run.store import facts
-from askless.run.store.answering import Given, answer
+from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, merge_class
+from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.progress import progress_of
 
 
 def test_a_run_that_has_just_begun_stands_at_nothing(shapes, tmp_path):
     run = shapes.start(tmp_path / "run")
-    now = standing(run)
-    assert now["progress"]["spent"] == 0
-    assert (now["curve"], now["measure"], now["rate"], now["mix"], now["annotators"]) == ([], None, None, [], [])
-    assert now["advice"]["verdict"] == "too early"
+    now = account_of(run)
+    assert now.progress.spent == 0
+    assert (now.curve, now.measure, now.rate, now.mix, now.annotators) == ([], None, None, {}, {})
+    assert now.advice.verdict == "too early"
     run.close()
 
 
 def test_the_curve_has_one_honest_point_per_round(finished):
-    now = standing(finished)
-    assert [point["round"] for point in now["curve"]] == [1, 2, 3, 4]
-    assert [point["labels"] for point in now["curve"]] == [5, 10, 15, 16]
-    for point in now["curve"]:
-        assert point["n"] == 4
-        assert (point["low"], point["high"]) == wilson(point["correct"], 4)
-        assert point["accuracy"] == point["correct"] / 4
-    assert now["curve"][0]["change"] is None
-    assert all(0 <= point["change"] <= 1 for point in now["curve"][1:])
-    assert sum(row["share"] for row in now["mix"]) == pytest.approx(1)
-    assert now["advice"]["verdict"] == "budget used"
-    assert now["annotators"] == [{"annotator": "tell", "answers": 20}]
+    now = account_of(finished)
+    assert [point.round for point in now.curve] == [1, 2, 3, 4]
+    assert [point.labels for point in now.curve] == [5, 10, 15, 16]
+    for point in now.curve:
+        assert point.n == 4
+        assert (point.low, point.high) == wilson(point.correct, 4)
+        assert point.accuracy == point.correct / 4
+    assert now.curve[0].change is None
+    assert all(0 <= point.change <= 1 for point in now.curve[1:])
+    assert sum(now.mix.values()) == pytest.approx(1)
+    assert now.advice.verdict == "budget used"
+    assert now.annotators == {"tell": 20}
 
 
 def test_chosen_labels_have_no_part_in_the_accuracy(tmp_path):
@@ -58,9 +59,9 @@ def test_chosen_labels_have_no_part_in_the_accuracy(tmp_path):
         # Of the chosen ones a third is labelled at random.
         wrong = {path for path in run.waiting() if path in chosen and int(path) % 3 == 0}
         run.tell({path: "ab"[1 - y[int(path)] if path in wrong else y[int(path)]] for path in run.waiting()})
-    measure = standing(run)["measure"]
+    measure = account_of(run).measure
     with run.store.look() as db:
-        truth, train = facts.check_labels(db), facts.train_labels(db)
+        truth, train = check_labels(db), train_labels(db)
         checks = {r["id"] for r in db.execute("SELECT id FROM item WHERE split = 'check'")}
         pool = {r["id"] for r in db.execute("SELECT id FROM item WHERE split = 'pool'")}
     best = run.predictions().best_of_all()
@@ -76,11 +77,11 @@ def test_chosen_labels_have_no_part_in_the_accuracy(tmp_path):
 def test_merging_classes_changes_past_measures(shapes, tmp_path):
     run = shapes.start(tmp_path / "run", budget=24, check=0.5, batch=12, learner="supervised", steps=20)
     shapes.finish(run)
-    before = standing(run)["measure"]
+    before = account_of(run).measure
     with run.store.change() as db:
         for number in (1, 2, 3):
             merge_class(db, f"request-{number}", "ann", number, 0)
-    after = standing(run)["measure"]
+    after = account_of(run).measure
     assert (after["n"], after["correct"]) == (before["n"], before["n"])  # all are one class now
     run.close()
 
@@ -92,11 +93,11 @@ def test_check_images_that_nobody_is_sure_of_are_counted_apart(make_room):
         with room.run.store.change() as db:
             given = Given(unsure="quality") if unsure else Given(label=0)
             answer(db, Desk("ann", "ann-tab"), room.request(), [item], given, overlap=1)
-    now = standing(room.run)
-    assert now["unsure_check"] == 1
-    assert now["progress"]["check"]["done"] == 2
+    now = account_of(room.run)
+    assert now.unsure_check == 1
+    assert now.progress.check.done == 2
     with room.run.store.look() as db:
-        assert len(facts.check_labels(db)) == 1
+        assert len(check_labels(db)) == 1
 
 
 def label(room, number, at=None, seconds=1.0):
@@ -114,9 +115,9 @@ def test_the_pace_leaves_breaks_out(make_room):
     for at in ("10:00:00", "10:00:05", "10:00:10", "12:00:00", "12:00:05"):
         label(room, 0, f"2026-01-01T{at}.000Z")
     with room.run.store.look() as db:
-        found = rate(db, facts.progress(db))
-    assert found["per_minute"] == pytest.approx(12)
-    assert found["minutes_left_in_batch"] == pytest.approx(5 / 12)
+        found = rate(db, progress_of(db))
+    assert found.per_minute == pytest.approx(12)
+    assert found.minutes_left_in_batch == pytest.approx(5 / 12)
 
 
 def test_labels_since_the_last_new_class_are_counted(make_room):
@@ -141,8 +142,36 @@ def test_what_was_left_out_is_counted(own_shapes, tmp_path):
     (files[0].parent / "broken.png").write_bytes(b"no picture")
     (files[0].parent / "out.png").symlink_to("/etc/hostname")
     run = own_shapes.start(tmp_path / "run")
-    left_out = standing(run)["skipped"]
+    left_out = account_of(run).skipped
     assert (left_out["unreadable"], left_out["duplicates"], left_out["outside"]) == (1, 1, 1)
     with (run.folder / "skipped.csv").open(newline="") as file:
         assert {row["problem"] for row in csv.DictReader(file)} == {"unreadable", "duplicate", "outside"}
     run.close()
+
+
+def test_each_answer_is_compared_with_the_suggestion_that_it_had(make_room):
+    """Two people on one item: one of them agrees with the model."""
+    room = make_room(annotators=2)
+    room.ask([0])
+    for who, number in (("ann", 0), ("bo", 1)):
+        item = room.take(who)
+        with room.run.store.change() as db:
+            suggested = {item: Suggested(0, 0.9)}
+            desk = Desk(who, f"{who}-tab")
+            answer(db, desk, room.request(), [item], Given(label=number), overlap=2, suggested=suggested)
+    without = gather(room.run).process.suggestions.without
+    assert (without["n"], without["correct"]) == (2, 1)
+
+
+def test_the_page_the_status_and_the_report_tell_the_same(finished):
+    account, told, page = account_of(finished), gather(finished), account_of(finished).as_json()
+    assert told.curve == account.curve
+    assert (told.measure, told.advice) == (account.measure, account.advice)
+    assert (told.labels.budget, told.labels.spent) == (account.progress.budget, account.progress.spent)
+    assert page["measure"] == account.measure
+    assert page["progress"]["spent"] == account.progress.spent
+    assert page["annotators"] == [{"annotator": "tell", "answers": 20}]
+    assert page["curve"][0].keys() == {
+        *("round", "labels", "seconds", "at", "n", "correct", "accuracy", "low", "high", "change", "margin")
+    }
+    assert page["mix"][0].keys() == {"class", "share"}

@@ -3,11 +3,11 @@
 import pytest
 
 from askless.base.errors import InputError
-from askless.run.store import facts
 from askless.run.store.answering import Given, answer
-from askless.run.store.asking import Desk
+from askless.run.store.asking import Desk, plan
 from askless.run.store.classes import merge_class
 from askless.run.store.importing import import_answers
+from askless.run.store.progress import classes_with_counts, progress_of
 
 
 def check(room):
@@ -28,7 +28,7 @@ def test_counts_follow_imports_merges_budgets_and_withdrawals(make_room):
     with room.run.store.change() as db:
         merge_class(db, room.request(), "ann", 1, 0)
     with room.run.store.look() as db:
-        counts = {c["name"]: c["count"] for c in facts.progress(db)["classes"]}
+        counts = {c.name: c.count for c in progress_of(db).classes}
     assert counts == {"cat": 10, "dog": 0, "fox": 5}
     for budget in (50, 30):
         room.run.set_budget(room.request(), "ann", budget)
@@ -38,7 +38,7 @@ def test_counts_follow_imports_merges_budgets_and_withdrawals(make_room):
     room.run.train_now(room.request(), "ann")
     check(room)
     with room.run.store.look() as db:
-        assert facts.progress(db)["batch"]["size"] == room.one("SELECT count(*) FROM task WHERE round = 1")
+        assert progress_of(db).batch.size == room.one("SELECT count(*) FROM task WHERE round = 1")
 
 
 def test_a_budget_covers_check_items_that_only_one_of_two_people_has_answered(make_room):
@@ -52,7 +52,7 @@ def test_a_budget_covers_check_items_that_only_one_of_two_people_has_answered(ma
         room.run.set_budget(room.request(), "ann", 2)
     room.run.set_budget(room.request(), "ann", 3)
     with room.run.store.look() as db:
-        assert facts.plan(db) == (3, 3)
+        assert plan(db) == (3, 3)
 
 
 def test_a_class_says_which_class_it_stands_for_through_several_merges(make_room):
@@ -60,4 +60,4 @@ def test_a_class_says_which_class_it_stands_for_through_several_merges(make_room
     with room.run.store.change() as db:
         merge_class(db, room.request(), "ann", 0, 1)
         merge_class(db, room.request(), "bo", 1, 2)
-        assert [c["merged_into"] for c in facts.classes_with_counts(db)] == [2, 2, None]
+        assert [c.merged_into for c in classes_with_counts(db)] == [2, 2, None]

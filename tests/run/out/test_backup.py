@@ -10,10 +10,10 @@ import pytest
 from askless.base.errors import InputError
 from askless.label.web.serve import own_token, redirect_file
 from askless.run import Run, RunError
+from askless.run.out.backup import backup
 from askless.run.steps.worker import catch_up
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk
-from askless.run.store.backup import backup
 from askless.run.store.repair import examine
 from askless.run.store.replay import replay, stored
 

@@ -1,0 +1,402 @@
+"""A run as the page sees it: one method per route of `askless.label.web.app`, each of which answers with what JSON knows."""
+
+import getpass
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from askless.base.errors import InputError
+from askless.run import Run
+from askless.run.out.gather import account_of, doubts, map_of
+from askless.run.pictures import NoPictureError
+from askless.run.steps.rounds import last_predictions, read_status
+from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
+from askless.run.store.asking import (
+    Desk,
+    all_tasks,
+    answered_but_open,
+    holders,
+    is_anything_open,
+    next_item,
+    release,
+    renew,
+    take_batch,
+    task_of,
+    upcoming,
+)
+from askless.run.store.classes import add_class, final_class, merge_class, rename_class, shown_classes
+from askless.run.store.fits import all_fits
+from askless.run.store.items import item_of
+from askless.run.store.labels import (
+    Answer,
+    agreed,
+    answers_open_to,
+    answers_to,
+    last_answers,
+    other_answers,
+)
+from askless.run.store.progress import progress_of
+from askless.run.store.store import RepeatedError, get_meta, last_event, record, set_meta
+from askless.sources import UnreadableError
+
+Json = dict[str, Any]
+PRELOAD = 3  # items for the browser to load ahead
+LAST = 8  # answers of one's own that the page shows at all times
+WITHOUT = 10  # in prefill mode one image in so many is shown without a suggestion
+
+
+class Page:
+    """One per server. `worker()` says what the background process does, `restart()` starts it again; `changed` is set when
+    labels.csv is behind."""
+
+    def __init__(self, run: Run, worker: Callable[[], Json], restart: Callable[[], None]) -> None:
+        self.run, self.worker, self.restart = run, worker, restart
+        self.changed = threading.Event()
+        self.default_name = user_name()
+
+    @property
+    def overlap(self) -> int:
+        return self.run.settings.annotators
+
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        with self.run.store.change() as db:
+            yield db
+        self.changed.set()
+
+    def progress(self, desk: Desk) -> Json:
+        with self.run.store.look() as db:
+            return progress_of(db, desk).as_json()
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    def state(self, desk: Desk, asked: bool) -> Json:
+        """All that the page needs to begin with; `asked` is whether the annotator gave a name."""
+        self.run.store.check_still_there()  # so that the page says it before somebody answers
+        worker, settings = self.worker(), self.run.settings
+        with self.run.store.look() as db:
+            numbers = {c.name: c.id for c in shown_classes(db)}
+            model = next(reversed(all_fits(db).values()), None)
+            return {
+                "run": {
+                    "name": self.run.folder.resolve().name,
+                    "folder": str(self.run.folder),
+                    "finished": worker["step"] == "finished" and not is_anything_open(db),
+                    "suggestions": get_meta(db, "suggestions"),
+                    "annotators": self.overlap,
+                    "keys": {key: numbers[c] for key, c in settings.keys.items() if c in numbers},
+                    "map": bool(get_meta(db, "compared")),
+                    "check_share": settings.check,
+                    "strategy": settings.strategy,
+                    "pictures": self.run.pictures.has_pictures,
+                    "noun": self.run.noun,
+                },
+                "annotator": {"name": desk.annotator, "asked": asked},
+                "progress": progress_of(db, desk).as_json(),
+                "last": self.answers(db, last_answers(db, desk.annotator, LAST), doubt=False),
+                "worker": worker,
+                "model": None if model is None else {"round": model.round, "labels": model.labels},
+                "version": last_event(db),
+            }
+
+    def next(self, desk: Desk, lease: bool) -> Json:
+        """The item for a tab, those that come after it, or why there is none."""
+        while True:
+            with self.run.store.lend() if lease else self.run.store.look() as db:
+                item = next_item(db, desk, self.overlap, lease)
+                shown = None if item is None else self.item(db, item, desk if lease else None)
+                so_far = progress_of(db, desk)
+                following = upcoming(db, item, time.time(), PRELOAD)
+                others, for_others = (holders(db, desk), answered_but_open(db, desk)) if item is None else ({}, 0)
+            if item is None or not lease or self.is_readable(item):
+                break
+        used = so_far.spent >= so_far.budget
+        code, why = ("ok", "") if item is not None else self.why_nothing(used, others, for_others)
+        if all(c.hidden for c in so_far.classes):
+            code = "no_classes"
+        return {"item": shown, "next": following, "code": code, "why": why, "progress": so_far.as_json()}
+
+    def why_nothing(self, is_used: bool, others: dict[str, int], others_to_answer: int) -> tuple[str, str]:
+        if others:
+            who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
+            return "held", f"All {self.run.noun}s that are left are being labelled by others: {who}."
+        if others_to_answer:
+            wait = f"{others_to_answer} {self.run.noun}s wait for another person's answer"
+            return "held", f"{wait}; open the page in another browser, under another name."
+        worker = self.worker()
+        if worker["step"] == "failed":
+            return "failed", f"The training stopped: {worker['problem']}"
+        if self.run.is_finished():  # what the worker said last may be older than the last answer
+            used = "The budget is used: everything is labelled."
+            return "finished", used if is_used else "There is nothing left to label."
+        busy = worker["step"] not in ("waiting", "finished", "stopped")
+        return "training", worker["text"] if busy and worker["text"] else "The next batch is being chosen."
+
+    def grid(self, desk: Desk, n: int) -> Json:
+        """A screen of the batch, similar items side by side."""
+        while True:
+            with self.run.store.lend() as db:
+                items = take_batch(db, desk, self.overlap, n)
+                shown = [{**self.item(db, i, desk), "answer": None} for i in side_by_side(self.run.folder, items)]
+                so_far = progress_of(db, desk)
+            if all([self.is_readable(i) for i in items]):
+                return {"items": shown, "progress": so_far.as_json()}
+
+    def renew(self, desk: Desk) -> Json:
+        with self.run.store.lend() as db:
+            until = renew(db, desk)
+        return {"ok": True, "expires": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))}
+
+    def release(self, desk: Desk) -> Json:
+        with self.run.store.lend() as db:
+            release(db, desk)
+        return {"ok": True}
+
+    def peek(self, desk: Desk, item: int) -> Json:
+        """What the model says of an item, which is then noted."""
+        with self.change() as db:
+            if get_meta(db, "suggestions") == "off":
+                raise InputError("suggestions are off; switch them to peek first")
+            task = task_of(db, item)
+            if task is None or task.kind == "check":
+                raise ConflictError(f"the model is not asked about this {self.run.noun}: it measures the model", item)
+            found = self.suggested(db, [item]).get(item)
+            if found is None:
+                return {"suggestion": None}
+            mark_shown(db, desk, item, "peek")
+            seen = {"class": found.label, "prob": found.prob}
+            record(db, f"peek-{uuid.uuid4()}", "peek", desk.annotator, seen, item)
+        return {"suggestion": seen}
+
+    def text(self, item: int) -> Json:
+        """The whole text of an item."""
+        found = self.run.texts([item]) if self.run.kind == "texts" else {}
+        if item not in found:
+            raise NoPictureError(f"item {item}: expected one with a text, got none")
+        return {"id": item, "text": found[item]}
+
+    # --- answering ---------------------------------------------------------------------------------------------------
+
+    def answer(self, desk: Desk, request_id: str, items: list[int], given: Given, change: bool) -> Json:
+        def store(db: sqlite3.Connection) -> None:
+            suggested = self.suggested(db, items)
+            answer(db, desk, request_id, items, given, overlap=self.overlap, change=change, suggested=suggested)
+
+        try:
+            return self.once(desk, store)
+        except ConflictError as error:
+            error.yours = {"class": given.label, "unsure": given.unsure}
+            raise
+
+    def skip(self, desk: Desk, request_id: str, item: int) -> Json:
+        return self.once(desk, lambda db: skip(db, desk, request_id, item, overlap=self.overlap))
+
+    def once(self, desk: Desk, store: Callable[[sqlite3.Connection], None]) -> Json:
+        """Stores something, unless it was stored before, and how far that is."""
+        try:
+            with self.change() as db:
+                store(db)
+                so_far = progress_of(db, desk)
+        except RepeatedError:
+            return {"ok": True, "repeated": True, "progress": self.progress(desk)}
+        return {"ok": True, "repeated": False, "progress": so_far.as_json()}
+
+    def undo(self, desk: Desk, request_id: str, again: bool) -> Json:
+        try:
+            with self.change() as db:
+                what = undo(db, desk, request_id, overlap=self.overlap, again=again)
+        except RepeatedError as repeated:  # the same answer again, for those whom the first one did not reach
+            what = repeated.payload
+        with self.run.store.lend() as db:
+            item = next_item(db, desk, self.overlap)
+            shown = None if item is None else self.item(db, item, desk)
+            so_far, text = progress_of(db, desk), self.described(db, what)
+        undone = None if what["kind"] is None else {"kind": what["kind"], "items": what["items"], "text": text}
+        return {"ok": True, "undone": undone, "item": shown, "progress": so_far.as_json()}
+
+    def described(self, db: sqlite3.Connection, what: Json) -> str:
+        """What was undone, for people."""
+        kind, items = what["kind"], what["items"]
+        if kind is None:
+            return ""
+        if "refused" in what:
+            return f"not possible: {what['refused']}"
+        if kind.startswith("class_"):
+            return {"class_add": "new class", "class_rename": "renamed class", "class_merge": "merged class"}[kind]
+        return f"{kind} on {item_of(db, items[0]).path if len(items) == 1 else f'{len(items)} {self.run.noun}s'}"
+
+    # --- classes -----------------------------------------------------------------------------------------------------
+
+    def add_class(self, annotator: str, request_id: str, name: str) -> Json:
+        return self.change_class(annotator, lambda db: add_class(db, request_id, annotator, name))
+
+    def rename_class(self, annotator: str, request_id: str, number: int, name: str) -> Json:
+        return self.change_class(annotator, lambda db: rename_class(db, request_id, annotator, number, name))
+
+    def merge_class(self, annotator: str, request_id: str, number: int, into: int) -> Json:
+        return self.change_class(annotator, lambda db: merge_class(db, request_id, annotator, number, into))
+
+    def change_class(self, annotator: str, change: Callable[[sqlite3.Connection], int]) -> Json:
+        try:
+            with self.change() as db:
+                number = change(db)
+        except RepeatedError as repeated:
+            number = repeated.payload["class"]
+        so_far = self.progress(Desk(annotator, ""))
+        return {"class": next(c for c in so_far["classes"] if c["id"] == number), "progress": so_far}
+
+    # --- looking -----------------------------------------------------------------------------------------------------
+
+    def review(self, annotator: str, show: str, offset: int, limit: int) -> Json:
+        """Answers to look at again: all, or those that are doubtful, unsure, or in conflict."""
+        with self.run.store.look() as db:
+            if show in ("all", "unsure"):
+                rows, total = answers_open_to(db, annotator, unsure=show == "unsure", limit=limit, offset=offset)
+            else:
+                if show == "doubtful":
+                    items = list(doubts(db, last_predictions(db, self.run.folder)))
+                else:
+                    items = [a.item for a in agreed(db) if a.conflict]
+                found = answers_to(db, items, annotator)
+                rows, total = found[offset : offset + limit], len(found)
+            return {"answers": self.answers(db, rows), "total": total}
+
+    def account(self, desk: Desk) -> Json:
+        return {**account_of(self.run).as_json(), "progress": self.progress(desk)}
+
+    def map(self) -> Json:
+        """Where every item is, its label, and its round; `current` are those that are asked."""
+        with self.run.store.look() as db:
+            tasks = all_tasks(db)
+            done = {task.item for task in tasks if task.state == "done"}
+            labels = {a.item: a.label for a in agreed(db) if a.label is not None and a.item in done}
+            found = map_of(self.run, db, labels)
+        if found is None:
+            return {"points": [], "labels": [], "rounds": [], "current": []}
+        current = [task.item for task in tasks if task.state == "open" and task.kind == "train"]
+        return {"points": found.points, "labels": found.labels, "rounds": found.rounds, "current": current}
+
+    # --- steering ----------------------------------------------------------------------------------------------------
+
+    def set_budget(self, desk: Desk, request_id: str, budget: int) -> Json:
+        with suppress(RepeatedError):
+            self.run.set_budget(request_id, desk.annotator, budget)
+        return self.steered(desk)
+
+    def train_now(self, desk: Desk, request_id: str) -> Json:
+        with suppress(RepeatedError):
+            self.run.train_now(request_id, desk.annotator)
+        self.restart()
+        return self.steered(desk)
+
+    def set_suggestions(self, desk: Desk, request_id: str, mode: str) -> Json:
+        with suppress(RepeatedError), self.change() as db:
+            record(db, request_id, "settings", desk.annotator, {"suggestions": mode})
+            set_meta(db, "suggestions", mode)
+        return self.steered(desk)
+
+    def steered(self, desk: Desk) -> Json:
+        self.changed.set()
+        return {"ok": True, "progress": self.progress(desk)}
+
+    # --- what is shown -----------------------------------------------------------------------------------------------
+
+    def item(self, db: sqlite3.Connection, item: int, desk: Desk | None = None) -> Json:
+        """An item as the page takes it; in prefill mode with the model's suggestion, which is then noted."""
+        found = item_of(db, item)._asdict()
+        shown: Json = {"id": item, "name": found.pop("path"), **found, "suggestion": None}
+        if (
+            desk is not None
+            and get_meta(db, "suggestions") == "prefill"
+            and item % WITHOUT != self.run.settings.seed % WITHOUT
+        ):
+            suggestion = self.suggested(db, [item]).get(item)
+            if suggestion is not None:
+                mark_shown(db, desk, item, "prefill")
+                shown["suggestion"] = {"class": suggestion.label, "prob": suggestion.prob}
+        return shown
+
+    def suggested(self, db: sqlite3.Connection, items: list[int]) -> dict[int, Suggested]:
+        """What the model says of chosen items; of check images nothing, ever."""
+        found: dict[int, Suggested] = {}
+        predictions = last_predictions(db, self.run.folder)
+        if predictions is None:
+            return found
+        final = final_class(db)
+        for item in items:
+            task = task_of(db, item)
+            best = predictions.best(item) if task is not None and task.kind != "check" else None
+            if best is not None:
+                found[item] = Suggested(final[best[0]], best[1])
+        return found
+
+    def is_readable(self, item: int) -> bool:
+        """Whether an item can be shown. Before all images have been read once, it is tried."""
+        if not self.run.pictures.has_pictures or self.run.meta("prepared"):
+            return True
+        try:
+            self.run.pictures.full(item)
+        except UnreadableError as error:
+            self.run.mark_unreadable(item, str(error))
+            self.changed.set()
+            return False
+        return True
+
+    def answers(self, db: sqlite3.Connection, rows: Sequence[Answer], doubt: bool = True) -> list[Json]:
+        """Answers as the page takes them, with what the model says now; `doubt` looks at all labels, and takes its time."""
+        final = final_class(db)
+        predictions = last_predictions(db, self.run.folder)
+        doubted = doubts(db, predictions) if doubt else {}
+        shown = []
+        for row in rows:
+            best = predictions.best(row.item) if predictions is not None and row.kind != "check" else None
+            shown.append(
+                {
+                    "item": self.item(db, row.item),
+                    "class": None if row.label is None else final[row.label],
+                    **{name: getattr(row, name) for name in ("unsure", "annotator", "at", "seconds", "note")},
+                    "model": None if best is None else {"class": final[best[0]], "prob": best[1]},
+                    "doubt": doubted.get(row.item),
+                    "others": other_answers(db, row.item, row.annotator) if self.overlap > 1 else [],
+                }
+            )
+        return shown
+
+
+def side_by_side(folder: Path, items: list[int]) -> list[int]:
+    """The items in an order in which each comes after the one it resembles most."""
+    try:
+        x = np.load(folder / "cache" / "embeddings.npy", mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return items
+    if len(items) < 3 or x.ndim != 2 or len(x) <= max(items):
+        return items
+    rows = np.asarray(x[items], np.float32)
+    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+    alike = rows @ rows.T
+    order, left = [0], set(range(1, len(items)))
+    while left:
+        nearest = max(sorted(left), key=lambda i: alike[order[-1], i])
+        order.append(nearest)
+        left.remove(nearest)
+    return [items[i] for i in order]
+
+
+def worker_status(folder: Path) -> Json:
+    """What the worker said last, complete."""
+    empty = {"step": "stopped", "text": "", "done": 0, "total": 0, "seconds_left": None, "problem": None, "pid": 0}
+    return {**empty, **{k: v for k, v in read_status(folder).items() if k in empty}}
+
+
+def user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return "me"

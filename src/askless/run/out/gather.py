@@ -1,0 +1,484 @@
+"""A run -> its account: `account_of` for the page and `askless status`, `gather` for the report. Torch is not needed."""
+
+import json
+import sqlite3
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from itertools import combinations, pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from askless.run.out.account import (
+    Account,
+    Agreement,
+    Batch,
+    Chosen,
+    Data,
+    Facts,
+    Labels,
+    Map,
+    Mistake,
+    Model,
+    OfClass,
+    Person,
+    Point,
+    Problems,
+    Process,
+    Rate,
+    Share,
+    Shown,
+    Suggestions,
+)
+from askless.run.out.report import file_facts
+from askless.run.steps.advice import Advice, Standing, advise
+from askless.run.steps.measure import (
+    accuracy_of,
+    cohens_kappa,
+    confusion,
+    doubtful,
+    labels_per_minute,
+    per_class,
+    share,
+)
+from askless.run.steps.rounds import (
+    Predictions,
+    again,
+    damage_of_fit,
+    damage_of_folder,
+    last_predictions,
+    read_held,
+    read_map,
+)
+from askless.run.store.asking import all_rounds, all_tasks, is_anything_open, left_to_choose, tasks_of_round
+from askless.run.store.classes import final_class, shown_classes
+from askless.run.store.fits import all_fits, last_fitted
+from askless.run.store.items import count_skipped, count_splits, readable_items, skipped_files, widths
+from askless.run.store.labels import (
+    Answer,
+    agreed,
+    all_answers,
+    answered_items,
+    check_labels,
+    count_answers_by_annotator,
+    first_rounds,
+    labels_in_order,
+    times_of_answers,
+    train_labels,
+)
+from askless.run.store.progress import Progress, progress_of
+from askless.run.store.store import count_events, get_meta, moment, now
+from askless.sources import excerpt
+
+if TYPE_CHECKING:
+    from askless.run.run import Run
+
+EXAMPLES = 6  # of each kind of mistake
+SUSPICIOUS = 24
+RECENT = 200  # answers by which the pace is told
+WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", "model/model.safetensors", "model/config.json")
+
+
+# --- how it stands ---------------------------------------------------------------------------------------------------------
+
+HEADS = {"linear": "linear layer", "neighbours": "nearest items"}
+
+
+def account_of(run: "Run") -> Account:
+    """How a run stands, from one consistent state of it."""
+    with run.store.look() as db:
+        fits, points = list(all_fits(db).values()), curve(run, db)
+        last = points[-1] if points else None
+        measure = None
+        if last is not None and last.n:
+            measure = {name: getattr(last, name) for name in ("n", "correct", "accuracy", "low", "high")}
+        so_far = progress_of(db)
+        advice = advise(standing(run, db, points, measure, so_far))
+        said = damage(run, points)
+        mix = fits[-1].metrics["mix"] if fits else {}
+        return Account(
+            progress=so_far,
+            curve=points,
+            trained_at=[fit.at for fit in fits],
+            measure=measure,
+            advice=Advice(
+                advice.verdict,
+                " ".join([advice.text, *(f"{text[0].upper()}{text[1:]}." for text in said)]),
+                advice.reasons + said,
+            ),
+            rate=rate(db, so_far),
+            mix={int(c): share for c, share in mix.items()},
+            skipped=count_skipped(db),
+            annotators=count_answers_by_annotator(db),
+            unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
+        )
+
+
+def curve(run: "Run", db: sqlite3.Connection) -> list[Point]:
+    """One point per trained round, measured on all check images that have a label by now, with the classes that came first
+    in it."""
+    truth, final, first = check_labels(db), final_class(db), first_rounds(db)
+    names = {c.id: c.name for c in shown_classes(db)}
+    points = []
+    for fit in all_fits(db).values():
+        said = read_held(run.folder, fit.round) or {}
+        items = [item for item in truth if item in said and said[item] >= 0]
+        measured = accuracy_of([final[said[i]] for i in items], [truth[i] for i in items])
+        points.append(
+            Point(
+                fit.round,
+                fit.labels,
+                **(measured or {}),
+                seconds=fit.seconds,
+                change=fit.metrics["change"],
+                margin=fit.metrics["margin"],
+                new_classes=[names[c] for c, number in first.items() if number == fit.round and c in names],
+            )
+        )
+    return points
+
+
+def damage(run: "Run", points: list[Point]) -> list[str]:
+    """Sentences on the rounds whose files are damaged: their labels are not."""
+    rounds = [point.round for point in points]
+    lost = [number for number in rounds[:-1] if read_held(run.folder, number) is None]
+    said = [f"what the model of round {number} said is damaged, so its accuracy is not measured" for number in lost]
+    if rounds and (found := damage_of_fit(run.folder, rounds[-1])):
+        said.append(again(rounds[-1], found))
+    return said
+
+
+def doubts(db: sqlite3.Connection, predictions: Predictions | None) -> dict[int, float]:
+    """How much the model doubts each label that it doubts at all, the most doubtful first."""
+    labels = train_labels(db)
+    if predictions is None or not labels:
+        return {}
+    items = np.array(sorted(labels), np.int64)
+    place = {int(c): i for i, c in enumerate(predictions.classes)}
+    found = doubtful([place.get(labels[int(i)], -1) for i in items], predictions.probs[items])
+    return {int(items[i]): float(found.score[i]) for i in found.order if found.suspect[i]}
+
+
+def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: Progress) -> Standing:
+    """What the advice goes by."""
+    counts = Counter(train_labels(db).values())
+    return Standing(
+        budget=so_far.budget,
+        spent=so_far.spent,
+        rounds=len(points),
+        counts={c.name: counts[c.id] for c in shown_classes(db)},
+        measure=measure,
+        target=run.settings.target or None,
+        changes=[point.change for point in points],
+        since_new_class=since_new_class(db),
+        checked=len(check_labels(db)),
+        flattered=get_meta(db, "flattered", 0),
+        nothing_left=left_to_choose(db) == 0 and not is_anything_open(db),
+        noun=run.noun,
+    )
+
+
+def since_new_class(db: sqlite3.Connection) -> int | None:
+    """How many labels were given after the first one of the class that came last."""
+    labels = labels_in_order(db)
+    if not labels:
+        return None
+    firsts: dict[int, int] = {}
+    for place, label in enumerate(labels):
+        firsts.setdefault(label, place)
+    return len(labels) - 1 - max(firsts.values())
+
+
+def rate(db: sqlite3.Connection, so_far: Progress) -> Rate | None:
+    """Labels per minute of the last answers, breaks left out, and what that means for the batch."""
+    per_minute = labels_per_minute(sorted(map(moment, times_of_answers(db, RECENT))))
+    if per_minute is None:
+        return None
+    batch = so_far.batch
+    return Rate(per_minute, None if batch is None or not per_minute else (batch.size - batch.done) / per_minute)
+
+
+# --- what the report tells -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Sight:
+    """What the parts of the report look at: one state of a run. `trained`: the labels to train on; `said` and `truth`: what
+    the last model and people say of the check images that both know; `final`: what a class stands for."""
+
+    run: "Run"
+    db: sqlite3.Connection
+    account: Account
+    answered: list[Answer]
+    predictions: Predictions | None
+    names: dict[int, str]
+    final: dict[int, int]
+    trained: dict[int, int]
+    said: dict[int, int]
+    truth: dict[int, int]
+
+    def shown(self, item: int, **more: Any) -> Shown:
+        """An item with its picture or the beginning of its text."""
+        text = excerpt(self.run.texts([item])[item], 200) if self.run.kind == "texts" else ""
+        return Shown(item, self.run.paths[item], text=text, **more)
+
+
+def gather(run: "Run") -> Facts:
+    """Everything the report tells, from one consistent state of the run."""
+    with run.store.look() as db:
+        final, number = final_class(db), last_fitted(db)
+        held = {} if number is None else read_held(run.folder, number) or {}
+        said = {item: final[c] for item, c in held.items() if c >= 0}
+        sight = Sight(
+            run,
+            db,
+            account=account_of(run),
+            answered=all_answers(db, newest_first=True),
+            predictions=last_predictions(db, run.folder),
+            names={c.id: c.name for c in shown_classes(db)},
+            final=final,
+            trained=train_labels(db),
+            said=said,
+            truth={item: label for item, label in check_labels(db).items() if item in said},
+        )
+        predicted, truth = [said[item] for item in sight.truth], list(sight.truth.values())
+        return Facts(
+            name=run.folder.resolve().name,
+            made_at=now(),
+            command=run.settings.command,
+            data=data(sight),
+            labels=labels(sight),
+            advice=sight.account.advice,
+            curve=sight.account.curve,
+            classes=of_classes(sight),
+            chosen=chosen(sight),
+            process=process(sight),
+            measure=sight.account.measure,
+            baseline=max(Counter(truth).values()) / len(truth) if truth else None,
+            target=run.settings.target or None,
+            confusion=confusion(predicted, truth, list(sight.names)).tolist() if truth else [],
+            mistakes=mistakes(sight),
+            problems=problems(sight),
+            model=model(run),
+            files=file_facts(run.folder, WRITTEN),
+        )
+
+
+def data(sight: Sight) -> Data:
+    run, splits, (low, high) = sight.run, count_splits(sight.db), widths(sight.db)
+    return Data(
+        source=run.settings.source,
+        images=len(run.paths),
+        pool=splits["pool"],
+        check=splits["check"],
+        reserve=splits["reserve"],
+        size="" if not high else f"{low} pixels wide" if low == high else f"{low} to {high} pixels wide",
+        noun=run.noun,
+    )
+
+
+def labels(sight: Sight) -> Labels:
+    asked = [row for row in sight.answered if row.kind != "prior"]
+    times = sorted(moment(row.at) for row in asked)
+    gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
+    return Labels(
+        budget=sight.account.progress.budget,
+        spent=sight.account.progress.spent,
+        labelled=sum(row.label is not None for row in asked),
+        unsure=sum(row.label is None for row in asked),
+        train=len(sight.trained),
+        check=len(check_labels(sight.db)),
+        minutes=sum(gap for gap in gaps if gap <= 60) / 60 if gaps else None,
+        per_minute=labels_per_minute(times),
+        first_at=asked[-1].at if asked else "",
+        last_at=asked[0].at if asked else "",
+    )
+
+
+def of_classes(sight: Sight) -> list[OfClass]:
+    given, checks = Counter(sight.trained.values()), Counter(sight.truth.values())
+    scores = {}
+    if sight.truth:
+        predicted = [sight.said[item] for item in sight.truth]
+        scores = {row["class"]: row for row in per_class(predicted, list(sight.truth.values()), list(sight.names))}
+    counts: Counter[int] = Counter()
+    if sight.predictions is not None:
+        best = sight.predictions.best_of_all()[readable_items(sight.db, "pool")]
+        counts = Counter(sight.final[c] for c in best.tolist() if c >= 0)
+    return [
+        OfClass(
+            name=name,
+            labels=given[number],
+            check=checks[number],
+            predicted=None if sight.predictions is None else counts[number],
+            precision=scores.get(number, {}).get("precision"),
+            recall=scores.get(number, {}).get("recall"),
+        )
+        for number, name in sight.names.items()
+    ]
+
+
+def chosen(sight: Sight) -> Chosen:
+    names, settings, agreed_ = sight.names, sight.run.settings, agreed(sight.db)
+    label_of = {a.item: "unsure" if a.label is None else names.get(a.label, "") for a in agreed_ if a.kind == "train"}
+    batches = []
+    for made in all_rounds(sight.db):
+        items = [
+            sight.shown(task.item, label=label_of.get(task.item, ""), reason=task.reason, score=task.score)
+            for task in tasks_of_round(sight.db, made.id)
+        ]
+        batches.append(Batch(made.id, made.strategy, items, made.seconds))
+    parameters = {name: getattr(settings, name) for name in ("net", "learner", "steps", "batch", "check", "annotators")}
+    order = {c: i for i, c in enumerate(names)}
+    places = {a.item: order[a.label] for a in agreed_ if a.label is not None and a.label in order}
+    return Chosen(settings.strategy, parameters, settings.seed, batches, map_of(sight.run, sight.db, places))
+
+
+def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map | None:
+    """Where every item is, its label (item -> number) and its round; None before items have been compared."""
+    places = read_map(run.folder / "cache", len(run.paths))
+    if places is None:
+        return None
+    rounds = {task.item: task.round or 0 for task in all_tasks(db)}
+    return Map(
+        points=[None if x != x else (round(x, 4), round(y, 4)) for x, y in places.tolist()],
+        labels=[labels.get(i, -1) for i in range(len(places))],
+        rounds=[rounds.get(i, 0) for i in range(len(places))],
+        method="the two main directions of variation of what the model sees",
+    )
+
+
+def process(sight: Sight) -> Process:
+    kinds, answered = Counter(count_events(sight.db)), sight.answered
+    people = []
+    for name in sorted({row.annotator for row in answered}):
+        own = [row for row in answered if row.annotator == name]
+        pace = labels_per_minute([moment(row.at) for row in own])
+        people.append(Person(name, len(own), sum(row.label is None for row in own), median_seconds(own), pace))
+    return Process(
+        people=people,
+        median_seconds=median_seconds(answered),
+        undone=kinds["undo"],
+        changed=kinds["change"],
+        skipped=kinds["skip"],
+        bulk=sum(row.bulk for row in answered),
+        conflicts=sum(a.conflict for a in agreed(sight.db)),
+        agreement=agreement(answered),
+        suggestions=suggestions(sight),
+    )
+
+
+def median_seconds(answered: list[Answer]) -> float | None:
+    seconds = [row.seconds for row in answered if row.seconds is not None]
+    return statistics.median(seconds) if seconds else None
+
+
+def agreement(answered: list[Answer]) -> Agreement | None:
+    """The pairs of answers of two people to one item, all pairs together."""
+    by_item: dict[int, list[tuple[str, int]]] = {}
+    for row in answered:
+        if row.label is not None:
+            by_item.setdefault(row.item, []).append((row.annotator, row.label))
+    pairs = [(a[1], b[1]) for given in by_item.values() for a, b in combinations(sorted(given), 2)]
+    if not pairs:
+        return None
+    one, other = zip(*pairs, strict=True)
+    items = sum(len(given) > 1 for given in by_item.values())
+    return Agreement(items, share(sum(a == b for a, b in pairs), len(pairs)), cohens_kappa(one, other))
+
+
+def suggestions(sight: Sight) -> Suggestions:
+    final = sight.final
+    same = [
+        (row.suggestion_shown != "none", final[row.label] == final[row.suggestion])
+        for row in sight.answered
+        if row.label is not None and row.suggestion is not None
+    ]
+    seen, unseen = ([is_same for shown, is_same in same if shown is which] for which in (True, False))
+    return Suggestions(
+        mode=get_meta(sight.db, "suggestions", "off"),
+        shown=dict(Counter(row.suggestion_shown for row in sight.answered)),
+        accepted=share(sum(seen), len(seen)),
+        with_it=share(sum(seen), len(seen)),
+        without=share(sum(unseen), len(unseen)),
+    )
+
+
+def mistakes(sight: Sight) -> list[Mistake]:
+    place = {c: i for i, c in enumerate(sight.names)}
+    wrong: dict[tuple[int, int], list[Shown]] = {}
+    for item, label in sight.truth.items():
+        said = sight.said[item]
+        if said != label and label in place and said in place:
+            wrong.setdefault((place[label], place[said]), []).append(sight.shown(item))
+    ordered = sorted(wrong.items(), key=lambda pair: -len(pair[1]))
+    return [Mistake(t, p, examples[:EXAMPLES]) for (t, p), examples in ordered]
+
+
+def problems(sight: Sight) -> Problems:
+    skipped = skipped_files(sight.db)
+    copies: dict[str, list[str]] = {}
+    for path, problem, reason in skipped:
+        if problem == "duplicate":
+            copies.setdefault(reason, []).append(path)
+    return Problems(
+        unreadable=[
+            (path, reason) for path, problem, reason in skipped if problem in ("unreadable", "name", "missing")
+        ],
+        outside=[(path, reason) for path, problem, reason in skipped if problem in ("outside", "link")],
+        duplicates=[[reason, *paths] for reason, paths in copies.items()],
+        near_check=sight.account.skipped["near_check"],
+        suspicious=suspicious(sight),
+        replaced=replaced(sight.run, sight.db),
+    )
+
+
+def suspicious(sight: Sight) -> list[Shown]:
+    """Labels that the model doubts, the most doubtful first."""
+    shown = []
+    for item, score in list(doubts(sight.db, sight.predictions).items())[:SUSPICIOUS]:
+        best = None if sight.predictions is None else sight.predictions.best(item)
+        if best is not None:
+            label, guess = (sight.names.get(c, "") for c in (sight.trained[item], sight.final[best[0]]))
+            shown.append(sight.shown(item, label=label, model_label=guess, model_prob=best[1], score=score))
+    return shown
+
+
+def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
+    """Labelled files that are not what they were when the run was made: the label may be of another picture."""
+    return [
+        (run.paths[item], "has another size than when the run was made; check its label")
+        for item in answered_items(db)
+        if run.pictures.is_replaced(item)
+    ]
+
+
+def model(run: "Run") -> Model | None:
+    """The model card, from what the model's folder says of itself."""
+    folder = run.folder / "model"
+    if damage_of_folder(folder) is not None:  # or there is none yet
+        return None
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
+    weights = file_facts(folder, ["model.safetensors"])
+    backbone = config["backbone"]
+    return Model(
+        architecture=f"{HEADS[config['net']]} on frozen {backbone}"
+        if backbone
+        else f"{config['net']}, trained from scratch",
+        learner=config["learner"],
+        weights="model/model.safetensors",
+        sha256=weights[0].sha256 if weights else "",
+        preprocessing=preprocess,
+        classes=config["classes"],
+        labelled=config["labels"],
+        unlabelled=config["unlabelled"],
+        versions=config["versions"],
+        settings={k: v for k, v in asdict(run.settings).items() if k in ("net", "learner", "steps", "seed", "batch")},
+        limits=[
+            f"It knows only these classes, and names one of them for any {run.noun}.",
+            f"It was measured on {run.noun}s of this collection; on others it may do worse.",
+        ],
+    )

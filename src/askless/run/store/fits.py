@@ -1,0 +1,48 @@
+"""The trainings of a run: one per round, with the labels it had and what was measured."""
+
+import json
+import sqlite3
+from typing import Any, NamedTuple
+
+from askless.run.store.store import now
+
+
+class Fit(NamedTuple):
+    """`labels_key` tells whether labels have changed since."""
+
+    round: int
+    labels: int
+    labels_key: str
+    seconds: float
+    metrics: dict[str, Any]
+    at: str
+
+
+def all_fits(db: sqlite3.Connection) -> dict[int, Fit]:
+    """By round, the first first."""
+    rows = db.execute("SELECT round, labels, labels_key, seconds, metrics, at FROM fit ORDER BY round")
+    return {row["round"]: Fit(*row)._replace(metrics=json.loads(row["metrics"])) for row in rows}
+
+
+def fitted_rounds(db: sqlite3.Connection) -> list[int]:
+    return [row[0] for row in db.execute("SELECT round FROM fit ORDER BY round")]
+
+
+def last_fitted(db: sqlite3.Connection) -> int | None:
+    """The last round that was trained."""
+    number: int | None = db.execute("SELECT max(round) FROM fit").fetchone()[0]
+    return number
+
+
+def put_fit(
+    db: sqlite3.Connection, number: int, labels: int, key: str, seconds: float, metrics: dict[str, Any]
+) -> None:
+    db.execute(
+        "INSERT OR REPLACE INTO fit (round, labels, labels_key, seconds, metrics, at) VALUES (?, ?, ?, ?, ?, ?)",
+        (number, labels, key, seconds, json.dumps(metrics), now()),
+    )
+
+
+def drop_fit(db: sqlite3.Connection, number: int) -> None:
+    """Forgets a training whose files are damaged."""
+    db.execute("DELETE FROM fit WHERE round = ?", (number,))

@@ -1,0 +1,114 @@
+"""How far a run is, in the numbers that the page shows at all times; they take as long after ten thousand answers as at
+first."""
+
+import sqlite3
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from askless.run.store.asking import Desk, done_tasks, plan
+from askless.run.store.classes import all_classes, final_class, is_shown, labels_by_class
+
+DIGITS = "1234567890"
+
+
+@dataclass(frozen=True)
+class Done:
+    """How many of those planned are labelled."""
+
+    done: int
+    planned: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The current batch."""
+
+    round: int
+    done: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Named:
+    """A class with the key that gives it and the labels that it has; `merged_into` is the class that counts them instead."""
+
+    id: int
+    name: str
+    key: str
+    count: int
+    hidden: bool
+    merged_into: int | None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`spent` of `budget`, check images and chosen ones; whether the person who asks can undo and redo something."""
+
+    spent: int
+    budget: int
+    check: Done
+    train: Done
+    batch: Batch | None
+    classes: list[Named]
+    can_undo: bool
+    can_redo: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """With every reply of the page; `dataclasses.asdict` would copy each value of a thousand classes."""
+        return {
+            **vars(self),
+            "check": vars(self.check),
+            "train": vars(self.train),
+            "batch": None if self.batch is None else vars(self.batch),
+            "classes": [vars(named) for named in self.classes],
+        }
+
+
+def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> Progress:
+    budget, planned = plan(db)
+    done = done_tasks(db)
+    return Progress(
+        spent=done["train"] + done["check"],
+        budget=budget,
+        check=Done(done["check"], planned),
+        train=Done(done["train"], budget - planned),
+        batch=current_batch(db),
+        classes=classes_with_counts(db),
+        can_undo=has_action(db, desk, "done"),
+        can_redo=has_action(db, desk, "undone"),
+    )
+
+
+def current_batch(db: sqlite3.Connection) -> Batch | None:
+    number = db.execute("SELECT max(id) FROM round").fetchone()[0]
+    if number is None:
+        return None
+    size, finished = db.execute(
+        "SELECT coalesce(sum(n), 0), coalesce(sum(n * (state = 'done')), 0) FROM tally WHERE round = ?", (number,)
+    ).fetchone()
+    return Batch(number, finished, size)
+
+
+def has_action(db: sqlite3.Connection, desk: Desk | None, state: str) -> bool:
+    if desk is None:
+        return False
+    query = "SELECT 1 FROM action WHERE annotator = ? AND state = ? LIMIT 1"
+    return db.execute(query, (desk.annotator, state)).fetchone() is not None
+
+
+def classes_with_counts(db: sqlite3.Connection) -> list[Named]:
+    final = final_class(db)
+    counts: Counter[int] = Counter()
+    for label, n in labels_by_class(db).items():
+        counts[final[label]] += n
+    rows: list[Named] = []
+    place = 0
+    for c in all_classes(db):
+        key = ""
+        if is_shown(c):
+            key = DIGITS[place] if place < 10 else f"Shift+{DIGITS[place - 10]}" if place < 20 else ""
+            place += 1
+        into = None if c.merged_into is None else final[c.id]
+        rows.append(Named(c.id, c.name, key, counts[c.id], not is_shown(c), into))
+    return rows
