@@ -1,25 +1,16 @@
-"""Imports run downhill only: a module may import from the floors below it and from its own."""
+"""The map, docs/architecture.md, against the code: every room has its floor, and imports run downhill only."""
 
 import ast
+import re
 from pathlib import Path
 
 import askless
 
 ROOT = Path(askless.__file__).parent
-FLOORS = [
-    {"base"},
-    {"sources", "track", "linalg", "report"},
-    {"kernels", "acquire", "nets", "data"},
-    {"learn", "features"},
-    {"models"},
-    {"active"},
-    {"theory", "run"},
-    {"bench", "label"},
-    {"__init__"},
-    {"cli"},
-    {"__main__"},
-]
-FLOOR = {name: height for height, floor in enumerate(FLOORS) for name in floor}
+MAP = Path(__file__).parents[1] / "docs" / "architecture.md"
+ROWS = re.findall(r"^\| (\d+) \| `(\w+)` \|", MAP.read_text(), flags=re.MULTILINE)
+# The package itself, which hands out names of all rooms, is below the command line; `python -m askless` is above all.
+FLOOR = {name: int(floor) for floor, name in ROWS} | {"__init__": 8.5, "__main__": 10}
 
 
 def room(path: Path) -> str:
@@ -47,7 +38,14 @@ def imported_rooms(path: Path):
 
 def test_every_room_has_a_floor():
     rooms = {room(p) for p in ROOT.rglob("*.py")}
-    assert rooms == set(FLOOR), f"tell tests/test_layers.py where {rooms ^ set(FLOOR)} belongs"
+    assert rooms == set(FLOOR), f"tell docs/architecture.md where {rooms ^ set(FLOOR)} belongs"
+    assert len(ROWS) == len(rooms) - 2 == 18
+
+
+def test_every_file_that_the_map_names_is_there():
+    named = re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", MAP.read_text().split("## Four walks")[1])
+    assert len(named) > 40
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_imports_run_downhill_only():
