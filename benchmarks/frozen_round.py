@@ -20,7 +20,7 @@ from askless.base.machine import cores
 from askless.features.stored import PLAIN, View, mapped
 from askless.learn import FixMatch
 from askless.run.settings import Settings
-from askless.run.steps.training import make_learner, run_pool
+from askless.run.steps.one_round import make_learner, run_pool
 
 MOST = 10.0  # seconds
 CLASSES = 10

@@ -46,7 +46,7 @@ import numpy as np
 
 from askless.label.oracle import Client
 from askless.run import Run
-from askless.run.steps.rounds import read_status
+from askless.run.steps.round_files import read_status
 from askless.run.store.replay import replay, stored
 
 MEDIAN, P99 = 0.020, 0.150  # seconds that an answer may take

@@ -27,7 +27,7 @@ import numpy as np
 import askless
 from askless.label.oracle import Client
 from askless.run import Run
-from askless.run.steps.rounds import read_status
+from askless.run.steps.round_files import read_status
 from askless.run.store.replay import replay, stored
 
 CLASSES = ("red", "green", "blue")

@@ -15,7 +15,7 @@ import pytest
 
 from askless.label.web.serve import redirect_file
 from askless.run import Run
-from askless.run.steps.rounds import read_status
+from askless.run.steps.round_files import read_status
 
 from .browser import CHROMIUM, COLOURS, DELAY, FLAGS, ME, QUICK, Screen, Served, contexts, draw_shapes, until
 

@@ -8,7 +8,7 @@ from PIL import Image
 
 from askless.run import Run, RunError
 from askless.run.out.gather import account_of
-from askless.run.steps import training
+from askless.run.steps import one_round
 from askless.run.store.importing import import_answers
 
 
@@ -94,7 +94,7 @@ def test_equal_rows_of_features_are_kept_from_the_check_rows(tmp_path):
 def test_labels_that_come_in_while_a_batch_is_chosen_are_not_asked_again(own_shapes, tmp_path, monkeypatch):
     with own_shapes.start(tmp_path / "run", budget=20, batch=5) as run:
         run.advance(), run.advance()
-        choose, seen = training.choose, []
+        choose, seen = one_round.choose, []
 
         def choose_and_import(*arguments):
             choice = choose(*arguments)
@@ -105,7 +105,7 @@ def test_labels_that_come_in_while_a_batch_is_chosen_are_not_asked_again(own_sha
                     import_answers(db, "import-00000001", "bo", given, overlap=1)
             return choice
 
-        monkeypatch.setattr(training, "choose", choose_and_import)
+        monkeypatch.setattr(one_round, "choose", choose_and_import)
         assert run.advance() == "choosing"
         assert run.paths[seen[0]] not in run.waiting()
         own_shapes.finish(run)

@@ -26,7 +26,7 @@ def test_a_run_offers_every_strategy_that_looks_at_what_a_run_has():
 
 
 def test_every_learner_can_be_made():
-    from askless.run.steps.training import training
+    from askless.run.steps.one_round import training
 
     assert set(LEARNERS) == set(learn.LEARNERS)
     for name in LEARNERS:

@@ -232,7 +232,7 @@ def whole_run(folder: Path) -> Finding:
 def made_from_labels(folder: Path) -> Finding:
     """What trainings left behind, and what was read of the images, can be read."""
     from askless.run import Run
-    from askless.run.steps.rounds import is_whole
+    from askless.run.steps.round_files import is_whole
     from askless.run.store.repair import damaged_fits
 
     with Run.open(folder) as run:

@@ -14,14 +14,14 @@ from askless.base.errors import InputError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.run.out.export import write_labels_csv
-from askless.run.out.taking import label_rows
+from askless.run.out.label_files import label_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import TEXT_BACKBONE, Settings, read_settings, toml, with_backbone_here
 from askless.run.steps.advance import STEPS, Report, next_step, start_event
 from askless.run.steps.draw import draw_check
 from askless.run.steps.index import Index, Kind, write_skipped
-from askless.run.steps.making import make_run, read_source
-from askless.run.steps.rounds import Predictions, last_predictions, read_predictions
+from askless.run.steps.new_run import make_run, read_source
+from askless.run.steps.round_files import Predictions, last_predictions, read_predictions
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import (
     Desk,
@@ -42,7 +42,7 @@ from askless.sources.names import is_text, printable
 from askless.track import Trail, settled
 
 if TYPE_CHECKING:
-    from askless.run.steps.training import RunPool
+    from askless.run.steps.one_round import RunPool
 
 NAME = "state.sqlite"
 
@@ -228,13 +228,13 @@ class Run:
     def run_pool(self) -> "RunPool":
         """The pool that every round works on; made once."""
         if self._base is None:
-            from askless.run.steps import embedding, training
+            from askless.run.steps import embedding, one_round
 
             with self.store.look() as db:
                 items = readable_items(db, "pool")
             cached = embedding.CachedItems(self.folder / "cache")
             views = embedding.view_paths(self.folder / "cache", self.settings, items)
-            self._base = training.run_pool(cached, self.settings, items, views)
+            self._base = one_round.run_pool(cached, self.settings, items, views)
         return self._base
 
     def forget_pool(self) -> None:

@@ -16,7 +16,7 @@ from askless.base.errors import InputError, OptionError
 from askless.label.labelstudio.tasks import IMAGE, TEXT, Asked, Control, Guess
 from askless.label.labelstudio.tasks import task as task_for
 from askless.run.pictures import JPEG, Picture, encoded
-from askless.run.steps.rounds import last_predictions
+from askless.run.steps.round_files import last_predictions
 from askless.run.store.asking import count_chosen, current_round, done_tasks, left_to_choose, open_tasks, plan
 from askless.run.store.classes import class_names
 from askless.sources import UnreadableError, real_file

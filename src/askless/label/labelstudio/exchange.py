@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.locks import held
+from askless.label.labelstudio.annotations import Taken, take_annotations
 from askless.label.labelstudio.batch import Images, batch, control_for, tasks_of
 from askless.label.labelstudio.client import Client, LabelStudioError
-from askless.label.labelstudio.taking import Taken, take_annotations
 from askless.label.labelstudio.tasks import (
     ITEM,
     RUN,

@@ -16,7 +16,7 @@ from askless.base.errors import InputError
 from askless.run import Run
 from askless.run.out.gather import account_of, doubts, map_of
 from askless.run.pictures import NoPictureError
-from askless.run.steps.rounds import last_predictions, read_status
+from askless.run.steps.round_files import last_predictions, read_status
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.run.store.asking import (
     Desk,

@@ -43,7 +43,7 @@ from askless.run.steps.measure import (
     per_class,
     share,
 )
-from askless.run.steps.rounds import (
+from askless.run.steps.round_files import (
     Predictions,
     again,
     damage_of_fit,

@@ -18,7 +18,7 @@ from askless.models.folder import Trained, image_preprocess, text_preprocess, wr
 from askless.run.out.gather import account_of
 from askless.run.settings import Settings
 from askless.run.steps.embedding import raw_side, reader
-from askless.run.steps.training import RunPool
+from askless.run.steps.one_round import RunPool
 from askless.sources import UnreadableError
 
 if TYPE_CHECKING:

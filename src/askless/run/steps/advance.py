@@ -16,7 +16,7 @@ import numpy as np
 from askless.base.files import replace_folder, write_whole
 from askless.run.out.gather import curve
 from askless.run.steps.index import write_skipped
-from askless.run.steps.rounds import (
+from askless.run.steps.round_files import (
     damage_of_fit,
     damaged_fit,
     is_whole,
@@ -159,7 +159,7 @@ def close(run: "Run", report: Report) -> None:
 def train(run: "Run", report: Report) -> None:
     """Trains on all labels, predicts every item, and puts the round and the model in the place of the old ones."""
     from askless.run.out.model import save_model
-    from askless.run.steps import training
+    from askless.run.steps import one_round
 
     base, settings = run.run_pool(), run.settings
     with run.store.look() as db:
@@ -177,7 +177,7 @@ def train(run: "Run", report: Report) -> None:
     names = [c.name for c in classes]
     given = {item: place[label] for item, label in labels.items()}
     earlier = None if before is None else round_folder(run.folder, before) / "learner"
-    learner = training.make_learner(base, settings, names, given, earlier)
+    learner = one_round.make_learner(base, settings, names, given, earlier)
     unlabelled = len(base.items) - len(learner.labels)
     text = f"Training on {len(learner.labels):,} labels and {unlabelled:,} unlabelled {run.noun}s"
     report("training", text, 0, settings.steps)
@@ -192,7 +192,7 @@ def train(run: "Run", report: Report) -> None:
     for folder in (beside, model_beside):
         shutil.rmtree(folder, ignore_errors=True)
     beside.mkdir(mode=0o700)
-    metrics = training.fit_round(
+    metrics = one_round.fit_round(
         learner,
         base,
         len(run.paths),
@@ -235,7 +235,7 @@ def write_picked(run: "Run", folder: Path, number: int) -> None:
 
 def choose(run: "Run", report: Report) -> None:
     """Asks the strategy for the next batch."""
-    from askless.run.steps import training
+    from askless.run.steps import one_round
 
     report("choosing", "Choosing the next batch", 0, 1)
     begun = time.perf_counter()
@@ -249,11 +249,11 @@ def choose(run: "Run", report: Report) -> None:
     names = [c.name for c in classes]
     saved = round_folder(run.folder, current) / "learner"
     if fitted:
-        learner = training.load_learner(saved, base)
+        learner = one_round.load_learner(saved, base)
     else:
         place = {c.id: i for i, c in enumerate(classes)}
-        learner = training.make_learner(base, run.settings, names, {i: place[y] for i, y in labels.items()}, None)
-    choice = training.choose(learner, base, n, names, fitted, asked, run.noun)
+        learner = one_round.make_learner(base, run.settings, names, {i: place[y] for i, y in labels.items()}, None)
+    choice = one_round.choose(learner, base, n, names, fitted, asked, run.noun)
     if fitted:
         learner.save(saved, pool=False)  # what the strategy remembers of this batch
     picks = [Pick(*pick) for pick in zip(choice.items, choice.reasons, choice.scores, strict=True)]

@@ -23,8 +23,8 @@ from askless.base.files import sync
 from askless.base.locks import held
 from askless.run.settings import Settings, read_settings
 from askless.run.steps.draw import draw_check
-from askless.run.steps.making import fill, read_source
-from askless.run.steps.rounds import damage_of_fit, is_whole, round_folder
+from askless.run.steps.new_run import fill, read_source
+from askless.run.steps.round_files import damage_of_fit, is_whole, round_folder
 from askless.run.store.answering import count_answers
 from askless.run.store.asking import ask_check_images, asked_items
 from askless.run.store.classes import MOST, forget_actions

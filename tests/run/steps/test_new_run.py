@@ -9,13 +9,13 @@ import pytest
 
 from askless.base.errors import OptionError
 from askless.run import Run, RunError
-from askless.run.steps import making
-from askless.run.steps.making import made_beside
+from askless.run.steps import new_run
+from askless.run.steps.new_run import made_beside
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from askless.run.steps.making import made_beside
+from askless.run.steps.new_run import made_beside
 with made_beside(Path(sys.argv[1])) as beside:
     (beside / "state.sqlite").write_text("a token")
     print(beside, flush=True)
@@ -55,7 +55,7 @@ def test_a_folder_that_was_cleaned_away_before_it_was_locked_is_made_again(tmp_p
     def locking(path):
         yield next(locked)
 
-    monkeypatch.setattr(making, "held_folder", locking)
+    monkeypatch.setattr(new_run, "held_folder", locking)
     with made_beside(tmp_path / "run") as beside:
         assert len(list(tmp_path.glob(".run.*.making"))) == 2
     assert not beside.exists()

@@ -9,8 +9,8 @@ from askless.base.errors import ModelError
 from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.gather import account_of
-from askless.run.out.taking import export_run
-from askless.run.steps.rounds import FILES, damage_of_fit, files_in, is_whole, read_map, round_folder
+from askless.run.out.label_files import export_run
+from askless.run.steps.round_files import FILES, damage_of_fit, files_in, is_whole, read_map, round_folder
 
 QUICK = {"budget": 14, "batch": 4, "check": 0.3, "steps": 3}
 DAMAGES = {
@@ -91,7 +91,7 @@ def test_without_the_list_of_files_what_cannot_be_read_is_noticed(folder):
 
 def test_a_fit_is_read_once_while_nothing_changes(folder, monkeypatch):
     assert damage_of_fit(folder, 2) is None
-    monkeypatch.setattr("askless.run.steps.rounds.damage_of_folder", lambda place: "read again")
+    monkeypatch.setattr("askless.run.steps.round_files.damage_of_folder", lambda place: "read again")
     assert damage_of_fit(folder, 2) is None
     (folder / "model" / "config.json").touch()
     assert damage_of_fit(folder, 2) == "read again"

@@ -7,8 +7,8 @@ import torch
 import askless as al
 from askless.run import Settings
 from askless.run.settings import LEARNERS
-from askless.run.steps import embedding, training
-from askless.run.steps.training import choose, finite, make_learner, run_pool
+from askless.run.steps import embedding, one_round
+from askless.run.steps.one_round import choose, finite, make_learner, run_pool
 
 
 class Rows:
@@ -71,7 +71,7 @@ def test_a_round_leaves_its_files_and_the_same_again(base, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         learner = make_learner(base, SETTINGS, NAMES, labels, None)
-        metrics = training.fit_round(
+        metrics = one_round.fit_round(
             learner, base, 60, np.arange(60), np.arange(10), [0, 1, 2], None, tmp_path / name, watch
         )
         assert seen[-1][:2] == (20, 20)
@@ -130,7 +130,7 @@ def test_a_run_trains_exactly_what_an_active_learner_with_the_same_images_trains
     weak, strong = embedding.VIEWS[learner]
     net = al.Frozen(backbone="raw", size=16, weak=weak, strong=strong, plain=True, cache=tmp_path / "other")
     theirs = al.ActiveLearner(
-        al.data.as_pool(images[items]), net=net, learner=training.training(settings), classes=NAMES, seed=settings.seed
+        al.data.as_pool(images[items]), net=net, learner=one_round.training(settings), classes=NAMES, seed=settings.seed
     )
     assert first.items == [items[i] for i in theirs.ask(6).indices]
     theirs.tell([items.index(item) for item in labels], list(labels.values()))

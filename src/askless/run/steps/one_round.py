@@ -22,7 +22,7 @@ from askless.run.settings import Settings
 from askless.run.steps.embedding import CachedItems
 from askless.run.steps.measure import mean_margin, prediction_change
 from askless.run.steps.reasons import reasons
-from askless.run.steps.rounds import Predictions
+from askless.run.steps.round_files import Predictions
 from askless.run.store.schema import RunError
 
 PLACEHOLDERS = ("one", "other")  # before two classes are known

@@ -10,7 +10,7 @@ from askless.base.errors import InputError, OptionError
 from askless.run.out.answers import LabelRow
 from askless.run.out.export import Predicted
 from askless.run.out.formats import Exported, export
-from askless.run.steps.rounds import Predictions, again, last_predictions
+from askless.run.steps.round_files import Predictions, again, last_predictions
 from askless.run.store.classes import class_names, class_numbers, folded, shown_classes
 from askless.run.store.fits import last_fitted
 from askless.run.store.importing import Imported, Policy, import_answers
