@@ -9,7 +9,7 @@ from askless.acquire.coreset import Coreset
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.uncertainty import Confidence
 from askless.base.errors import InputError
-from askless.base.options import check_choice, check_count, options
+from askless.base.options import Count, options
 
 DELTA = 0.1
 
@@ -33,14 +33,12 @@ class ALBL:
 
     arms: tuple[Strategy, ...] = (Confidence(), Coreset())
     mode: Literal["badge", "exp4p"] = "badge"
-    horizon: int = 10
+    horizon: Count = 10
     state: None = None  # was an option before `history`; benchmarks have it in their records
     name = "albl"
     uses_history = True
 
     def __post_init__(self) -> None:
-        check_choice("ALBL", "mode", self.mode, ("badge", "exp4p"))
-        check_count("ALBL", "horizon", self.horizon)
         if len(self.arms) < 2:
             raise InputError(f"ALBL: expected at least two arms, got {len(self.arms)}")
         for arm in self.arms:

@@ -27,7 +27,7 @@ from askless.active.saving import Saved, SaveError, save
 from askless.active.tracking import Tracking
 from askless.active.worth import Surprise, compare, surprises
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import check_choice, check_count, check_flag
+from askless.base.options import Count, check_annotated
 from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
 from askless.learn import Course, Learner, Learnt, Task, as_learner
@@ -81,7 +81,7 @@ class ActiveLearner:
         fresh: bool | Literal["new"] = True,
         calibrate: bool = True,
         layers: Literal["last", "all"] = "last",
-        width: int = 512,
+        width: Count = 512,
         head: str | None = None,
         random_share: float = 0.0,
         views: Any = None,
@@ -96,10 +96,7 @@ class ActiveLearner:
         self.seed = int(seed)
         self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
         self.learner = as_learner("fixmatch" if learner is None else learner)
-        check_choice("ActiveLearner", "layers", layers, ("last", "all"))
-        check_count("ActiveLearner", "width", width)
-        check_flag("ActiveLearner", "calibrate", calibrate)
-        check_choice("ActiveLearner", "fresh", fresh, (True, False, "new"))
+        check_annotated("ActiveLearner", ActiveLearner.__init__, locals())
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
                 "fresh='new' draws new weights for every fit, and a module has only its own; pass a function that makes it, "
