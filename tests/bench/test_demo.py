@@ -121,7 +121,7 @@ def test_the_report_is_one_file_with_curves_choices_and_map(results, tmp_path, m
     for word in ("learning curves", "chosen by askless", "chosen by random", "map of the pool"):
         assert word in page
     assert (page.count("<td>87.0 ± 0.0</td>"), page.count("<td>86.0 ± 0.0</td>")) == (2, 2)
-    assert "http" not in page
+    assert "http" not in re.sub(r"base64,[^\"]*", "", page)  # where it may stand by chance
     assert "askless demo --seeds 2 --steps 3" in page
     assert [p.name for p in (tmp_path / "demo").iterdir()] == ["report.html"]
 

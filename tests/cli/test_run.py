@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -301,7 +302,8 @@ def test_report_writes_both_files(finished, capsys):
     facts = json.loads((finished / "report.json").read_text())
     assert len(facts["curve"]) == 2
     assert all({"n", "low", "high"} <= set(p) for p in facts["curve"])
-    assert "http" not in (finished / "report.html").read_text().replace("http://www.w3.org", "")
+    page = re.sub(r"base64,[^\"]*", "", (finished / "report.html").read_text())  # where it may stand by chance
+    assert "http" not in page.replace("http://www.w3.org", "")
 
 
 @pytest.mark.parametrize("to", ["csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "coco"])

@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+import re
 import warnings
 
 import numpy as np
@@ -329,7 +330,7 @@ def test_the_page_is_one_file_and_the_numbers_are_json(found, tmp_path):
     assert "askless theory &#x27;a &lt;run&gt;&#x27; --seed 0" in text
     assert "a &lt;run&gt;" in text
     assert text.count('src="data:image/png;base64,') == 6
-    assert "http" not in text
+    assert "http" not in re.sub(r"base64,[^\"]*", "", text)  # where it may stand by chance
     data = json.loads((tmp_path / "new" / "theory.json").read_text(), parse_constant=pytest.fail)
     assert data["spectra"]["all"]["rank"] == found.spectra.all.rank
     assert data["theorems"]["generalisation"]["holds"] is True
