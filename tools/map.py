@@ -1,21 +1,46 @@
-"""docs/pictures/map.svg: the rooms of docs/architecture.md by floor, drawn from the table there.
+"""What docs/architecture.md has by machine: its picture, docs/pictures/map.svg, drawn from its table, and its list of files.
 
 python tools/map.py
 """
 
+import ast
 import re
 from collections import defaultdict
 from html import escape
 from pathlib import Path
 
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS, SOURCE = ROOT / "docs", ROOT / "src" / "askless"
+LIST = "## Every file\n"
 WIDTH, HEIGHT, GAP, LEFT = 168, 40, 12, 60
+
+
+def rooms(page: str) -> list[tuple[int, str]]:
+    """(floor, name) of each room of the table."""
+    return [(int(floor), name) for floor, name in re.findall(r"^\| (\d+) \| `(\w+)` \|", page, flags=re.MULTILINE)]
+
+
+def with_files(page: str) -> str:
+    """The page with its list made again: each file and the first sentence of what it says of itself."""
+    parts = [page.partition(LIST)[0] + LIST]
+    for _, room in rooms(page):
+        files = sorted((SOURCE / room).rglob("*.py")) or [SOURCE / f"{room}.py"]
+        told = [(file.relative_to(SOURCE).as_posix(), first_sentence(file)) for file in files]
+        parts.append(f"\n**`{room}`**\n\n" + "".join(f"- `{name}`: {text}\n" for name, text in told if text))
+    return "".join(parts)
+
+
+def first_sentence(file: Path) -> str:
+    told = ast.get_docstring(ast.parse(file.read_text()))
+    if told is None or file.name == "__init__.py":
+        return ""
+    return re.split(r"(?<=[.])\s", " ".join(told.split("\n\n")[0].split()) + " ", maxsplit=1)[0].strip()
 
 
 def picture(page: str) -> str:
     floors: dict[int, list[str]] = defaultdict(list)
-    for floor, name in re.findall(r"^\| (\d+) \| `(\w+)` \|", page, flags=re.MULTILINE):
-        floors[int(floor)].append(name)
+    for floor, name in rooms(page):
+        floors[floor].append(name)
     top, widest = max(floors), max(map(len, floors.values()))
     width, height = LEFT + widest * (WIDTH + GAP), top * (HEIGHT + GAP) + GAP
     parts = [
@@ -37,4 +62,6 @@ def picture(page: str) -> str:
 
 
 if __name__ == "__main__":
-    (DOCS / "pictures" / "map.svg").write_text(picture((DOCS / "architecture.md").read_text()))
+    made = with_files((DOCS / "architecture.md").read_text())
+    (DOCS / "architecture.md").write_text(made)
+    (DOCS / "pictures" / "map.svg").write_text(picture(made))
