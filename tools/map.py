@@ -34,7 +34,8 @@ def first_sentence(file: Path) -> str:
     told = ast.get_docstring(ast.parse(file.read_text()))
     if told is None or file.name == "__init__.py":
         return ""
-    return re.split(r"(?<=[.])\s", " ".join(told.split("\n\n")[0].split()) + " ", maxsplit=1)[0].strip()
+    text = " ".join(told.split("\n\n")[0].split())
+    return re.split(r"(?<=[\w)`'\"]\.)\s(?=[A-Z`])", text, maxsplit=1)[0]
 
 
 def picture(page: str) -> str:
