@@ -31,8 +31,11 @@ def with_files(page: str) -> str:
 
 
 def first_sentence(file: Path) -> str:
-    told = ast.get_docstring(ast.parse(file.read_text()))
-    if told is None or file.name == "__init__.py":
+    tree = ast.parse(file.read_text())
+    told = ast.get_docstring(tree)
+    if told is None or (
+        file.name == "__init__.py" and not any(isinstance(part, ast.FunctionDef) for part in tree.body)
+    ):
         return ""
     text = " ".join(told.split("\n\n")[0].split())
     return re.split(r"(?<=[\w)`'\"]\.)\s(?=[A-Z`])", text, maxsplit=1)[0]

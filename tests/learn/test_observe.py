@@ -116,7 +116,7 @@ def test_label_propagation_refuses_what_needs_gradients_as_features():
     x = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
     exact = al.DynamicAL(redundancy="exact")
     learner = al.ActiveLearner(x, net="linear", learner=al.LabelPropagation(), strategy=exact, classes=2)
-    with pytest.raises(al.InputError, match="label propagation has not"):
+    with pytest.raises(al.InputError, match="label propagation does not have"):
         learner.ask(3)
 
 

@@ -26,6 +26,18 @@ def test_images_that_are_away_while_they_are_read_are_not_marked_as_damaged(own_
         assert len(run.readable()) == len(own_shapes.truth)
 
 
+def test_a_run_whose_images_are_away_trains_on_what_it_has_seen_of_them(own_shapes, tmp_path):
+    with own_shapes.start(tmp_path / "run") as run:
+        while run.advance(ahead=False):
+            pass
+        own_shapes.folder.rename(tmp_path / "away")
+        assert not (run.folder / "cache" / "views").exists()
+        own_shapes.finish(run)
+        assert run.is_finished()
+        assert not (run.folder / "cache" / "views").exists()
+        assert account_of(run).measure is not None
+
+
 def test_a_cache_that_was_deleted_is_made_again(own_shapes, tmp_path):
     with own_shapes.start(tmp_path / "run", budget=10) as run:
         own_shapes.finish(run)

@@ -241,8 +241,7 @@ def test_an_image_that_is_gone_looks_in_every_view_as_it_did_at_first(own_shapes
     items = run.run_pool().items
     (own_shapes.folder / run.paths[items[5]]).unlink()
     away = own_shapes.folder.rename(tmp_path / "away")
-    with pytest.raises(RunError, match="put them back"):
-        run.advance()
+    assert run.advance() is None  # training does without views, should it come to that
     away.rename(own_shapes.folder)
     assert until_waiting(run) == ["embedding"]
     x = np.load(run.folder / "cache" / "embeddings.npy")
@@ -331,13 +330,6 @@ def test_every_learner_works(shapes, tmp_path, learner):
     for place in (run.folder, tmp_path / "taken"):
         np.testing.assert_allclose(load(place).predict_proba(files), probs, atol=2e-3)
     assert load(run.folder).config["net"] == ("neighbours" if learner == "label-propagation" else "linear")
-    run.close()
-
-
-def test_label_propagation_says_at_once_that_it_works_on_vectors(shapes, tmp_path):
-    run = shapes.start(tmp_path / "run", net="small-cnn", size=16, learner="label-propagation", budget=8, batch=8)
-    with pytest.raises(InputError, match="label propagation works on feature vectors"):
-        until_waiting(run)
     run.close()
 
 

@@ -2,11 +2,12 @@ import json
 import os
 
 import pytest
+from PIL import Image
 
 from askless import acquire, learn, nets
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.features import frozen
-from askless.run import RunError, Settings, settings
+from askless.run import Run, RunError, Settings, settings
 from askless.run.settings import (
     BACKBONE,
     FALLBACK,
@@ -164,3 +165,10 @@ def test_known_networks_are_taken(net):
 def test_unknown_networks_are_refused_at_once(net):
     with pytest.raises(OptionError, match="unknown net"):
         settings.Settings(source="x", net=net)
+
+
+def test_label_propagation_is_refused_before_a_run_is_made_where_there_are_no_features(tmp_path):
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    with pytest.raises(OptionError, match="label propagation works on features, got the network small-cnn"):
+        Run.create(tmp_path, tmp_path / "run", net="small-cnn", learner="label-propagation", classes=("a", "b"))
+    assert not (tmp_path / "run").exists()

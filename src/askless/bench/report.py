@@ -23,7 +23,7 @@ def write(results: Results, folder: str | Path) -> Path:
     """Writes the report's files into `folder` and returns the page, `report.html`.
 
     `results.csv`, `tables.md` and `tables.tex` hold what two runs have in common; `times.csv` and `times.md` seconds and
-    memory, which they have not.
+    memory, which they do not.
     """
     title, about = _title(results)
     why = warning(results)
@@ -89,7 +89,7 @@ def _failures(results: Results) -> Markup:
     items = [f"{', '.join(str(w) for w in f[:3] if w != '')}: {f.reason}" for f in sorted(results.failures)]
     cells = len(results.about.get("cells", []))
     failed = f"{len(items)} of {many(cells, 'cell')} failed" if cells else f"{many(len(items), 'cell')} failed"
-    missing = ", which every table lacks (group, method, seed: reason)"
+    missing = " and are missing from every table (group, method, seed: reason)"
     return box(tag("strong", failed), missing, bullets(items), kind="bad", role="alert")
 
 

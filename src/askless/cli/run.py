@@ -138,7 +138,7 @@ def export(
 
 def import_(
     folder: RunFolder,
-    given: Annotated[Path, typer.Argument(help="csv, tsv, jsonl, npz, or a folder with a folder per class.")],
+    given: Annotated[Path, typer.Argument(help="csv, tsv, jsonl, npz, parquet, or a folder with a folder per class.")],
     on_conflict: Annotated[str, typer.Option(help="Where the run has another label: keep, replace or ask.")] = "keep",
     annotator: Annotated[str, typer.Option(help="Whose labels these are.")] = "import",
     from_: Annotated[str, typer.Option("--from", help="labelstudio: its JSON export, answers to what was asked.")] = "",
@@ -254,7 +254,9 @@ def predict(
 
 def oracle(
     folder: RunFolder,
-    truth: Annotated[Path, typer.Option(help="The labels: csv, jsonl, npz, or a folder with a folder per class.")],
+    truth: Annotated[
+        Path, typer.Option(help="The labels: csv, jsonl, npz, parquet, or a folder with a folder per class.")
+    ],
     pause: Annotated[float, typer.Option(help="Seconds for each answer.", min=0)] = 0.0,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the page.", min=0)] = 30.0,
 ) -> None:

@@ -155,7 +155,7 @@ class Rows:
         missing = [name for name in strategy.needs if name not in arrays]
         if missing:
             raise InputError(
-                f"the strategy {strategy.name} needs {', '.join(missing)}, which label propagation has not (it has no "
+                f"the strategy {strategy.name} needs {', '.join(missing)}, which label propagation does not have (it has no "
                 "network); use another strategy, or a learner that trains a network"
             )
         return {name: arrays[name] for name in names if name in arrays}

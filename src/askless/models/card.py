@@ -54,10 +54,11 @@ def noun_of(config: dict[str, Any]) -> str:
 
 
 def architecture(config: dict[str, Any]) -> str:
-    if config["backbone"]:
+    if config["backbone"] or config["net"] == "neighbours":
         heads = {"linear": "a linear layer", "neighbours": "the nearest labelled and unlabelled items"}
         head = heads.get(config["net"], "a small network")
-        return f"{head} on the frozen features of {inert(config['backbone'])}"
+        of = f"frozen features of {inert(config['backbone'])}" if config["backbone"] else "features"
+        return f"{head} on the {of}"
     return f"{inert(config['net'] or config.get('module', 'a module of your own'))}, trained"
 
 

@@ -234,6 +234,8 @@ class Run:
                 items = readable_items(db, "pool")
             cached = embedding.CachedItems(self.folder / "cache")
             views = embedding.view_paths(self.folder / "cache", self.settings, items)
+            if self.is_away() and not embedding.are_whole(views, len(items)):
+                views = {}  # trained on the plain view alone
             self._base = one_round.run_pool(cached, self.settings, items, views)
         return self._base
 
@@ -259,10 +261,15 @@ class Run:
         if skipped:
             write_skipped(skipped, self.folder / "skipped.csv")
 
+    def is_away(self) -> bool:
+        """Whether nothing is where the images were."""
+        root = Path(self.meta("root"))
+        return not root.exists() or (root.is_dir() and not any(root.iterdir()))
+
     def check_there(self) -> None:
         """An error where all images are away."""
-        root = Path(self.meta("root"))
-        if not root.exists() or (root.is_dir() and not any(root.iterdir())):
+        if self.is_away():
+            root = self.meta("root")
             raise RunError(f"the {self.noun}s were at {root}, and nothing is there now; put them back, and start again")
 
     # --- steering ------------------------------------------------------------------------------------------------------
@@ -339,6 +346,8 @@ def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Setting
 
 def fit_for(settings: Settings, kind: Kind, text: str) -> Settings:
     """The settings with a network that takes such items; `text` is the column of texts."""
+    if settings.learner == "label-propagation" and kind != "features" and not settings.frozen:
+        raise OptionError(f"learner: label propagation works on features, got the network {settings.net}; use frozen:…")
     if kind == "features" and settings.frozen:
         return replace(settings, net="linear")
     if kind != "texts" and settings.net == TEXT_BACKBONE:

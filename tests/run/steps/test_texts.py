@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -173,3 +174,15 @@ def test_the_names_of_backbones_are_those_that_there_are():
 def test_the_doctor_does_not_look_for_the_table(finished, capsys):
     command("doctor", finished.folder)
     assert "texts of the run" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_model_is_trained_again_when_its_texts_were_embedded_again(table, tmp_path):
+    """Another version of askless may make other features of them: what the last one trained does not fit those."""
+    with Run.create(table, tmp_path / "run", text="review", **QUICK) as run:
+        finish(run)
+    shutil.rmtree(tmp_path / "run" / "cache")
+    with Run.open(tmp_path / "run") as run:
+        run.set_budget("more", "ann", 40)
+        steps = [run.advance() for _ in range(4)]
+        assert steps == ["embedding", "comparing", "training", "choosing"]
+        finish(run)

@@ -8,7 +8,18 @@ import pytest
 import askless
 from askless.run import RunError
 from askless.run.store.schema import MIGRATIONS
-from askless.run.store.store import RepeatedError, Store, get_meta, moment, now, on_network, record, set_meta
+from askless.run.store.store import (
+    RepeatedError,
+    Store,
+    get_meta,
+    moment,
+    now,
+    on_network,
+    record,
+    savepoint,
+    set_meta,
+    transaction,
+)
 
 TABLES = {"meta", "item", "class", "event", "action", "task", "lease", "answer", "round", "fit", "tally"}
 
@@ -363,3 +374,15 @@ def test_all_sql_is_in_the_store():
         if sql.search(line)
     }
     assert outside == set()
+
+
+def test_a_full_disk_inside_a_savepoint_is_told_as_such(tmp_path):
+    """SQLite then rolls the whole transaction back by itself, and the savepoint with it."""
+    with sqlite3.connect(tmp_path / "small.sqlite", isolation_level=None) as db:
+        db.execute("CREATE TABLE numbers (x)")
+        db.execute("PRAGMA max_page_count = 4")
+        with pytest.raises(sqlite3.OperationalError, match="full"), transaction(db, "IMMEDIATE"), savepoint(db):
+            db.executemany("INSERT INTO numbers VALUES (?)", [("x" * 3000,) for _ in range(20)])
+        assert not db.in_transaction
+        assert db.execute("SELECT count(*) FROM numbers").fetchone() == (0,)
+    db.close()

@@ -455,6 +455,12 @@ def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
     ]
 
 
+def architecture(net: str, backbone: str | None) -> str:
+    if backbone is None and net not in HEADS:
+        return f"{net}, trained from scratch"
+    return f"{HEADS.get(net, net)} on {'the features' if backbone is None else f'frozen {backbone}'}"
+
+
 def model(run: "Run") -> Model | None:
     """The model card, from what the model's folder says of itself."""
     folder = run.folder / "model"
@@ -465,9 +471,7 @@ def model(run: "Run") -> Model | None:
     weights = file_facts(folder, ["model.safetensors"])
     backbone = config["backbone"]
     return Model(
-        architecture=f"{HEADS[config['net']]} on frozen {backbone}"
-        if backbone
-        else f"{config['net']}, trained from scratch",
+        architecture=architecture(config["net"], backbone),
         learner=config["learner"],
         weights="model/model.safetensors",
         sha256=weights[0].sha256 if weights else "",

@@ -40,7 +40,7 @@ from askless.run.store.asking import (
     tasks_of_round,
 )
 from askless.run.store.classes import shown_classes
-from askless.run.store.fits import all_fits, fitted_rounds, put_fit
+from askless.run.store.fits import all_fits, fitted_rounds, outdate_fits, put_fit
 from askless.run.store.items import keep_out_of_pool, note_skipped, readable_items, unreadable_items
 from askless.run.store.labels import is_trainable, labels_key, train_labels
 from askless.run.store.store import get_meta, last_event, payload_of, record, set_meta
@@ -78,11 +78,12 @@ def next_step(run: "Run", ahead: bool) -> str | None:
 
 
 def lacks_views(run: "Run", db: Connection) -> bool:
-    """Whether augmented views that training needs are still to be embedded."""
+    """Whether augmented views that training needs are still to be embedded. Where the images are away, as on a disk that is
+    not mounted, training does without."""
     from askless.run.steps.embedding import are_whole, view_paths
 
     items = readable_items(db, "pool")
-    return not are_whole(view_paths(run.folder / "cache", run.settings, items), len(items))
+    return not are_whole(view_paths(run.folder / "cache", run.settings, items), len(items)) and not run.is_away()
 
 
 def embed(run: "Run", report: Report) -> None:
@@ -108,6 +109,8 @@ def embed(run: "Run", report: Report) -> None:
     if run.kind == "texts":
         fit_on = run.readable("pool", "out").tolist()
         embedding.embed_texts(cache, list(run.texts().values()), fit_on, settings, progress)
+        with run.store.change() as db:
+            outdate_fits(db)  # another version may make other features of the same texts
     elif plain:
         backbone = embedding.backbone_of(settings)
         read = embedding.reader(run.pictures, embedding.image_side(settings, backbone))
@@ -161,6 +164,7 @@ def train(run: "Run", report: Report) -> None:
     from askless.run.out.model import save_model
     from askless.run.steps import one_round
 
+    run.forget_pool()  # since the last choice its views may have been made, or its images gone
     base, settings = run.run_pool(), run.settings
     with run.store.look() as db:
         number, key, labels = current_round(db), labels_key(db), train_labels(db)

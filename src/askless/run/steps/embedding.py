@@ -6,6 +6,7 @@ which training needs, come after. All of it is written in pieces: what was stopp
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -187,7 +188,7 @@ def are_whole(paths: dict[View, Path], n: int) -> bool:
 
 class ItemImages:
     """Items of a run as images (3, side, side), for a pool. Those that are gone since they were first read are black, and
-    noted; `lost(item)` may refuse that."""
+    noted; `lost()` may refuse that."""
 
     def __init__(self, items: Sequence[int], read: Reader, side: int, lost: Callable[[], None]) -> None:
         self.items, self.read, self.side, self.lost = items, read, side, lost
@@ -226,6 +227,8 @@ def embed_augmented(
     embed_views(pool, make_backbone(frozen), paths, frozen.seed, progress, threads=cores(), mend=mend)
     for path in (folder / "views").glob("*.npy"):
         path.chmod(0o600) if path in paths.values() else path.unlink()  # of another pool, or of another backbone
+    for unfinished in (folder / "views").glob(".*.unfinished"):
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 # --- images as they are read -----------------------------------------------------------------------------------------

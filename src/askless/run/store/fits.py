@@ -43,6 +43,11 @@ def put_fit(
     )
 
 
+def outdate_fits(db: sqlite3.Connection) -> None:
+    """What the model sees has changed: whatever the labels, it is to be trained again."""
+    db.execute("UPDATE fit SET labels_key = ''")
+
+
 def drop_fit(db: sqlite3.Connection, number: int) -> None:
     """Forgets a training whose files are damaged."""
     db.execute("DELETE FROM fit WHERE round = ?", (number,))

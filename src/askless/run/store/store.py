@@ -260,10 +260,12 @@ def savepoint(db: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        db.execute("ROLLBACK TO part")
+        if db.in_transaction:  # a full disk rolls all of it back by itself
+            db.execute("ROLLBACK TO part")
         raise
     finally:
-        db.execute("RELEASE part")
+        if db.in_transaction:
+            db.execute("RELEASE part")
 
 
 def now() -> str:
