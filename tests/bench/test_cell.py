@@ -436,6 +436,20 @@ def test_a_finished_cell_is_left_alone_and_other_settings_are_refused(tmp_path, 
             run_cell(row(**options), 0, tmp_path)
 
 
+def test_what_a_kill_after_the_result_left_is_removed(tmp_path, monkeypatch):
+    def dying(folder):
+        raise Killed
+
+    monkeypatch.setattr(cell, "tidy", dying)
+    with pytest.raises(Killed):
+        run(tmp_path, counts=(10, 12))
+    monkeypatch.undo()
+    (tmp_path / "training.pt").touch()
+    assert {"result.json", "progress.json", "learner-1"} <= {p.name for p in tmp_path.iterdir()}
+    assert finished(tmp_path, row(counts=(10, 12)), 0)
+    assert {p.name for p in tmp_path.iterdir()} == {"result.json", "times.json", "learner"}
+
+
 def test_an_unfinished_cell_of_other_settings_is_refused_too(tmp_path, monkeypatch):
     kill_in_round(monkeypatch, tmp_path, 1)
     assert not finished(tmp_path, row(), 0)

@@ -91,7 +91,19 @@ def finished(folder: Path, row: Row, seed: int, start_seed: int | None = None) -
     then = settings_there(folder)
     if then is not None:
         check_same(folder, then, cell_settings(row, seed, start_seed))
-    return (folder / "result.json").exists()
+    if (folder / "result.json").exists():
+        tidy(folder)  # a kill may have come between the result and this
+        return True
+    return False
+
+
+def tidy(folder: Path) -> None:
+    """Removes what only a cell that goes on needs."""
+    for path in [*folder.glob("learner-*"), folder / "training.pt", folder / "progress.json"]:
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def settings_there(folder: Path) -> dict[str, str] | None:
@@ -295,8 +307,7 @@ class Experiment:
         last = [self.row.learner_name, self.row.counts[-1], None, "cell_seconds", self.state["seconds"]]
         write_json(self.folder / "times.json", [*self.state["times"], last])
         write_json(self.folder / "result.json", {name: self.state[name] for name in ("settings", "asked", "records")})
-        self.progress.unlink(missing_ok=True)
-        shutil.rmtree(self.place(len(self.row.counts) - 1), ignore_errors=True)
+        tidy(self.folder)
 
 
 def network(row: Row, pool: Pool) -> Net:
