@@ -9,8 +9,9 @@ import numpy as np
 from askless.base.errors import InputError
 from askless.base.rng import Seed, stream
 from askless.data.fetch import locate
-from askless.data.files import Progress, Size, split_off, take
-from askless.data.pool import Pool, encode_labels
+from askless.data.files import Progress, Size, pool_of
+from askless.data.pool import Pool
+from askless.data.variants import without
 from askless.sources import Skipped
 from askless.sources.folders import image_folder
 
@@ -36,11 +37,8 @@ def caltech101(
         path = Path(path).parent
     source = image_folder(locate("caltech101", path) / "101_ObjectCategories", labels_from_folders=True)
     found = [each for each in source.found if isinstance(each, Skipped) or background or each.label != CLUTTER]
-    taken = take(replace(source, found=found), size, lazy, progress)
-    labels, classes = encode_labels([item.label for item in taken.items])
+    pool = pool_of(replace(source, found=found), "caltech101", size, lazy, progress=progress)
     rng = stream(seed, "caltech101 test")
-    held = np.zeros(len(labels), bool)
-    for k in range(len(classes)):
-        members = rng.permutation(np.flatnonzero(labels == k))
-        held[members[: round(test * len(members))]] = True
-    return split_off(taken, labels, classes, held, "caltech101")
+    by_class = [rng.permutation(np.flatnonzero(pool.labels == k)) for k in range(pool.n_classes or 0)]
+    held = np.concatenate([members[: round(test * len(members))] for members in by_class])
+    return without(pool, np.sort(held)) if len(held) else pool

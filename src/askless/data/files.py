@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from askless.base.errors import InputError, some
 from askless.data.pool import Pool, as_pool, encode_labels
-from askless.data.rows import Kind
+from askless.data.rows import Kind, Rows, rows_at, take_rows
 from askless.sources import Item, Skipped, Source, UnreadableError, as_size, read_image, read_texts
 from askless.sources.arrays import is_npy, load_npy, load_npz, names_of
 from askless.sources.arrow import arrow_source
@@ -22,6 +22,7 @@ from askless.sources.folders import described_folder, image_folder
 from askless.sources.image_file import decoded, measured
 from askless.sources.items import first_of
 from askless.sources.layout import Layout
+from askless.sources.names import in_order
 from askless.sources.table import listed_images
 from askless.sources.tars import tar_source
 
@@ -241,15 +242,6 @@ def named(path: At) -> str:
 # --- items -> a pool
 
 
-class Taken(NamedTuple):
-    """What became of the items of a source: the rows of those that could be read, they, and the others."""
-
-    kind: Kind
-    x: Any
-    items: list[Item]
-    skipped: list[tuple[str, str]]
-
-
 def pool_of(
     source: Source,
     name: str,
@@ -260,23 +252,41 @@ def pool_of(
     progress: Progress | None = None,
 ) -> Pool:
     """The items that can be read; those of the source's test split that have a label are held out."""
-    taken = take(source, size, lazy, progress)
+    kind, x, items, skipped = take(source, size, lazy, progress)
     for hint in source.hints:
         log.info("%s", hint)
-    names = [item.label for item in taken.items]
-    seen = encode_labels(names)[1]
-    known = tuple(classes) if classes is not None else (*source.classes, *(n for n in seen if n not in source.classes))
-    labels = encode_labels(names, known)[0]
-    held = np.array([item.split == source.test for item in taken.items]) & (labels >= 0)
-    return split_off(taken, labels, known, held, name, flip)
+    names = [item.label for item in items]
+    known = (*source.classes, *(n for n in in_order(names) if n not in source.classes))
+    labels, known = encode_labels(names, known if classes is None else classes)
+    held = np.array([item.split == source.test for item in items]) & (labels >= 0)
+    stay, test = np.flatnonzero(~held), np.flatnonzero(held)
+    if len(stay) == 0:
+        raise InputError(f"{name}: expected items for the pool, got {len(test)} for test only")
+    test_x = None if len(test) == 0 else rows_at(x, test) if kind == "text" else take_rows(x, test)
+    kept = [items[i] for i in stay]
+    return Pool(
+        rows_at(x, stay),
+        labels[stay],
+        tuple(item.id for item in kept),
+        known or None,
+        None if test_x is None else (test_x, labels[test]),
+        name,
+        kind,
+        flip,
+        tuple(skipped),
+        {column: tuple(item.columns.get(column, "") for item in kept) for column in items[0].columns},
+    )
 
 
-def take(source: Source, size: Size = None, lazy: bool = False, progress: Progress | None = None) -> Taken:
-    """The rows of a source; what cannot be read is left out, and it is an error when that is all."""
+def take(
+    source: Source, size: Size, lazy: bool, progress: Progress | None
+) -> tuple[Kind, Rows, list[Item], list[tuple[str, str]]]:
+    """The kind and rows of a source's items, those items, and what cannot be read and why; an error when that is all."""
     kind, what = KINDS.get(source.kind, ("image", "images (png, jpg, jpeg, webp, bmp, tif, gif)"))
     side = as_size(size)
     if source.kind == "files":
-        source = listed(source, lazy or side is None)
+        peek = lazy or side is None  # into the headers, for their sizes: that is soon done
+        source = replace(source, found=[measured(f) if peek and isinstance(f, Item) else f for f in source.found])
         side = side or only_size(i for i in source.found if isinstance(i, Item))
     if kind == "image" and not lazy:
         source = replace(source, found=decoded_all(source.found, side, progress))
@@ -296,7 +306,7 @@ def take(source: Source, size: Size = None, lazy: bool = False, progress: Progre
     if skipped:
         n, noun = len(items) + len(left_out), what.split()[0]
         log.warning("%d of %d %s cannot be read and are left out; see pool.skipped", len(skipped), n, noun)
-    return Taken(kind, x, items, sorted(skipped))
+    return kind, x, items, sorted(skipped)
 
 
 def vectors(items: list[Item], skipped: list[tuple[str, str]], test: str) -> tuple[list[Item], Tensor]:
@@ -308,11 +318,6 @@ def vectors(items: list[Item], skipped: list[tuple[str, str]], test: str) -> tup
     skipped += [(i.id, f"{len(i.content)} features; the first row has {wide}") for i in items if len(i.content) != wide]
     good = [item for item in items if len(item.content) == wide]
     return good, torch.from_numpy(np.stack([item.content for item in good]))
-
-
-def listed(source: Source, with_sizes: bool) -> Source:
-    """The files of a source as a list, with the sizes in their headers where these are wanted: that is soon done."""
-    return replace(source, found=[measured(f) if with_sizes and isinstance(f, Item) else f for f in source.found])
 
 
 def decoded_all(found: Iterable[Item | Skipped], size: Pair, progress: Progress | None) -> Iterator[Item | Skipped]:
@@ -338,33 +343,3 @@ def only_size(items: Iterable[Item]) -> Pair:
         f"expected images of one size, got {len(counts)} sizes (width x height {common}); pass size=, for example "
         "size=64, to scale and crop them"
     )
-
-
-def split_off(
-    taken: Taken, labels: np.ndarray, classes: tuple[str, ...], held: np.ndarray, name: str, flip: bool = True
-) -> Pool:
-    """A pool whose items marked in `held` (N,) are its test set."""
-    x, items = taken.x, taken.items
-    stay, test = np.flatnonzero(~held), np.flatnonzero(held)
-    if len(stay) == 0:
-        raise InputError(f"{name}: expected items for the pool, got {len(test)} for test only")
-    test_x = torch.stack([x[int(i)] for i in test]) if isinstance(x, ImageFiles) and len(test) else rows_at(x, test)
-    kept = [items[i] for i in stay]
-    return Pool(
-        rows_at(x, stay),
-        labels[stay],
-        tuple(item.id for item in kept),
-        classes or None,
-        None if len(test) == 0 else (test_x, labels[test]),
-        name,
-        taken.kind,
-        flip,
-        tuple(taken.skipped),
-        {column: tuple(item.columns.get(column, "") for item in kept) for column in items[0].columns},
-    )
-
-
-def rows_at(x: Any, at: np.ndarray) -> Any:
-    if isinstance(x, ImageFiles):
-        return ImageFiles([x.paths[i] for i in at], x.size)
-    return tuple(x[i] for i in at) if isinstance(x, tuple) else x[torch.from_numpy(at)]

@@ -27,6 +27,19 @@ class Items(Protocol):
 Rows = Tensor | np.ndarray | Items
 
 
+class Chosen:
+    """A Dataset made of some items of another one, in the order of `places`."""
+
+    def __init__(self, items: Items, places: np.ndarray) -> None:
+        self.items, self.places = items, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.items[int(self.places[index])]
+
+
 def as_rows(data: Any) -> Rows:
     """A tensor, an array, or a Dataset; everything else is refused with what to do about it."""
     if isinstance(data, Tensor):
@@ -165,6 +178,15 @@ def positions(indices: Any, N: int) -> np.ndarray:
         bad = at.min() if at.min() < 0 else at.max()
         raise InputError(f"indices: expected positions from 0 to {N - 1}, got {bad}")
     return at.astype(np.int64, copy=False)
+
+
+def rows_at(x: Rows, at: np.ndarray) -> Rows:
+    """The rows at these places; nothing of a Dataset is read."""
+    if isinstance(x, Tensor):
+        return x.index_select(0, torch.from_numpy(at).to(x.device))
+    if isinstance(x, tuple):
+        return tuple(x[i] for i in at)
+    return x[at] if isinstance(x, np.ndarray) else Chosen(x, at)
 
 
 def take_rows(x: Rows, at: np.ndarray, shape: tuple[int, ...] | None = None) -> Tensor:

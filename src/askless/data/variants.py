@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -13,20 +12,7 @@ from askless.base.errors import InputError
 from askless.base.options import is_whole_number
 from askless.base.rng import Seed, stream
 from askless.data.pool import Pool
-from askless.data.rows import TILE, Items, Rows, positions
-
-
-class Chosen:
-    """A Dataset made of some items of another one, in the order of `places`."""
-
-    def __init__(self, items: Items, places: np.ndarray) -> None:
-        self.items, self.places = items, places
-
-    def __len__(self) -> int:
-        return len(self.places)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.items[int(self.places[index])]
+from askless.data.rows import TILE, positions, rows_at
 
 
 def subset(pool: Pool, which: int | Sequence[int] | np.ndarray | Tensor, seed: Seed = 0) -> Pool:
@@ -61,10 +47,7 @@ def hold_out(pool: Pool, n: int, seed: Seed = 0) -> Pool:
     known = np.flatnonzero(pool.labels >= 0)
     if not is_whole_number(n, 1, len(known) - 1):
         raise InputError(f"hold_out: expected 1 to {len(known) - 1} of {len(known)} labelled items for test, got {n!r}")
-    held = np.sort(stream(seed, "hold out").permutation(known)[:n])
-    x = tuple(pool.x[i] for i in held) if pool.kind == "text" else pool.take(held)
-    rest = np.setdiff1d(np.arange(len(pool)), held)
-    return at_places(replace(pool, test=(x, pool.labels[held])), rest, pool.name)
+    return without(pool, np.sort(stream(seed, "hold out").permutation(known)[:n]))
 
 
 def long_tailed(pool: Pool, ratio: float, seed: Seed = 0) -> Pool:
@@ -117,6 +100,13 @@ def noisy_labels(pool: Pool, share: float, seed: Seed = 0) -> Pool:
     return replace(pool, labels=labels, name=f"{pool.name}, {share:g} wrong labels")
 
 
+def without(pool: Pool, held: np.ndarray) -> Pool:
+    """The pool less the items at these places, which become its test set."""
+    x = rows_at(pool.x, held) if pool.kind == "text" else pool.take(held)
+    rest = np.setdiff1d(np.arange(len(pool)), held)
+    return at_places(replace(pool, test=(x, pool.labels[held])), rest, pool.name)
+
+
 def at_places(pool: Pool, at: np.ndarray, name: str) -> Pool:
     """The pool of the items at these places; a place may come more than once, its later copies get new ids."""
     ids = None if pool.ids is None else numbered_copies([pool.ids[i] for i in at])
@@ -138,12 +128,6 @@ def numbered_copies(names: Sequence[str]) -> tuple[str, ...]:
         seen[name] += 1
         numbered.append(name if seen[name] == 1 else f"{name}~{seen[name]}")
     return tuple(numbered)
-
-
-def rows_at(x: Rows, at: np.ndarray) -> Rows:
-    if isinstance(x, Tensor):
-        return x.index_select(0, torch.from_numpy(at).to(x.device))
-    return x[at] if isinstance(x, np.ndarray) else Chosen(x, at)
 
 
 def with_noise(pool: Pool, noise: float, rng: np.random.Generator) -> Tensor:
