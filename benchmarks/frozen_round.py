@@ -17,7 +17,7 @@ from suite import Line, Other, arguments, compare, finish, seconds
 
 from askless.active.learner import ActiveLearner
 from askless.base.machine import cores
-from askless.features.stored import PLAIN, View, mapped
+from askless.features.stored import PLAIN, WhichView, augmented, mapped
 from askless.learn import FixMatch
 from askless.run.settings import Settings
 from askless.run.steps.one_round import make_learner, run_pool
@@ -26,13 +26,13 @@ MOST = 10.0  # seconds
 CLASSES = 10
 
 
-def clustered(folder: Path, n: int, width: int) -> tuple[dict[View, Path], np.ndarray]:
+def clustered(folder: Path, n: int, width: int) -> tuple[dict[WhichView, Path], np.ndarray]:
     """Files with features (n, width) around ten centres: plain, and with noise in place of augmentation; and the classes."""
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(CLASSES, (n,), generator=generator)
     plain = torch.randn(n, width, generator=generator).add_(torch.randn(CLASSES, width, generator=generator)[y])
     paths = {}
-    for view, noise in ((PLAIN, 0.0), (View("weak", 0), 0.15), (View("strong", 0), 0.5), (View("strong", 1), 0.5)):
+    for view, noise in zip((PLAIN, *augmented(weak=1, strong=2)), (0.0, 0.15, 0.5, 0.5), strict=True):
         paths[view] = folder / f"{view.kind}-{view.number}.npy"
         np.save(paths[view], (plain + noise * torch.randn(n, width, generator=generator)).half().numpy())
     return paths, y.numpy()

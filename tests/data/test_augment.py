@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image, ImageEnhance, ImageOps
 
-from askless.data.augment import MAPS, TONES, affine, cutout, flip_and_crop, grey, smoothed
+from askless.data.augment import CURVES, DEGENERATE, MAPS, affine, blend, cutout, flip_and_crop, grey, smoothed
 
 AFFINE, NEAREST = Image.Transform.AFFINE, Image.Resampling.NEAREST
 PILLOW = {
@@ -72,13 +72,20 @@ def through_pillow(name, x, values):
     return np.stack(out)
 
 
+def one_operation(name, x, values):
+    if name in DEGENERATE:
+        return blend(DEGENERATE[name](x), x, values)
+    if name in MAPS:
+        return affine(x, MAPS[name](values, *x.shape[2:]))
+    return x if name == "identity" else CURVES[name](x, values)
+
+
 def through_ours(name, x, values):
-    values = torch.tensor(values, dtype=torch.float64)
-    return (affine(x, MAPS[name](values, *x.shape[2:])) if name in MAPS else TONES[name](x, values)).numpy()
+    return one_operation(name, x, torch.tensor(values, dtype=torch.float64)).numpy()
 
 
 def test_there_are_the_fourteen_operations():
-    assert set(TONES) | set(MAPS) == set(PILLOW)
+    assert {*DEGENERATE, *CURVES, *MAPS, "identity"} == set(PILLOW)
     assert len(PILLOW) == 14
 
 
@@ -110,7 +117,7 @@ def test_images_do_not_see_each_other():
 
 def test_small_images_are_not_equalised_as_in_pillow():
     x = images((1, 8, 8))
-    assert torch.equal(TONES["equalize"](x, torch.zeros(len(x))), x)
+    assert torch.equal(CURVES["equalize"](x, torch.zeros(len(x))), x)
 
 
 def test_grey_equals_pillows_luma():
@@ -123,7 +130,7 @@ def test_other_numbers_of_channels_are_taken_as_they_are():
     x = images((3, 16, 16))[:, [0, 1, 2, 0, 1]]
     for name, values in VALUES.items():
         assert through_ours(name, x, [values[-1]] * len(x)).shape == x.shape
-    assert torch.equal(TONES["color"](x, torch.full((len(x),), 0.5)), x)
+    assert torch.equal(one_operation("color", x, torch.full((len(x),), 0.5)), x)
 
 
 def test_images_too_small_to_smooth_stay():

@@ -4,7 +4,7 @@ import torch
 
 from askless.base.errors import InputError
 from askless.data import KEKMODEL, LEEDOYUP, OFFICIAL, rand_augment
-from askless.data.augment import MAPS, TONES, affine, fixed_point
+from askless.data.augment import CURVES, DEGENERATE, MAPS, affine, blend, fixed_point
 from askless.data.randaugment import (
     NAMES,
     apply_operations,
@@ -90,8 +90,13 @@ def test_grouping_by_operation_equals_one_image_at_a_time(C, policy):
         parameter = level[i : i + 1].double()
         if name in policy.magnitudes:
             parameter = policy.magnitudes[name](parameter, sign[i : i + 1].double(), 20 if name.endswith("_y") else 24)
-        one = x[i : i + 1]
-        alone = affine(one, MAPS[name](parameter, 20, 24)) if name in MAPS else TONES[name](one, parameter)
+        alone = x[i : i + 1]
+        if name in MAPS:
+            alone = affine(alone, MAPS[name](parameter, 20, 24))
+        elif name in DEGENERATE:
+            alone = blend(DEGENERATE[name](alone), alone, parameter)
+        elif name != "identity":
+            alone = CURVES[name](alone, parameter)
         assert torch.equal(out[i : i + 1], alone), name
 
 

@@ -17,7 +17,6 @@ from askless.base.errors import InputError
 from askless.data import fetch, load, reuters, spam_assassin
 from askless.data.articles import reuters_articles, spam_assassin_mails
 from askless.data.fetch import DATA_SETS, keep_texts
-from askless.data.texts import text_features
 from askless.data.tfidf import fit_tfidf
 
 WORDS = {
@@ -130,13 +129,14 @@ def test_mails_are_subject_and_body_and_copies_fall_on_the_same_side(tmp_path):
 
 def test_features_are_of_length_one_and_fitted_on_the_pool_alone():
     pool = [some_words(label, i) for label in WORDS for i in range(12)]
-    x, test_x = text_features(pool, [*pool[:2], "unheard words"])
+    fitted = fit_tfidf(pool)
+    x, test_x = fitted.embed(pool), fitted.embed([*pool[:2], "unheard words"])
     assert x.dtype == test_x.dtype == np.float32
     assert x.shape == (48, 15)
     assert np.linalg.norm(x, axis=1) == pytest.approx(1)
     assert test_x[:2] == pytest.approx(x[:2], abs=1e-5)
     assert not test_x[2].any()
-    assert np.array_equal(text_features(pool, ["oil"])[0], x)
+    assert np.array_equal(fit_tfidf(pool).embed(pool), x)
 
 
 def test_a_word_counts_that_three_texts_have_but_no_stop_word_and_none_of_most_texts():
@@ -147,9 +147,9 @@ def test_a_word_counts_that_three_texts_have_but_no_stop_word_and_none_of_most_t
 
 def test_texts_without_words_are_refused():
     with pytest.raises(InputError, match="expected texts with words in common, got 4 texts without"):
-        text_features(["!!", "the", "..", "and"], ["oil"])
+        fit_tfidf(["!!", "the", "..", "and"])
     with pytest.raises(InputError, match="at least two texts with at least two words"):
-        text_features(["oil"], ["oil"])
+        fit_tfidf(["oil"])
 
 
 # --- fetched and loaded

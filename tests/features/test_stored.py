@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from askless.base.locks import held_folder
-from askless.features.stored import Piece, in_order, is_whole, mapped, write_rows
+from askless.features.stored import Piece, by_threads, is_whole, mapped, write_rows
 
 N = 23
 
@@ -117,16 +117,16 @@ def test_the_next_is_made_while_the_last_is_used_in_order_and_never_more():
             second.set()
         return i + 100
 
-    for got in in_order(make, range(5)):
+    for got in by_threads(make, range(5)):
         if not used:
             assert second.wait(60)  # the second is made before the first has been used up
         used.append(got)
         assert len(made) <= len(used) + 1
     assert made == [0, 1, 2, 3, 4]
     assert used == [100, 101, 102, 103, 104]
-    assert list(in_order(make, [])) == []
+    assert list(by_threads(make, [])) == []
 
 
 def test_an_error_in_a_thread_comes_out():
     with pytest.raises(ZeroDivisionError):
-        list(in_order(lambda i: 1 // i, [0, 1], threads=2))
+        list(by_threads(lambda i: 1 // i, [0, 1], threads=2))

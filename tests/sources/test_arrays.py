@@ -7,6 +7,10 @@ from askless.sources.arrays import read_arrays
 IMAGES = np.arange(2 * 4 * 5 * 3, dtype=np.uint8).reshape(2, 4, 5, 3)
 
 
+def rows(source):
+    return [item[:3] for item in source.found]
+
+
 def is_on_disk(x):
     while x is not None and not isinstance(x, np.memmap):
         x = x.base
@@ -29,19 +33,19 @@ def is_on_disk(x):
 def test_images_and_features_are_told_apart(tmp_path, save, x, kind, shape):
     save(tmp_path / "a.npz", X=x, y=[0, 1])
     found = read_arrays(tmp_path / "a.npz")
-    assert (found.kind, found.x.shape) == (kind, shape)
+    assert (found.kind, found.array.shape) == (kind, shape)
     moved = np.moveaxis(x, 3, 1) if x.shape[1:] == (4, 5, 3) else x
-    assert np.array_equal(found.x, moved.reshape(shape))
-    assert is_on_disk(found.x) == (save is np.savez)  # what is not compressed is not loaded
+    assert np.array_equal(found.array, moved.reshape(shape))
+    assert is_on_disk(found.array) == (save is np.savez)  # what is not compressed is not loaded
 
 
 def test_npy_stays_on_disk_and_has_its_ids_beside_it(tmp_path):
     np.save(tmp_path / "a.npy", IMAGES)
-    assert read_arrays(tmp_path / "a.npy").ids == ("0", "1")
+    assert rows(read_arrays(tmp_path / "a.npy")) == [("0", 0, ""), ("1", 1, "")]
     (tmp_path / "ids.txt").write_text("é\nb\n", encoding="utf-8")
     found = read_arrays(tmp_path / "a.npy")
-    assert (found.ids, found.labels, found.classes) == (("é", "b"), ("", ""), ())
-    assert is_on_disk(found.x)
+    assert (rows(found), found.classes) == ([("é", 0, ""), ("b", 1, "")], ())
+    assert is_on_disk(found.array)
     (tmp_path / "ids.txt").write_bytes(b"\xff\n\xfe\n")
     with pytest.raises(InputError, match=r"ids.txt: expected UTF-8 text"):
         read_arrays(tmp_path / "a.npy")
@@ -53,15 +57,16 @@ def test_npy_stays_on_disk_and_has_its_ids_beside_it(tmp_path):
 def test_other_names_are_known(tmp_path, x, y):
     np.savez(tmp_path / "a.npz", **{x: IMAGES, y: [[3], [-1]], "test_images": IMAGES})
     found = read_arrays(tmp_path / "a.npz")
-    assert (found.labels, found.classes, found.unused) == (("3", ""), ("3",), ("test_images",))
+    assert (rows(found), found.classes) == ([("0", 0, "3"), ("1", 1, "")], ("3",))
+    assert found.hints == ("not used of a.npz: test_images",)
 
 
 def test_labels_are_named_by_the_file_or_by_themselves(tmp_path):
     np.savez(tmp_path / "a.npz", X=IMAGES, y=[1, -1], classes=["cat", "dog"])
-    assert read_arrays(tmp_path / "a.npz").labels == ("dog", "")
+    assert rows(read_arrays(tmp_path / "a.npz")) == [("0", 0, "dog"), ("1", 1, "")]
     assert read_arrays(tmp_path / "a.npz").classes == ("cat", "dog")
     np.savez(tmp_path / "b.npz", X=IMAGES, y=np.array([1, 0], np.uint8))
-    assert read_arrays(tmp_path / "b.npz").labels == ("1", "0")
+    assert rows(read_arrays(tmp_path / "b.npz")) == [("0", 0, "1"), ("1", 1, "0")]
 
 
 @pytest.mark.parametrize(

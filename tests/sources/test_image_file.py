@@ -20,7 +20,7 @@ from askless.sources.image_file import (
     open_file,
     pixels_of,
     read_image,
-    refusing_damage,
+    refusing_bad_image,
 )
 from askless.sources.items import Item
 
@@ -200,12 +200,12 @@ def test_the_filters_of_warnings_are_put_back_whoever_leaves_first():
     inside, leave = threading.Event(), threading.Event()
 
     def read():
-        with refusing_damage():
+        with refusing_bad_image():
             inside.set()
             leave.wait(60)
 
     other = threading.Thread(target=read)
-    with refusing_damage():
+    with refusing_bad_image():
         other.start()
         assert inside.wait(60)
     assert list(warnings.filters) != before  # the other one still reads
@@ -215,9 +215,9 @@ def test_the_filters_of_warnings_are_put_back_whoever_leaves_first():
 
 
 def test_pillow_s_warnings_are_silent_and_others_are_not():
-    with refusing_damage():
+    with refusing_bad_image():
         warnings.warn_explicit("odd tag", UserWarning, "TiffImagePlugin.py", 1, module="PIL.TiffImagePlugin")
-    with pytest.warns(UserWarning, match="mine"), refusing_damage():
+    with pytest.warns(UserWarning, match="mine"), refusing_bad_image():
         warnings.warn_explicit("mine", UserWarning, "mine.py", 1, module="mine")
 
 

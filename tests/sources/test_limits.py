@@ -97,7 +97,7 @@ def test_an_npz_file(tmp_path, low):
         with pytest.raises(InputError, match=RAISE):
             read(tmp_path / "a.npz")
     np.savez(tmp_path / "a.npz", X=np.zeros((BOMB // 8, 1)))  # takes that much on disk, too
-    assert read_arrays(tmp_path / "a.npz").x.shape == load(tmp_path / "a.npz").x.shape == (BOMB // 8, 1)
+    assert read_arrays(tmp_path / "a.npz").array.shape == load(tmp_path / "a.npz").x.shape == (BOMB // 8, 1)
 
 
 def test_a_parquet_file(tmp_path, low):

@@ -74,11 +74,11 @@ def check_column(column: str, features: Path | None) -> None:
 def read_embeddings(path: Path, column: str = "") -> np.ndarray:
     """(N, d) from the column of lists of floats of a Parquet file, whatever else is in it; every row counts, for picks are
     positions in the file."""
-    from askless.sources.arrow import Columns, is_vector, parquet_piece, split_items
+    from askless.sources.arrow import Columns, is_vector, parquet_part, split_items
     from askless.sources.items import Item, Skipped
 
-    piece = parquet_piece(path)
-    columns = {field.name: field.type for field in piece.schema}
+    part = parquet_part(path)
+    columns = {field.name: field.type for field in part.schema}
     found = [name for name in columns if is_vector(columns[name])]
     if column and column not in found:
         got = columns.get(column, f"none of that name among {some(columns)}")
@@ -88,7 +88,7 @@ def read_embeddings(path: Path, column: str = "") -> np.ndarray:
     if len(found) > 1 and not column:
         raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
     rows: list[np.ndarray] = []
-    for row, each in enumerate(split_items(path.name, [piece], Columns("features", column or found[0], "", ""))):
+    for row, each in enumerate(split_items(path.name, [part], Columns("features", column or found[0], "", ""))):
         why = each.reason if isinstance(each, Skipped) else ""
         if isinstance(each, Item):
             rows.append(each.content)

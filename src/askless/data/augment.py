@@ -11,9 +11,6 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-Operation = Callable[[Tensor, Tensor], Tensor]
-
-
 # --- brightness, colour, contrast, sharpness: a blend with a degenerate image (ImageEnhance)
 
 
@@ -69,15 +66,7 @@ DEGENERATE: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-def blend_with(name: str) -> Operation:
-    return lambda x, factor: blend(DEGENERATE[name](x), x, factor)
-
-
 # --- tone curves (ImageOps)
-
-
-def identity(x: Tensor, _: Tensor) -> Tensor:
-    return x
 
 
 def autocontrast(x: Tensor, _: Tensor) -> Tensor:
@@ -118,6 +107,14 @@ def solarize(x: Tensor, threshold: Tensor) -> Tensor:
     """Pixels from `threshold` up are inverted."""
     bound = per_image(threshold.ceil()).to(torch.int16)  # x >= t is x >= ceil(t) for whole x
     return x ^ ((x.to(torch.int16) >= bound).to(torch.uint8) * 255)  # x ^ 255 = 255 - x
+
+
+CURVES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "autocontrast": autocontrast,
+    "equalize": equalize,
+    "posterize": posterize,
+    "solarize": solarize,
+}
 
 
 # --- geometry: nearest pixel, black outside (Image.transform)
@@ -185,19 +182,6 @@ def gather_pixels(x: Tensor, source: Tensor) -> Tensor:
     _, height, width = source.shape
     places = source.reshape(B, 1, height * width).expand(B, C, -1)
     return x.flatten(2).gather(2, places).view(B, C, height, width)
-
-
-TONES: dict[str, Operation] = {
-    "autocontrast": autocontrast,
-    "brightness": blend_with("brightness"),
-    "color": blend_with("color"),
-    "contrast": blend_with("contrast"),
-    "equalize": equalize,
-    "identity": identity,
-    "posterize": posterize,
-    "sharpness": blend_with("sharpness"),
-    "solarize": solarize,
-}
 
 
 # --- Cutout

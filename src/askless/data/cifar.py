@@ -53,13 +53,12 @@ AFTER_SHAPE = [Name("dtype"), "u1", 0, 1, 3, "|", None, None, None, -1, -1, 0]
 
 def cifar10(path: str | PathLike[str] | None = None) -> Pool:
     """CIFAR-10: 50,000 images and 10,000 for test, (3, 32, 32) uint8, 10 classes."""
-    place = locate("cifar10", path)
+    place, names = locate("cifar10", path), (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
     if (place / "data_batch_1.bin").exists():
-        train = [read_records(place / f"data_batch_{i}.bin", label_bytes=1) for i in range(1, 6)]
-        test = read_records(place / "test_batch.bin", label_bytes=1)
-        return from_batches("cifar10", [(x, y[:, 0]) for x, y in train], (test[0], test[1][:, 0]), CIFAR10_CLASSES)
-    pickled = [read_pickled(place / f"data_batch_{i}", "labels") for i in range(1, 6)]
-    return from_batches("cifar10", pickled, read_pickled(place / "test_batch", "labels"), CIFAR10_CLASSES)
+        batches = [read_records(place / f"{name}.bin", 1) for name in names]
+    else:
+        batches = [read_pickled(place / name, "labels") for name in names]
+    return from_batches("cifar10", batches, CIFAR10_CLASSES)
 
 
 def cifar100(path: str | PathLike[str] | None = None, labels: Literal["fine", "coarse"] = "fine") -> Pool:
@@ -68,34 +67,31 @@ def cifar100(path: str | PathLike[str] | None = None, labels: Literal["fine", "c
         raise InputError(f"labels: expected 'fine' or 'coarse', got {labels!r}")
     place = locate("cifar100", path)
     if (place / "train.bin").exists():
-        column = 1 if labels == "fine" else 0
-        (x, y), (test_x, test_y) = (read_records(place / f"{part}.bin", label_bytes=2) for part in ("train", "test"))
         names = place / f"{labels}_label_names.txt"
         classes = tuple(names.read_text().split()) if names.exists() else None
-        return from_batches("cifar100", [(x, y[:, column])], (test_x, test_y[:, column]), classes)
-    classes = read_names(place / "meta", f"{labels}_label_names")
-    train, test = (read_pickled(place / part, f"{labels}_labels") for part in ("train", "test"))
-    return from_batches("cifar100", [train], test, classes)
+        column = 1 if labels == "fine" else 0
+        batches = [read_records(place / f"{part}.bin", 2, column) for part in ("train", "test")]
+    else:
+        classes = read_names(place / "meta", f"{labels}_label_names")
+        batches = [read_pickled(place / part, f"{labels}_labels") for part in ("train", "test")]
+    return from_batches("cifar100", batches, classes)
 
 
-def from_batches(
-    name: str,
-    train: list[tuple[np.ndarray, np.ndarray]],
-    test: tuple[np.ndarray, np.ndarray],
-    classes: tuple[str, ...] | None,
-) -> Pool:
-    x, y = (np.concatenate(parts) for parts in zip(*train, strict=True))
-    return Pool(torch.from_numpy(x), y, None, classes, (torch.from_numpy(test[0]), test[1]), name, "image")
+def from_batches(name: str, batches: list[tuple[np.ndarray, np.ndarray]], classes: tuple[str, ...] | None) -> Pool:
+    """The last batch is the test set."""
+    x, y = (np.concatenate(parts) for parts in zip(*batches[:-1], strict=True))
+    test_x, test_y = batches[-1]
+    return Pool(torch.from_numpy(x), y, None, classes, (torch.from_numpy(test_x), test_y), name, "image")
 
 
-def read_records(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    """(N, 3, 32, 32) pixels and (N, label_bytes) labels of a binary batch: each record is labels, then R, G, B planes."""
+def read_records(path: Path, label_bytes: int, column: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(N, 3, 32, 32) pixels and (N,) labels of a binary batch: each record is labels, then R, G, B planes."""
     content = np.fromfile(path, np.uint8)
     record = label_bytes + PIXELS
     if len(content) == 0 or len(content) % record:
         raise InputError(f"{path}: expected records of {record} bytes, got {len(content)} bytes; download it again")
     rows = content.reshape(-1, record)
-    return rows[:, label_bytes:].reshape(-1, 3, 32, 32).copy(), rows[:, :label_bytes].astype(np.int64)
+    return rows[:, label_bytes:].reshape(-1, 3, 32, 32).copy(), rows[:, column].astype(np.int64)
 
 
 def read_pickled(path: Path, key: str) -> tuple[np.ndarray, np.ndarray]:
@@ -114,8 +110,7 @@ def read_pickled(path: Path, key: str) -> tuple[np.ndarray, np.ndarray]:
 
 def read_names(path: Path, key: str) -> tuple[str, ...]:
     """A list of class names in the pickle `meta`."""
-    names = takewhile(lambda name: not str(name).endswith("_label_names"), after(read_values(path), key))
-    found = tuple(names)
+    found = tuple(takewhile(lambda name: not str(name).endswith("_label_names"), after(read_values(path), key)))
     if not found or not all(isinstance(name, str) for name in found):
         raise InputError(f"{path}: expected a list of names in {key}, got another file; fetch the official one")
     return found
@@ -146,8 +141,7 @@ def read_values(path: Path) -> list[Any]:
             elif name in ("GET", "BINGET", "LONG_BINGET"):
                 last = memo[given]
             elif name in ("GLOBAL", "STACK_GLOBAL"):
-                words = [given] if name == "GLOBAL" else [found.pop(), found.pop()][::-1]
-                last = named(words)
+                last = word_for([given] if name == "GLOBAL" else [found.pop(), found.pop()][::-1])
             elif name in MAKING:
                 last = Name("")
                 continue
@@ -170,7 +164,7 @@ def read_values(path: Path) -> list[Any]:
     return found
 
 
-def named(words: list[Any]) -> Name:
+def word_for(words: list[Any]) -> Name:
     wanted = " ".join(word for word in words if isinstance(word, str))
     if wanted not in NAMED:
         raise ValueError(f"it asks for {wanted[:80].replace(' ', '.')}")

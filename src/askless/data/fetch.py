@@ -67,7 +67,7 @@ class DataSet:
     note: str = ""
 
 
-class Row(NamedTuple):
+class Entry(NamedTuple):
     """One line of the table of data sets."""
 
     name: str
@@ -85,18 +85,18 @@ def data_home() -> Path:
     return Path(given) if given else Path.home() / ".cache" / "askless"
 
 
-def available() -> tuple[Row, ...]:
+def available() -> tuple[Entry, ...]:
     """Each data set: name, title, size, how to get it, whether and where it is here, a note."""
     digits = "digits, 1,397 + 400, 8 x 8 grey, 10 classes"
     moons = "two moons, 2,000 + 2,000 points in the plane, 2 classes"
     rows = [
-        Row("digits", digits, "0 MB", "inside scikit-learn", True, None, "flips are off"),
-        Row("two-moons", moons, "0 MB", "computed", True, None, "CRC's figure 1"),
+        Entry("digits", digits, "0 MB", "inside scikit-learn", True, None, "flips are off"),
+        Entry("two-moons", moons, "0 MB", "computed", True, None, "CRC's figure 1"),
     ]
     for name, data in DATA_SETS.items():
         how = data.package or f"download from {data.homes[0].url}"
         place = find(name)
-        rows.append(Row(name, data.title, data.size, how, place is not None, place, data.note))
+        rows.append(Entry(name, data.title, data.size, how, place is not None, place, data.note))
     return tuple(rows)
 
 

@@ -15,11 +15,11 @@ from torch import Tensor
 from askless.base.errors import InputError, some
 from askless.data.pool import Pool, as_pool, encode_labels
 from askless.data.rows import Kind, Rows, rows_at, take_rows
-from askless.sources import Item, Skipped, Source, UnreadableError, as_size, read_image, read_texts
-from askless.sources.arrays import is_npy, load_npy, load_npz, names_of
+from askless.sources import Item, Skipped, Source, UnreadableError, read_image, read_texts
+from askless.sources.arrays import is_npy, listed_ids, load_npy, load_npz, names_of
 from askless.sources.arrow import arrow_source
 from askless.sources.folders import described_folder, image_folder
-from askless.sources.image_file import decoded, measured
+from askless.sources.image_file import as_size, decoded, measured
 from askless.sources.items import first_of
 from askless.sources.layout import Layout
 from askless.sources.names import in_order
@@ -78,7 +78,7 @@ def folder(
     by default alphabetical.
     """
     source = image_folder(Path(path), follow_links, labels_from_folders)
-    return pool_of(source, named(path), size, lazy, flip, classes, progress)
+    return pool_of(source, called(path), size, lazy, flip, classes, progress)
 
 
 def csv(
@@ -122,7 +122,7 @@ def imagefolder(
     metadata.jsonl with `file_name` and a label (in a column label, class, category or target, or the one that `label`
     names). `train` is the pool, `test` (or else validation) is held out; other folders, such as `pseudo`, are left alone.
     """
-    return pool_of(described_folder(Path(path), label), named(path), size, False, flip, classes, progress)
+    return pool_of(described_folder(Path(path), label), called(path), size, False, flip, classes, progress)
 
 
 def webdataset(path: At, size: Size = None, flip: bool = True, classes: Names = None) -> Pool:
@@ -160,15 +160,8 @@ def text(
     `train` and `test`. What cannot be read, and empty texts, end in `pool.skipped`. `classes` fixes the order of the
     classes, by default alphabetical.
     """
-    source = read_texts(
-        Path(path),
-        column,
-        label=label,
-        encoding=encoding,
-        follow_links=follow_links,
-        labels_from_folders=labels_from_folders,
-    )
-    return pool_of(source, named(path), classes=classes)
+    source = read_texts(Path(path), column, label, encoding, follow_links, labels_from_folders)
+    return pool_of(source, called(path), classes=classes)
 
 
 def hf(
@@ -211,9 +204,7 @@ def npz(
     if not file.is_file():
         raise InputError(f"{file}: expected an .npz or .npy file, got nothing there")
     if is_npy(file):
-        listed = file.with_name("ids.txt")
-        ids = tuple(listed.read_text(encoding="utf-8").splitlines()) if listed.exists() else None
-        return as_pool(load_npy(file), ids=ids, name=file.stem, kind=kind, layout=layout, flip=flip)
+        return as_pool(load_npy(file), ids=listed_ids(file), name=file.stem, kind=kind, layout=layout, flip=flip)
     arrays = load_npz(file)
     x, y, test_x, test_y = (arrays.get(name) for name in names_of(file, arrays))
     test = None if test_x is None or test_y is None else (as_float32(test_x), test_y)
@@ -233,7 +224,7 @@ def as_float32(x: np.ndarray) -> np.ndarray:
     return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
-def named(path: At) -> str:
+def called(path: At) -> str:
     """A pool's name: of a folder its own, of a file that without its suffix."""
     place = Path(path).resolve()
     return place.name if place.is_dir() else place.stem

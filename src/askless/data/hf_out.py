@@ -1,7 +1,7 @@
 """Labels to Hugging Face: a data set on disk that `datasets.load_from_disk` reads, and folders for "imagefolder"."""
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,6 @@ from PIL import Image
 from askless.base.errors import InputError
 from askless.base.files import whole_folder
 from askless.data.pool import Pool
-
-Kind = str  # of the items: image, text or features
 
 
 def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path:
@@ -48,20 +46,22 @@ def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None
     return Path(folder)
 
 
-Row = tuple[str, Any, str]  # id, content, class
+Labelled = tuple[str, Any, str]  # id, content, class
 
 
-def labelled_rows(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[str, list[Row]]:
+def labelled_rows(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[str, list[Labelled]]:
     """The labelled items of `train`, and of `test` where the pool has one."""
-    known = labels_by_position(pool, labels, classes)
-    splits = {"train": rows_at(pool, list(known), [classes[y] for y in known.values()])}
+    known, ids = labels_by_position(pool, labels, classes), pool.ids
+    items = [pool.x[i] for i in known] if pool.kind == "text" else pool.take(list(known))
+    found = zip(known.items(), items, strict=True)
+    splits = {"train": [(str(i) if ids is None else ids[i], content(pool.kind, x), classes[y]) for (i, y), x in found]}
     if pool.test is not None:
         x, y = pool.test
         splits["test"] = [(str(i), content(pool.kind, x[i]), classes[y[i]]) for i in range(len(y))]
     return splits
 
 
-def write_datasets(place: Path, splits: Mapping[str, Sequence[Row]], classes: Sequence[str], kind: Kind) -> None:
+def write_datasets(place: Path, splits: Mapping[str, Sequence[Labelled]], classes: Sequence[str], kind: str) -> None:
     """Writes splits of (id, bytes of an image or a text or a list of numbers, class) as a DatasetDict into a folder."""
     try:
         import datasets
@@ -69,17 +69,16 @@ def write_datasets(place: Path, splits: Mapping[str, Sequence[Row]], classes: Se
         raise InputError(
             "a Hugging Face data set needs the package datasets, which is not installed; run `pip install 'askless[hf]'`"
         ) from None
-    column = kind
     types = {"image": datasets.Image(), "text": datasets.Value("string")}
     own = types.get(kind) or datasets.Sequence(datasets.Value("float32"))
     features = datasets.Features(
-        {"id": datasets.Value("string"), column: own, "label": datasets.ClassLabel(names=list(classes))}
+        {"id": datasets.Value("string"), kind: own, "label": datasets.ClassLabel(names=list(classes))}
     )
     number = {name: i for i, name in enumerate(classes)}
     made = {}
     for split, rows in splits.items():
         values = [{"bytes": x, "path": None} if kind == "image" else x for _, x, _ in rows]
-        table = {"id": [i for i, _, _ in rows], column: values, "label": [number[y] for _, _, y in rows]}
+        table = {"id": [i for i, _, _ in rows], kind: values, "label": [number[y] for _, _, y in rows]}
         made[split] = datasets.Dataset.from_dict(table, features=features)
     datasets.DatasetDict(made).save_to_disk(str(place))
 
@@ -114,16 +113,7 @@ def labels_by_position(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[
     return known
 
 
-def rows_at(pool: Pool, at: list[int], names: list[str]) -> list[Row]:
-    ids = pool.ids
-    if pool.kind == "text":
-        values: Iterator[Any] = (pool.x[i] for i in at)
-    else:
-        values = (content(pool.kind, x) for x in pool.take(at))
-    return [(str(i) if ids is None else ids[i], x, y) for i, x, y in zip(at, values, names, strict=True)]
-
-
-def content(kind: Kind, x: Any) -> Any:
+def content(kind: str, x: Any) -> Any:
     """An item as `write_datasets` takes it."""
     if kind == "text":
         return x

@@ -1,8 +1,6 @@
 """MNIST and Fashion-MNIST: the idx format, plain or gzipped."""
 
-import gzip
 import math
-import zlib
 from os import PathLike
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import torch
 from askless.base.errors import InputError
 from askless.data.fetch import IDX, locate, stored
 from askless.data.pool import Pool
-from askless.sources.limits import gunzip
+from askless.sources.limits import read_plain
 
 FASHION_CLASSES = (
     "T-shirt/top",
@@ -54,12 +52,7 @@ def from_idx(name: str, path: str | PathLike[str] | None, classes: tuple[str, ..
 
 def read_idx(path: Path) -> np.ndarray:
     """The array in an idx file of unsigned bytes: 0, 0, 8, number of axes, their lengths as big-endian int32, the data."""
-    try:
-        content = gunzip(path) if path.suffix == ".gz" else path.read_bytes()
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(
-            f"{path}: expected a gzipped idx file, got a damaged one ({error}); download it again"
-        ) from None
+    content = read_plain(path)
     if len(content) < 4 or content[:3] != b"\0\0\x08":
         raise InputError(f"{path}: expected an idx file of bytes, got one that begins with {content[:4].hex(' ')}")
     start = 4 + 4 * content[3]

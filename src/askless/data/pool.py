@@ -9,9 +9,9 @@ import numpy as np
 from torch import Tensor
 
 from askless.base.errors import InputError
-from askless.data.rows import KINDS, Items, Kind, Rows, as_rows, item_shape, normalised, positions, take_rows
+from askless.data.rows import KINDS, Kind, Rows, as_rows, item_shape, normalised, positions, take_rows
 from askless.sources.layout import Layout
-from askless.sources.names import check_labels, check_names, in_order
+from askless.sources.names import check_names, in_order, label_numbers
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,7 +44,7 @@ class Pool:
             raise InputError(f"{self.name}: kind must be one of {', '.join(KINDS)}, got {self.kind!r}")
         classes = None if self.classes is None else check_names("classes", self.classes)
         given = np.full(N, -1, np.int64) if self.labels is None else as_numpy(self.labels)
-        labels = check_labels("labels", given, N, classes)
+        labels = label_numbers("labels", given, N, classes)
         self._set(classes=classes, labels=labels)
         if self.ids is not None:
             self._set(ids=check_names("ids", self.ids, N))
@@ -90,7 +90,7 @@ class Pool:
         return take_rows(self.x, positions(indices, len(self)), self.shape)
 
     def _checked_test(self, x: Any, y: Any) -> tuple[Any, np.ndarray]:
-        labels = check_labels("test labels", as_numpy(y), len(x), self.classes)
+        labels = label_numbers("test labels", as_numpy(y), len(x), self.classes)
         if (labels < 0).any():
             raise InputError(f"test labels: expected a label for every item, got -1 at place {(labels < 0).argmax()}")
         if self.kind != "text" and tuple(x.shape[1:]) != self.shape:
@@ -221,6 +221,3 @@ def holds_text(labels: np.ndarray) -> bool:
 
 def as_numpy(given: Any) -> np.ndarray:
     return given.detach().cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-
-
-__all__ = ["Items", "Pool", "as_pool", "encode_labels", "labels_of"]

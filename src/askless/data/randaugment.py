@@ -10,13 +10,12 @@ import torch
 from torch import Tensor
 
 from askless.base.errors import InputError
-from askless.data.augment import DEGENERATE, MAPS, TONES, affine, blend, cutout, fixed_point
+from askless.data.augment import CURVES, DEGENERATE, MAPS, affine, blend, cutout, fixed_point
 
 # (level v (n,), sign +-1 (n,), length of the side in pixels) -> parameter (n,); v is 1..9, or uniform in [0, 1).
 Magnitude = Callable[[Tensor, Tensor, int], Tensor]
-NAMES = (*TONES, *MAPS)  # the 14 operations
+NAMES = (*sorted([*DEGENERATE, *CURVES, "identity"]), *MAPS)  # the 14 operations
 IDENTITY = NAMES.index("identity")
-CURVES = tuple(name for name in TONES if name not in DEGENERATE and name != "identity")
 TURNS = (*DEGENERATE, *CURVES, *MAPS, "identity")  # the order in which they are applied to a batch
 FIRST_MOVE = len(DEGENERATE) + len(CURVES)
 TURN = torch.tensor([TURNS.index(name) for name in NAMES])  # an operation's number -> its turn
@@ -43,34 +42,21 @@ class Policy:
     weak_first: bool
 
 
-def kekmodel_factor(v: Tensor, sign: Tensor, side: int) -> Tensor:
-    return v * 0.9 / 10 + 0.05
-
-
-def uniform_factor(v: Tensor, sign: Tensor, side: int) -> Tensor:
-    return 0.05 + 0.9 * v
-
-
-def official_factor(v: Tensor, sign: Tensor, side: int) -> Tensor:
-    return v * 1.8 / 10 + 0.1
-
-
+SHEARS, MOVES = ("shear_x", "shear_y"), ("translate_x", "translate_y")
 LEVELLED: dict[str, Magnitude] = {
     "rotate": lambda v, sign, side: sign * torch.trunc(v * 30 / 10),
-    "shear_x": lambda v, sign, side: sign * (v * 0.3 / 10),
-    "shear_y": lambda v, sign, side: sign * (v * 0.3 / 10),
     "solarize": lambda v, sign, side: 256 - torch.trunc(v * 256 / 10),
+    **dict.fromkeys(SHEARS, lambda v, sign, side: sign * (v * 0.3 / 10)),
 }
 KEKMODEL = Policy(
     operations=2,
     chance=0.5,
     whole_levels=True,
-    magnitudes=LEVELLED
-    | dict.fromkeys(("brightness", "color", "contrast", "sharpness"), kekmodel_factor)
-    | {
+    magnitudes={
+        **LEVELLED,
+        **dict.fromkeys(DEGENERATE, lambda v, sign, side: v * 0.9 / 10 + 0.05),
         "posterize": lambda v, sign, side: 4 + torch.trunc(v * 4 / 10),
-        "translate_x": lambda v, sign, side: sign * torch.trunc(v * 0.3 / 10 * side),
-        "translate_y": lambda v, sign, side: sign * torch.trunc(v * 0.3 / 10 * side),
+        **dict.fromkeys(MOVES, lambda v, sign, side: sign * torch.trunc(v * 0.3 / 10 * side)),
     },
     cutout=0.5,
     random_side=False,
@@ -82,15 +68,13 @@ LEEDOYUP = Policy(
     operations=3,
     chance=1.0,
     whole_levels=False,
-    magnitudes=dict.fromkeys(("brightness", "color", "contrast", "sharpness"), uniform_factor)
-    | {
+    magnitudes={
+        **dict.fromkeys(DEGENERATE, lambda v, sign, side: 0.05 + 0.9 * v),
         "posterize": lambda v, sign, side: torch.floor(4 + 4 * v),
         "rotate": lambda v, sign, side: 60 * v - 30,
-        "shear_x": lambda v, sign, side: 0.6 * v - 0.3,
-        "shear_y": lambda v, sign, side: 0.6 * v - 0.3,
+        **dict.fromkeys(SHEARS, lambda v, sign, side: 0.6 * v - 0.3),
         "solarize": lambda v, sign, side: 256 * v,
-        "translate_x": lambda v, sign, side: (0.6 * v - 0.3) * side,
-        "translate_y": lambda v, sign, side: (0.6 * v - 0.3) * side,
+        **dict.fromkeys(MOVES, lambda v, sign, side: (0.6 * v - 0.3) * side),
     },
     cutout=0.5,
     random_side=True,
@@ -102,12 +86,11 @@ OFFICIAL = Policy(
     operations=2,
     chance=0.5,
     whole_levels=True,
-    magnitudes=LEVELLED
-    | dict.fromkeys(("brightness", "color", "contrast", "sharpness"), official_factor)
-    | {
+    magnitudes={
+        **LEVELLED,
+        **dict.fromkeys(DEGENERATE, lambda v, sign, side: v * 1.8 / 10 + 0.1),
         "posterize": lambda v, sign, side: 4 - torch.trunc(v * 4 / 10),
-        "translate_x": lambda v, sign, side: sign * torch.trunc(v * side / 32),  # v pixels of CIFAR's 32
-        "translate_y": lambda v, sign, side: sign * torch.trunc(v * side / 32),
+        **dict.fromkeys(MOVES, lambda v, sign, side: sign * torch.trunc(v * side / 32)),  # v pixels of CIFAR's 32
     },
     cutout=0.5,
     random_side=False,
@@ -164,9 +147,9 @@ def apply_operations(x: Tensor, which: Tensor, level: Tensor, sign: Tensor, poli
             if name in spans:
                 degenerate[spans[name]] = of(y[spans[name]])
         y[blended] = blend(degenerate, y[blended], value[blended])
-    for name in CURVES:
+    for name, curve in CURVES.items():
         if name in spans:
-            y[spans[name]] = TONES[name](y[spans[name]], value[spans[name]])
+            y[spans[name]] = curve(y[spans[name]], value[spans[name]])
     if moved.start < moved.stop:
         y[moved] = affine(y[moved], maps.to(x.device))
     return x.index_copy(0, changed, y)

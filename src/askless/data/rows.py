@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from askless.base.errors import InputError
-from askless.sources import pixels_of
+from askless.sources.image_file import pixels_of
 from askless.sources.layout import Layout, as_images
 
 Kind = Literal["image", "features", "tokens", "text", "other"]

@@ -1,13 +1,9 @@
 """Reuters-21578 and SpamAssassin: texts, seen as features."""
 
-import gzip
 import json
-import zlib
-from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from askless.base.errors import InputError
@@ -15,7 +11,7 @@ from askless.data.articles import REUTERS_TOPICS, Parse, Text, reuters_articles,
 from askless.data.fetch import FAILURES, TEXTS, known, locate, parsed, stored
 from askless.data.pool import Pool, encode_labels
 from askless.data.tfidf import fit_tfidf
-from askless.sources.limits import gunzip
+from askless.sources.limits import read_plain
 
 
 def reuters(path: str | PathLike[str] | None = None) -> Pool:
@@ -34,22 +30,22 @@ def spam_assassin(path: str | PathLike[str] | None = None) -> Pool:
 def from_texts(name: str, path: str | PathLike[str] | None, classes: tuple[str, ...], parse: Parse) -> Pool:
     place = locate(name, path)
     file = stored(place, TEXTS)
-    texts = read_texts(file) if file is not None else read_package(place / known(name).layouts[1][0], parse)
+    texts = kept_texts(file) if file is not None else read_package(place / known(name).layouts[1][0], parse)
     pool, test = ([text for text in texts if text.part == part] for part in ("pool", "test"))
     if not pool or not test:
         raise InputError(f"{place}: expected texts for the pool and for test, got {len(pool)} and {len(test)}")
     y, test_y = (encode_labels([text.label for text in part], classes)[0] for part in (pool, test))
-    x, test_x = text_features([text.text for text in pool], [text.text for text in test])
+    fitted = fit_tfidf([text.text for text in pool])
+    x, test_x = (torch.from_numpy(fitted.embed([text.text for text in part])) for part in (pool, test))
     ids = tuple(text.id for text in pool)
-    return Pool(torch.from_numpy(x), y, ids, classes, (torch.from_numpy(test_x), test_y), name, "features")
+    return Pool(x, y, ids, classes, (test_x, test_y), name, "features")
 
 
-def read_texts(path: Path) -> list[Text]:
-    """The texts of a file that has one a line, as JSON with id, part, label and text."""
+def kept_texts(path: Path) -> list[Text]:
+    """What `keep_texts` wrote: one text a line, as JSON."""
     try:
-        content = gunzip(path) if path.suffix == ".gz" else path.read_bytes()
-        return [Text(**json.loads(line)) for line in content.splitlines()]
-    except (EOFError, gzip.BadGzipFile, zlib.error, TypeError, ValueError, RecursionError) as error:
+        return [Text(**json.loads(line)) for line in read_plain(path).splitlines()]
+    except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: expected a line of JSON with {', '.join(Text._fields)} per text, got another file ({error}); fetch "
             "it anew"
@@ -61,9 +57,3 @@ def read_package(path: Path, parse: Parse) -> list[Text]:
         return parsed(parse, path)
     except FAILURES as error:
         raise InputError(f"{path}: expected the package as published, got another file ({error})") from None
-
-
-def text_features(pool: Sequence[str], test: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """(N, d) and (M, d) float32: TF-IDF of words, fitted on the pool, reduced to d <= 256 by SVD, rows of length 1."""
-    fitted = fit_tfidf(pool)
-    return fitted.embed(pool), fitted.embed(test)

@@ -155,7 +155,7 @@ class PlainViews:
         device: torch.device | str | None = None,
     ) -> None:
         for name, own, given in (("weak", weak, weak_noise), ("strong", strong, noise or dropout)):
-            if given and (own is not None or not is_float(pool)):
+            if given and (own is not None or not pool.take([0]).is_floating_point()):
                 which = f"together with {name}=" if own is not None else "for whole numbers"
                 raise InputError(f"PlainViews: noise and dropout make views of floats, got them {which}; drop them")
         self._noise = {"weak": WEAK_NOISE if weak_noise is None else weak_noise}
@@ -281,8 +281,6 @@ class CachedViews:
     def _draw(self, views: Sequence[Any], indices: Any, generator: torch.Generator) -> Tensor:
         at = positions(indices, len(self))
         which = torch.randint(len(views), (len(at),), generator=generator, device=generator.device).cpu()
-        if len(views) == 1:
-            return self._rows(views[0], at)
         drawn = self._rows(views[0], at)
         for v in range(1, len(views)):
             here = which == v
@@ -325,9 +323,7 @@ def pixel_statistics(pool: Pool) -> tuple[Tensor, Tensor]:
         total += torch.stack([pixels.sum(dim=1), pixels.square().sum(dim=1)]).double().cpu()
     mean, square = total / (len(at) * pool.shape[1] * pool.shape[2])
     std = (square - mean.square()).clamp(min=0).sqrt()
-    return mean.float(), torch.where(
-        std > 1e-4, std, torch.ones_like(std)
-    ).float()  # a constant channel is only centred
+    return mean.float(), torch.where(std > 1e-4, std, 1.0).float()  # a constant channel is only centred
 
 
 def check_range(x: Tensor) -> None:
@@ -337,10 +333,6 @@ def check_range(x: Tensor) -> None:
             f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
             "scale them, or pass kind='other' for images that are normalised already"
         )
-
-
-def is_float(pool: Pool) -> bool:
-    return pool.take([0]).is_floating_point() if len(pool) else True
 
 
 def per_channel(name: str, given: Sequence[float] | float | None, C: int) -> Tensor:

@@ -28,7 +28,17 @@ from askless.features.backbones import (
     timm_by_name,
     torchvision_by_name,
 )
-from askless.features.stored import PLAIN, Piece, Progress, View, augmented, in_order, is_whole, mapped, write_rows
+from askless.features.stored import (
+    PLAIN,
+    Piece,
+    Progress,
+    WhichView,
+    augmented,
+    by_threads,
+    is_whole,
+    mapped,
+    write_rows,
+)
 
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
 # rate suits every width; chosen on CIFAR-10 among a few values.
@@ -94,7 +104,7 @@ class FrozenViews(CachedViews):
     def __init__(
         self,
         plain: np.ndarray,
-        augmented: Mapping[View, np.ndarray],
+        augmented: Mapping[WhichView, np.ndarray],
         *,
         hidden: bool = False,
         backbone: Backbone | None = None,
@@ -149,14 +159,14 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
     views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone, also_plain=frozen.plain)
 
     def embed_outside(x: Any) -> Tensor:
-        images = as_bytes(x, pool)
+        images = outside_bytes(x, pool)
         parts = [backbone.embed(images[i : i + BATCH]) for i in range(0, len(images), BATCH)]
         return views.standardised(torch.cat(parts).half().float())
 
     def embed_test() -> Tensor:
         # The same images are measured in every round of every run: they are embedded once, as the pool's own are.
         assert pool.test is not None
-        images = as_bytes(pool.test[0], pool)
+        images = outside_bytes(pool.test[0], pool)
         path = stored(digest.of_tensors({"items": images}), backbone.name, "test")
         embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, shared=True)
         return views.standardised(torch.from_numpy(np.array(mapped(path))).float())
@@ -168,7 +178,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
 def embed_views(
     pool: Pool,
     backbone: Backbone,
-    paths: Mapping[View, Path],
+    paths: Mapping[WhichView, Path],
     seed: int = 0,
     progress: Progress | None = None,
     *,
@@ -201,8 +211,8 @@ def embed_views(
             return Piece(rows, after)
 
         parts = (np.arange(start, min(start + BATCH, len(pool))) for start in range(done, len(pool), BATCH))
-        taken = in_order(lambda at: (at, pool.take(at)), parts, threads)
-        yield from in_order(embedded, map(drawn, taken), threads)
+        taken = by_threads(lambda at: (at, pool.take(at)), parts, threads)
+        yield from by_threads(embedded, map(drawn, taken), threads)
 
     def told(done: int, n: int) -> None:
         if progress is not None:
@@ -246,7 +256,7 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
     return by_name(name, frozen.size, frozen.weights, device)
 
 
-def as_bytes(x: Any, pool: Pool) -> Tensor:
+def outside_bytes(x: Any, pool: Pool) -> Tensor:
     """Images from outside as the pool has them, as bytes."""
     return ImageViews(pool, **BYTES).of(x).round().clamp(0, 255).to(torch.uint8)
 

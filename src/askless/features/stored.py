@@ -24,18 +24,18 @@ Result = TypeVar("Result")
 EVERY = 4  # pieces, after which what was done is noted
 
 
-class View(NamedTuple):
+class WhichView(NamedTuple):
     """One view of every image: the plain one, or a weakly or strongly augmented one of several."""
 
     kind: str
     number: int
 
 
-PLAIN = View("plain", 0)
+PLAIN = WhichView("plain", 0)
 
 
-def augmented(weak: int, strong: int) -> list[View]:
-    return [View(kind, v) for kind, count in (("weak", weak), ("strong", strong)) for v in range(count)]
+def augmented(weak: int, strong: int) -> list[WhichView]:
+    return [WhichView(kind, v) for kind, count in (("weak", weak), ("strong", strong)) for v in range(count)]
 
 
 class Piece(NamedTuple):
@@ -146,7 +146,7 @@ def _new(path: Path, n: int, like: np.ndarray) -> np.memmap:
     return array
 
 
-def in_order(function: Callable[[Value], Result], values: Iterable[Value], threads: int = 1) -> Iterator[Result]:
+def by_threads(function: Callable[[Value], Result], values: Iterable[Value], threads: int = 1) -> Iterator[Result]:
     """function(value) for each value, in order, by some threads; no more are under way than there are threads, and one is
     ready."""
     with ThreadPoolExecutor(max_workers=threads) as pool:

@@ -5,7 +5,7 @@ are models of Hugging Face.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +18,10 @@ from askless.base.errors import InputError, OptionError
 from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones import TextBackbone, hf_texts
-from askless.features.frozen import Frozen, cache_folder
+from askless.features.frozen import SQ_LENGTH, Frozen, cache_folder
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 
 TEXT_BACKBONES = ("tfidf",)
-SQ_LENGTH = 1000.0  # mean squared length of the rows that a linear head learns well from, as of frozen image features
 FORMAT = 1  # of the cached embeddings
 
 
@@ -65,13 +64,16 @@ def embed_texts(
 
 
 def backbone_and_rows(
-    texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
+    texts: Sequence[str], backbone: str | Frozen, progress: Progress | None, batch: int
 ) -> tuple[TextBackbone, np.ndarray]:
     """The backbone, and the features of the texts (N, d) float32; those of a model of Hugging Face are kept on disk."""
     if not texts:
         raise InputError("expected at least one text to embed, got none")
     made, n = text_backbone(backbone, texts), len(texts)
-    pieces = text_pieces(made, texts, batch)
+
+    def pieces(done: int, _: Any) -> Iterator[Piece]:
+        return (Piece([made.embed(texts[i : i + batch])]) for i in range(done, n, batch))
+
     if not made.key:
         parts: list[np.ndarray] = []
         for piece in pieces(0, None):
@@ -86,11 +88,6 @@ def backbone_and_rows(
     return made, np.load(path, allow_pickle=False)
 
 
-def text_pieces(backbone: TextBackbone, texts: Sequence[str], batch: int) -> Callable[[int, Any], Iterable[Piece]]:
-    """The features of the texts, some texts at a time, as `write_rows` wants them."""
-    return lambda done, _: (Piece([backbone.embed(texts[i : i + batch])]) for i in range(done, len(texts), batch))
-
-
 # --- as a network sees them
 
 
@@ -102,7 +99,7 @@ def evened(plain: Tensor) -> tuple[Tensor, Tensor]:
     """
     mean = plain.mean(dim=0)
     length = (plain - mean).square().sum(dim=1).mean().clamp(min=1e-12)
-    return mean, (length / SQ_LENGTH).sqrt().expand_as(mean).clone()
+    return mean, (length / SQ_LENGTH[False]).sqrt().expand_as(mean).clone()
 
 
 class TextViews(PlainViews):
@@ -118,12 +115,12 @@ class TextViews(PlainViews):
         return self._ready((torch.from_numpy(self.backbone.embed(as_texts(x))) - self.mean) / self.scale)
 
 
-def text_views(pool: Pool, backbone: str | Frozen, progress: Progress | None = None, batch: int = 256) -> TextViews:
+def text_views(pool: Pool, backbone: str | Frozen, progress: Progress | None = None) -> TextViews:
     """The features of a pool of texts, by a backbone."""
     texts = [str(pool.x[i]) for i in range(len(pool))]
     if progress is not None:
         progress(0, len(texts))
-    made, rows = backbone_and_rows(texts, backbone, progress, batch)
+    made, rows = backbone_and_rows(texts, backbone, progress, batch=256)
     if progress is not None:
         progress(len(texts), len(texts))
     return TextViews(made, torch.from_numpy(rows))

@@ -161,9 +161,9 @@ class Classifier:
                 f"{file}: expected an .npz or .npy with rows of {width} features, as the run was made from"
             )
         found = read_arrays(file)
-        if found.x.shape[1:] != (width,):
-            raise InputError(f"{file}: expected rows of {width} features, got an array of shape {found.x.shape}")
-        return list(zip(found.ids, found.x, strict=True))
+        if found.array.shape[1:] != (width,):
+            raise InputError(f"{file}: expected rows of {width} features, got an array of shape {found.array.shape}")
+        return [(item.id, found.array[item.content]) for item in found.read()[0]]
 
 
 def load(folder: str | PathLike[str], net: "nn.Module | None" = None) -> Classifier:

@@ -147,7 +147,7 @@ class Pictures:
             raise UnreadableError(str(error)) from None
         if found.kind != "images":
             raise UnreadableError("no images in the file any more")
-        return found.x, {name: i for i, name in enumerate(found.ids)}
+        return found.array, {item.id: item.content for item in found.read()[0]}
 
 
 def from_file(file: str, limit: int) -> Picture:

@@ -3,19 +3,16 @@
 Imports no torch: the labelling page starts on this.
 """
 
-from askless.sources.arrays import ArrayFile, read_arrays
-from askless.sources.find import OutsideError, is_inside, real_file, walk_images
+from askless.sources.arrays import read_arrays
+from askless.sources.find import OutsideError, real_file
 from askless.sources.image_file import (
     UnreadableError,
     as_8_bit,
-    as_size,
-    has_image_suffix,
     image_size,
     open_file,
     open_image,
-    pixels_of,
     read_image,
-    refusing_damage,
+    refusing_bad_image,
 )
 from askless.sources.items import Item, Skipped, Source
 from askless.sources.names import in_order
@@ -30,22 +27,16 @@ __all__ = [
     "Skipped",
     "in_order",
     # image files
-    "walk_images",
     "real_file",
-    "is_inside",
     "OutsideError",
     "UnreadableError",
     "as_8_bit",
-    "as_size",
-    "has_image_suffix",
     "image_size",
     "open_file",
     "open_image",
-    "pixels_of",
     "read_image",
-    "refusing_damage",
+    "refusing_bad_image",
     # arrays and texts
-    "ArrayFile",
     "read_arrays",
     "read_texts",
     "same_text",

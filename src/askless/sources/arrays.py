@@ -19,7 +19,7 @@ from askless.base.errors import InputError, some
 from askless.sources.items import Item, Source
 from askless.sources.layout import as_images
 from askless.sources.limits import check_bytes
-from askless.sources.names import check_labels, check_names, in_order, is_text
+from askless.sources.names import check_names, in_order, is_text, label_numbers
 
 # The names of pool, labels, test items and test labels, in the order they are looked for.
 NAMES = (
@@ -37,51 +37,29 @@ NEVER = "askless never unpickles; save them as numbers or text"
 LOCAL_HEADER = 30  # bytes that stand before each file of a zip archive, without its name
 
 
-class ArrayFile(NamedTuple):
-    """What an array file holds; the rows stay on disk where they can.
-
-    x: images (N, C, H, W), uint8 or float, or features (N, d), float. labels: "" where unknown. unused: names of arrays
-    that were not looked at, such as the test set's.
-    """
-
-    kind: Literal["images", "features"]
-    x: np.ndarray
-    ids: tuple[str, ...]
-    labels: tuple[str, ...]
-    classes: tuple[str, ...]
-    unused: tuple[str, ...]
-
-
-def read_arrays(file: Path) -> ArrayFile:
+def read_arrays(file: Path) -> Source:
     """X and what else is there of y (-1 = unlabelled), ids and classes; X alone from .npy, its ids from ids.txt beside it.
 
-    Other names for X and y are those of `NAMES`. Numbers in y are places in the file's `classes`, else names
-    themselves. Pickled objects are refused.
+    X has images (N, C, H, W), uint8 or float, or features (N, d), float, and stays on disk where it can. Other names for X
+    and y are those of `NAMES`. Numbers in y are places in the file's `classes`, else names themselves. Pickled objects are
+    refused.
     """
     wanted = tuple({name for names in NAMES for name in names[:2]} | {"ids", "classes"})
     found = {"X": load_npy(file)} if is_npy(file) else load_npz(file, wanted, mapped=True)
+    if is_npy(file) and (listed := listed_ids(file)) is not None:
+        found["ids"] = np.array(listed, dtype=str)
     names = names_of(file, found)
     used = (names[0], names[1], "ids", "classes")
     x, y, ids, own_classes = (found.get(name) for name in used)
     assert x is not None
     kind, x = images_or_features(file, x)
     known = None if own_classes is None else texts_of(file, "classes", own_classes)
-    labels = labels_of(file, y, len(x), known)
-    return ArrayFile(
-        kind,
-        x,
-        ids_of(file, ids, len(x)),
-        labels,
-        in_order(labels) if known is None else known,
-        tuple(name for name in found if name not in used),
-    )
-
-
-def array_source(file: Path) -> Source:
-    """The rows of a file of arrays, where they lie."""
-    kind, x, ids, labels, classes, unused = read_arrays(file)
+    labels = row_labels(file, y, len(x), known)
+    own = map(str, range(len(x))) if ids is None else texts_of(file, "ids", ids, len(x))
+    items = (Item(name, row, label) for row, (name, label) in enumerate(zip(own, labels, strict=True)))
+    classes = in_order(labels) if known is None else known
+    unused = [name for name in found if name not in used]
     hints = (f"not used of {file.name}: {', '.join(unused)}",) if unused else ()
-    items = (Item(own, row, label) for row, (own, label) in enumerate(zip(ids, labels, strict=True)))
     return Source(kind, Path(os.path.realpath(file)), items, classes=classes, hints=hints, array=x)
 
 
@@ -99,7 +77,7 @@ def names_of(file: Path, found: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 
 @contextmanager
-def refusing_damage(file: Path, what: str) -> Iterator[None]:
+def refusing_bad_arrays(file: Path, what: str) -> Iterator[None]:
     try:
         yield
     except InputError:
@@ -115,7 +93,7 @@ def refusing_damage(file: Path, what: str) -> Iterator[None]:
 
 def load_npy(file: Path) -> np.ndarray:
     """The array of an .npy file, mapped."""
-    with refusing_damage(file, ".npy file with a plain array"):
+    with refusing_bad_arrays(file, ".npy file with a plain array"):
         x = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(x, np.ndarray):
             x.close()
@@ -127,17 +105,16 @@ def load_npy(file: Path) -> np.ndarray:
 def load_npz(file: Path, names: Collection[str] | None = None, mapped: bool = False) -> dict[str, Any]:
     """The arrays of an .npz file by name, None for those that are not among `names`. They are in memory, or with `mapped`
     on disk where they are stored plainly."""
-    with refusing_damage(file, ".npz file of plain arrays"), file.open("rb") as raw:
+    with refusing_bad_arrays(file, ".npz file of plain arrays"), file.open("rb") as raw:
         content = np.load(raw, allow_pickle=False)
         if not isinstance(content, NpzFile):
             raise TypeError("one array; call it .npy")
         arrays: dict[str, Any] = dict.fromkeys(content.files)
+        headers = {name: header_of(content, name) for name in content.files}
         wanted = [name for name in content.files if names is None or name in names]
-        sizes = {name: unpacked_size(content, name) for name in content.files}
-        check_bytes(file, sum(sizes[name] for name in wanted))
+        check_bytes(file, sum(headers[name].size for name in wanted if headers[name].is_packed))
         for name in wanted:
-            place = place_of(content, name) if mapped else None
-            arrays[name] = content[name] if place is None else map_array(file, place)
+            arrays[name] = map_array(file, headers[name]) if mapped and headers[name].is_plain else content[name]
             check_characters(arrays[name])
         return arrays
 
@@ -150,31 +127,29 @@ def check_characters(array: np.ndarray) -> None:
             raise ValueError("texts of characters that do not exist")
 
 
-class Place(NamedTuple):
-    """Where in an .npz file an array lies that is not compressed: `start` counts from the header of its zip entry."""
+class Header(NamedTuple):
+    """What an .npz file says of an array. Where it is not packed, it begins `start` bytes behind the header of its zip
+    entry, which lies at `entry`."""
 
     shape: tuple[int, ...]
     order: Literal["C", "F"]
     dtype: np.dtype
+    is_packed: bool
     entry: int
     start: int
 
+    @property
+    def size(self) -> int:
+        """The bytes that it takes in memory, at least one for each number or text."""
+        return math.prod(self.shape) * max(1, self.dtype.itemsize)
 
-def unpacked_size(content: NpzFile, name: str) -> int:
-    """The bytes that an array takes in memory, as its header says; 0 where it is not compressed."""
-    info, place = header_of(content, name)
-    return 0 if info.compress_type == zipfile.ZIP_STORED else math.prod(place.shape) * max(1, place.dtype.itemsize)
-
-
-def place_of(content: NpzFile, name: str) -> Place | None:
-    """None if the array is compressed or empty."""
-    info, place = header_of(content, name)
-    is_mapped = info.compress_type == zipfile.ZIP_STORED and place.shape != () and 0 not in place.shape
-    return place if is_mapped and place.dtype.itemsize else None
+    @property
+    def is_plain(self) -> bool:
+        return not self.is_packed and self.shape != () and 0 not in self.shape and self.dtype.itemsize > 0
 
 
-def header_of(content: NpzFile, name: str) -> tuple[zipfile.ZipInfo, Place]:
-    """What the headers say of an array; an error if it holds Python objects."""
+def header_of(content: NpzFile, name: str) -> Header:
+    """An error if the array holds Python objects."""
     archive = content.zip
     assert archive is not None
     try:
@@ -188,17 +163,17 @@ def header_of(content: NpzFile, name: str) -> tuple[zipfile.ZipInfo, Place]:
         start = stream.tell()
     if dtype.hasobject:
         raise ValueError(f"{name} holds Python objects, which {NEVER}")
-    return info, Place(shape, "F" if is_fortran else "C", dtype, info.header_offset, start)
+    is_packed = info.compress_type != zipfile.ZIP_STORED
+    return Header(shape, "F" if is_fortran else "C", dtype, is_packed, info.header_offset, start)
 
 
-def map_array(file: Path, place: Place) -> np.ndarray:
+def map_array(file: Path, header: Header) -> np.ndarray:
     with file.open("rb") as raw:
-        raw.seek(place.entry)
-        header = raw.read(LOCAL_HEADER)
-    lengths = int.from_bytes(header[26:28], "little"), int.from_bytes(header[28:30], "little")  # of name, extra fields
-    return np.memmap(
-        file, place.dtype, "r", place.entry + LOCAL_HEADER + sum(lengths) + place.start, place.shape, place.order
-    )
+        raw.seek(header.entry)
+        local = raw.read(LOCAL_HEADER)
+    lengths = int.from_bytes(local[26:28], "little"), int.from_bytes(local[28:30], "little")  # of name, extra fields
+    start = header.entry + LOCAL_HEADER + sum(lengths) + header.start
+    return np.memmap(file, header.dtype, "r", start, header.shape, header.order)
 
 
 def images_or_features(file: Path, x: np.ndarray) -> tuple[Literal["images", "features"], np.ndarray]:
@@ -225,20 +200,16 @@ def texts_of(file: Path, what: str, array: np.ndarray, N: int | None = None) -> 
     return check_names(f"{file}: {what}", tuple(map(str, array)), N)
 
 
-def ids_of(file: Path, ids: np.ndarray | None, N: int) -> tuple[str, ...]:
-    """One text per row: `ids`, the lines of ids.txt beside an .npy file, or the rows' numbers."""
+def listed_ids(file: Path) -> tuple[str, ...] | None:
+    """The lines of ids.txt beside an .npy file, where it is there."""
     listed = file.with_name("ids.txt")
-    if ids is None and is_npy(file) and listed.exists():
-        try:
-            ids = np.array(listed.read_text(encoding="utf-8").splitlines(), dtype=str)
-        except UnicodeDecodeError:
-            raise InputError(f"{listed}: expected UTF-8 text, got something else; save it as UTF-8") from None
-    if ids is None:
-        return tuple(map(str, range(N)))
-    return texts_of(file, "ids", ids, N)
+    try:
+        return tuple(listed.read_text(encoding="utf-8").splitlines()) if listed.exists() else None
+    except UnicodeDecodeError:
+        raise InputError(f"{listed}: expected UTF-8 text, got something else; save it as UTF-8") from None
 
 
-def labels_of(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...] | None) -> tuple[str, ...]:
+def row_labels(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...] | None) -> tuple[str, ...]:
     """One class name per row, "" where unknown."""
     if y is None:
         return ("",) * N
@@ -246,5 +217,5 @@ def labels_of(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...]
         if not all(map(is_text, map(str, y))):
             raise InputError(f"{file}: labels: expected texts in Unicode, got halves of characters; save them again")
         return tuple(map(str, y))
-    known = check_labels(f"{file}: labels", y, N, classes).tolist()
+    known = label_numbers(f"{file}: labels", y, N, classes).tolist()
     return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in known)

@@ -20,7 +20,7 @@ from askless.sources.names import LABEL_NAMES, TEST_NAMES, TEXT_NAMES, label_tex
 ROWS = 256  # that are read at a time
 ROW_BYTES = 64  # at least, of a row as a Python object
 KINDS = {"image": "encoded", "features": "features", "text": "texts"}  # what a column may be -> the kind of the source
-MARKS = ("dataset_info.json", "dataset_dict.json", "state.json")  # by which a folder of `save_to_disk` is known
+MARKS = ("dataset_info.json", "dataset_dict.json")  # by which a folder of `save_to_disk` is known
 
 
 def pyarrow() -> Any:
@@ -33,7 +33,7 @@ def pyarrow() -> Any:
 
 
 @contextmanager
-def refusing_damage(file: object, what: str = "a Parquet file, got another, or a damaged one") -> Iterator[None]:
+def refusing_bad_arrow(file: object, what: str = "a Parquet file, got another, or a damaged one") -> Iterator[None]:
     """Whatever pyarrow says of a file becomes an error that names it."""
     try:
         yield
@@ -45,7 +45,7 @@ def refusing_damage(file: object, what: str = "a Parquet file, got another, or a
         raise InputError(f"{file}: expected {what} ({str(error)[:300] or type(error).__name__})") from None
 
 
-class Piece(NamedTuple):
+class TablePart(NamedTuple):
     """A part of a table: its schema, and its record batches, read as they are asked for; `columns` are those wanted."""
 
     file: object
@@ -53,16 +53,16 @@ class Piece(NamedTuple):
     batches: Callable[[list[str]], Iterator[Any]]
 
 
-def parquet_piece(file: Path) -> Piece:
-    with refusing_damage(file), pyarrow().parquet.ParquetFile(file) as opened:
+def parquet_part(file: Path) -> TablePart:
+    with refusing_bad_arrow(file), pyarrow().parquet.ParquetFile(file) as opened:
         schema = opened.schema_arrow
         _ = schema.names  # which may not be UTF-8
 
     def batches(columns: list[str]) -> Iterator[Any]:
-        with refusing_damage(file), pyarrow().parquet.ParquetFile(file) as opened:
+        with refusing_bad_arrow(file), pyarrow().parquet.ParquetFile(file) as opened:
             yield from checked(opened.iter_batches(batch_size=ROWS, columns=columns), file)
 
-    return Piece(file, schema, batches)
+    return TablePart(file, schema, batches)
 
 
 def checked(batches: Iterator[Any], file: object, mapped: int = 0) -> Iterator[Any]:
@@ -76,7 +76,7 @@ def checked(batches: Iterator[Any], file: object, mapped: int = 0) -> Iterator[A
         yield batch
 
 
-def saved_pieces(folder: Path) -> list[Piece]:
+def saved_parts(folder: Path) -> list[TablePart]:
     """What `Dataset.save_to_disk` wrote: Arrow streams, mapped and not copied."""
     said = read_json(folder / "state.json").get("_data_files")
     files = said if isinstance(said, list) else []
@@ -85,58 +85,60 @@ def saved_pieces(folder: Path) -> list[Piece]:
         raise InputError(
             f"{folder}: expected the files of a Hugging Face data set beside state.json, got {some(names) or 'none'}"
         )
-    return [stream_piece(folder / name) for name in names]
+    return [stream_part(folder / name) for name in names]
 
 
-def stream_piece(file: Path) -> Piece:
+def stream_part(file: Path) -> TablePart:
     what = "a whole Hugging Face data set, got a damaged one"
 
     def batches(columns: list[str]) -> Iterator[Any]:
-        with refusing_damage(file, what), pyarrow().ipc.open_stream(pyarrow().memory_map(str(file))) as stream:
+        with refusing_bad_arrow(file, what), pyarrow().ipc.open_stream(pyarrow().memory_map(str(file))) as stream:
             for batch in checked(stream, file, file.stat().st_size):
                 for start in range(0, batch.num_rows, ROWS):
                     yield batch.select(columns).slice(start, ROWS)
 
-    with refusing_damage(file, what), pyarrow().ipc.open_stream(pyarrow().memory_map(str(file))) as stream:
+    with refusing_bad_arrow(file, what), pyarrow().ipc.open_stream(pyarrow().memory_map(str(file))) as stream:
         schema = stream.schema
         _ = schema.names  # which may not be UTF-8
-        return Piece(file, schema, batches)
+        return TablePart(file, schema, batches)
 
 
-def of_dataset(dataset: Any) -> list[Piece]:
+def of_dataset(dataset: Any) -> list[TablePart]:
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
         raise InputError(f"expected a Dataset, a DatasetDict or a path, got {type(dataset).__name__}")
     if not hasattr(dataset, "__len__"):
         raise InputError("expected a Dataset with a length, got a stream; take some of it, and save_to_disk")
     table = dataset.with_format("arrow")[:]
     schema = table.schema.with_metadata(dataset.features.arrow_schema.metadata)
-    return [Piece("the data set", schema, lambda columns: iter(table.select(columns).to_batches(max_chunksize=ROWS)))]
+    return [
+        TablePart("the data set", schema, lambda columns: iter(table.select(columns).to_batches(max_chunksize=ROWS)))
+    ]
 
 
-def splits_at(path: Path) -> dict[str, list[Piece]]:
+def splits_at(path: Path) -> dict[str, list[TablePart]]:
     """The parts of each split of a Parquet file, or of a folder of them or of a Hugging Face data set."""
     if path.is_file():
-        return {"train": [parquet_piece(path)]}
+        return {"train": [parquet_part(path)]}
     if not path.is_dir():
         raise InputError(f"{path}: expected a Parquet file, or a folder of a Hugging Face data set, got nothing there")
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
-        return {str(split): saved_pieces(path / str(split)) for split in splits}
+        return {str(split): saved_parts(path / str(split)) for split in splits}
     if (path / "state.json").is_file():
-        return {"train": saved_pieces(path)}
+        return {"train": saved_parts(path)}
     files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith("."))
     if not files:
         raise InputError(f"{path}: expected Parquet files, or what `save_to_disk` of Hugging Face writes, found none")
-    by_split: dict[str, list[Piece]] = {}
+    by_split: dict[str, list[TablePart]] = {}
     for file in files:
-        by_split.setdefault(split_of(file.relative_to(path)), []).append(parquet_piece(file))
+        by_split.setdefault(split_of(file.relative_to(path)), []).append(parquet_part(file))
     return by_split
 
 
 def is_dataset(path: Path) -> bool:
     """Whether a folder is one of Parquet files, or that of a Hugging Face data set."""
     has_parquet = any(path.glob("*.parquet")) or any(path.glob("*/*.parquet"))
-    return has_parquet or any((path / mark).is_file() for mark in MARKS[:2])
+    return has_parquet or any((path / mark).is_file() for mark in MARKS)
 
 
 def split_of(file: Path) -> str:
@@ -234,13 +236,13 @@ def class_names(schema: Any) -> dict[str, list[str]]:
         return {}
 
 
-def named(value: Any, names: list[str] | None) -> str:
-    """A label as text: "" where it is unknown (None, NaN, "", or -1), a class's name by its number.
+def class_name(value: Any, names: list[str]) -> str:
+    """The class that a label says by its number or as text; "" where it is unknown (None, NaN, "", or -1).
 
-    >>> named(1, ["neg", "pos"]), named(-1, ["neg", "pos"]), named(7, None), named(None, None)
-    ('pos', '', '7', '')
+    >>> [class_name(value, ["neg", "pos"]) for value in (1, -1, "pos", None)]
+    ['pos', '', 'pos', '']
     """
-    if names is not None and isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int) and not isinstance(value, bool):
         return names[value] if 0 <= value < len(names) else ""
     return label_text(value)
 
@@ -248,21 +250,21 @@ def named(value: Any, names: list[str] | None) -> str:
 # --- rows
 
 
-def records(piece: Piece, columns: list[str]) -> Iterator[dict[str, Any]]:
+def records(part: TablePart, columns: list[str]) -> Iterator[dict[str, Any]]:
     """The rows as dicts, a batch at a time; classes by their names."""
-    classes = class_names(piece.schema)
-    for batch in piece.batches(columns):
-        with refusing_damage(piece.file):  # such as texts that are not UTF-8, or dates beyond Python's
+    classes = class_names(part.schema)
+    for batch in part.batches(columns):
+        with refusing_bad_arrow(part.file):  # such as texts that are not UTF-8, or dates beyond Python's
             rows = batch.to_pylist()
         for row in rows:
-            yield {name: named(value, classes[name]) if name in classes else value for name, value in row.items()}
+            yield {name: class_name(value, classes[name]) if name in classes else value for name, value in row.items()}
 
 
 def parquet_records(file: Path) -> tuple[list[str], Iterator[dict[str, Any]]]:
     """The columns of texts, numbers and truth values of a Parquet file."""
-    piece = parquet_piece(file)
-    simple = [field.name for field in piece.schema if is_simple(field.type)]
-    return simple, records(piece, simple)
+    part = parquet_part(file)
+    simple = [field.name for field in part.schema if is_simple(field.type)]
+    return simple, records(part, simple)
 
 
 def arrow_source(what: Any, given: Mapping[str, str], label: str = "", id: str = "") -> Source:
@@ -294,15 +296,15 @@ def arrow_source(what: Any, given: Mapping[str, str], label: str = "", id: str =
 
 
 def split_items(
-    name: str, pieces: list[Piece], columns: Columns, split: str = "", prefix: str = ""
+    name: str, parts: list[TablePart], columns: Columns, split: str = "", prefix: str = ""
 ) -> Iterator[Item | Skipped]:
     """The rows of a split, called by their ids, or their numbers where they have none."""
     place = 0
-    for piece in pieces:
-        if columns.x not in piece.schema.names:
-            raise InputError(f"{name}: expected a column {columns.x!r} in every split, got {some(piece.schema.names)}")
-        useful = [column for column in columns[1:] if column in piece.schema.names]
-        for row in records(piece, useful):
+    for part in parts:
+        if columns.x not in part.schema.names:
+            raise InputError(f"{name}: expected a column {columns.x!r} in every split, got {some(part.schema.names)}")
+        useful = [column for column in columns[1:] if column in part.schema.names]
+        for row in records(part, useful):
             own = prefix + str(place if row.get(columns.id) is None else row[columns.id])
             value, reason = USABLE[columns.kind](row[columns.x])
             place += 1

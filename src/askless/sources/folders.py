@@ -54,8 +54,8 @@ def folder_labels(root: Path, names: Sequence[str], wanted: bool) -> tuple[list[
 def described_folder(root: Path, label: str = "") -> Source:
     """Images as `load_dataset("imagefolder", data_dir=root)` of Hugging Face finds them; the pool is `train`."""
     check_folder(root)
-    tables = {"train" if at == root else at.name.lower(): file for at in (root, *sorted(root.iterdir()))
-              if (file := metadata_in(at)) is not None}  # fmt: skip
+    places = (root, *sorted(root.iterdir()))
+    tables = {"train" if at == root else at.name.lower(): file for at in places if (file := metadata_in(at))}
     if not tables:
         return image_folder(root, labels_from_folders=True)
     test = next((split for split in TEST_NAMES if split in tables), "test")

@@ -43,7 +43,7 @@ def as_size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 def read_image(path: str | PathLike[str], size: tuple[int, int] | None = None) -> np.ndarray:
     """(H, W, 3) uint8: the first frame, turned as its EXIF tag says, scaled and centre-cropped to `size` = (H, W)."""
-    with refusing_damage(), open_file(path) as file:
+    with refusing_bad_image(), open_file(path) as file:
         return decode_image(file, size)
 
 
@@ -89,14 +89,14 @@ def measured(item: Item) -> Item | Skipped:
 @contextmanager
 def open_image(path: str | PathLike[str], follow: bool = True) -> Iterator[Image.Image]:
     """An image file, opened but not decoded; whatever goes wrong with it inside the block is an UnreadableError."""
-    with refusing_damage(), open_file(path, follow) as file, open_stream(file) as image:
+    with refusing_bad_image(), open_file(path, follow) as file, open_stream(file) as image:
         yield image
 
 
 @contextmanager
 def open_stream(file: BinaryIO) -> Iterator[Image.Image]:
     limit = most_pixels()
-    with refusing_damage(), Image.open(file, formats=FORMATS) as image:
+    with refusing_bad_image(), Image.open(file, formats=FORMATS) as image:
         if limit is not None and image.width * image.height > limit:  # Pillow itself refuses above twice the limit
             raise Image.DecompressionBombError
         yield image
@@ -141,7 +141,7 @@ def late_png_exif(image: PngImagePlugin.PngImageFile) -> bytes:
 
 
 @contextmanager
-def refusing_damage() -> Iterator[None]:
+def refusing_bad_image() -> Iterator[None]:
     """Whatever Pillow says about a damaged, unknown or enormous file becomes an UnreadableError with a short reason."""
     with PILLOW_QUIET:
         try:

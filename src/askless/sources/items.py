@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-
 Kind = Literal["files", "encoded", "images", "features", "texts"]
 
 
@@ -40,7 +38,7 @@ class Source:
     `kind`: "files" of images, "encoded" ones inside another file, "images" and "features" that are numbers already, or
     "texts". `root` is the folder that files must stay inside, or the file. `test` is the split that is held out. `classes`
     are those that the source itself names, in its order. `hints` are sentences for the user. `column` is that of the texts.
-    `array` has the rows of a file of arrays, on disk where they can stay there.
+    `array` has the rows of a file of arrays (numpy's), on disk where they can stay there.
     """
 
     kind: Kind
@@ -50,17 +48,11 @@ class Source:
     classes: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     column: str = ""
-    array: np.ndarray | None = None
+    array: Any = None
 
     def read(self) -> tuple[list[Item], list[Skipped]]:
-        items: list[Item] = []
-        skipped: list[Skipped] = []
-        for each in self.found:
-            if isinstance(each, Item):
-                items.append(each)
-            else:
-                skipped.append(each)
-        return items, skipped
+        found = list(self.found)
+        return [each for each in found if isinstance(each, Item)], [each for each in found if isinstance(each, Skipped)]
 
 
 def first_of(skipped: list[Skipped]) -> str:

@@ -5,6 +5,8 @@ The one home of these limits. Each can be raised by an environment variable, whi
 
 import gzip
 import os
+import zlib
+from functools import partial
 from pathlib import Path
 
 from PIL import Image
@@ -45,17 +47,6 @@ def check_bytes(what: object, count: int) -> None:
         )
 
 
-def gunzip(path: Path) -> bytes:
-    """What is packed in a .gz file."""
-    parts, total = [], 0
-    with gzip.open(path) as file:
-        while part := file.read(CHUNK):
-            parts.append(part)
-            total += len(part)
-            check_bytes(path, total)
-    return b"".join(parts)
-
-
 class Gunzipped(gzip.GzipFile):
     """A packed stream that refuses to go on beyond the limit."""
 
@@ -63,3 +54,14 @@ class Gunzipped(gzip.GzipFile):
         part = super().read(size)
         check_bytes(getattr(self.fileobj, "name", "the archive"), self.tell())
         return part
+
+
+def read_plain(path: Path) -> bytes:
+    """What a file holds, unpacked where it is a .gz file."""
+    if path.suffix != ".gz":
+        return path.read_bytes()
+    try:
+        with Gunzipped(path) as file:
+            return b"".join(iter(partial(file.read, CHUNK), b""))
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path}: expected a whole .gz file, got a damaged one ({error}); download it again") from None

@@ -93,7 +93,7 @@ def splits_and_classes(names: Sequence[str], more: tuple[str, ...] = ()) -> tupl
     return sides, next((split for split in TEST_NAMES if split in tops), "test")
 
 
-def check_labels(what: str, labels: np.ndarray, N: int, classes: Sequence[str] | None) -> np.ndarray:
+def label_numbers(what: str, labels: np.ndarray, N: int, classes: Sequence[str] | None) -> np.ndarray:
     """(N,) int64, a copy; (N, 1) is flattened."""
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal
 
 from askless.base.errors import InputError
-from askless.sources.arrays import array_source
+from askless.sources.arrays import read_arrays
 from askless.sources.arrow import arrow_source, is_dataset
 from askless.sources.folders import described_folder, image_folder, is_described
 from askless.sources.items import Source
@@ -29,7 +29,6 @@ def open_source(
     *,
     formats: tuple[Format, ...] = EVERY,
     text: str = "",
-    label: str = "",
     encoding: str = "utf-8",
     follow_links: bool = False,
     labels_from_folders: bool = False,
@@ -38,7 +37,7 @@ def open_source(
     """The items of a folder of images (any depth) or of .txt files, of a table that lists images or has a column of texts,
     of a file of arrays, a Parquet file, a Hugging Face data set on disk, or a tar. No image is decoded, nothing is written.
 
-    `formats` are those that the caller can use. `text` names the column of the texts, `label` that of the labels.
+    `formats` are those that the caller can use. `text` names the column of the texts.
     `follow_links` also takes what lies outside a folder, by a link or by a table's path. `labels_from_folders` takes the
     first folder as the class, or the second where the first ones are `train` and `test`. Folders with a file named `marker`
     are passed over.
@@ -48,23 +47,16 @@ def open_source(
         raise InputError(f"{path}: expected a folder to take the labels from its folders, got something else")
     found = format_of(path, formats, text)
     if found == "texts":
-        return read_texts(
-            path,
-            text,
-            label=label,
-            encoding=encoding,
-            follow_links=follow_links,
-            labels_from_folders=labels_from_folders,
-        )
+        return read_texts(path, text, "", encoding, follow_links, labels_from_folders)
     if found == "folder":
         return image_folder(path, follow_links, labels_from_folders, marker)
     if found == "listed":
-        return listed_images(path, label, follow_links)
+        return listed_images(path, follow_links=follow_links)
     if found == "described":
-        return described_folder(path, label)
+        return described_folder(path)
     if found == "arrow":
-        return arrow_source(path, {}, label)
-    return array_source(path) if found == "arrays" else tar_source(path)
+        return arrow_source(path, {})
+    return read_arrays(path) if found == "arrays" else tar_source(path)
 
 
 def format_of(path: Path, formats: tuple[Format, ...] = EVERY, text: str = "") -> Format:

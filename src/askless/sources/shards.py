@@ -6,6 +6,7 @@ of their names. Vectors are lists of fixed size. Parquet, which is packed, is un
 """
 
 import json
+import math
 import mmap
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ import numpy as np
 from askless.base import digest
 from askless.base.errors import InputError
 from askless.base.files import write_whole
-from askless.sources.arrow import is_list, pyarrow, refusing_damage
+from askless.sources.arrow import is_list, pyarrow, refusing_bad_arrow
 
 WINDOW = 2**28  # bytes of the files that may be in memory at a time
 PAGES = 2**16  # bytes that come into memory with a row somewhere
@@ -33,10 +34,6 @@ class Column(NamedTuple):
     rows: int
     inner: tuple[int, ...]
     dtype: np.dtype
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return (self.rows, *self.inner)
 
 
 class Window:
@@ -77,13 +74,13 @@ class ShardedArray:
         first = places[0][1]
         self.dtype = first.dtype
         self.ends = np.cumsum([place.rows for _, place in places])
-        self.shape = (int(self.ends[-1]), *first.shape[1:])
+        self.shape = (int(self.ends[-1]), *first.inner)
         self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
         for path, place in places:
-            if place.dtype != self.dtype or place.shape[1:] != self.shape[1:]:
+            if place.dtype != self.dtype or place.inner != first.inner:
                 raise InputError(
-                    f"{path}: expected rows of shape {self.shape[1:]} and dtype {self.dtype} as in {places[0][0].name}, got "
-                    f"{place.shape[1:]} and {place.dtype}"
+                    f"{path}: expected rows of shape {first.inner} and dtype {self.dtype} as in {places[0][0].name}, got "
+                    f"{place.inner} and {place.dtype}"
                 )
 
     @property
@@ -130,8 +127,8 @@ class ShardedArray:
 
     def _piece(self, k: int) -> np.ndarray:
         path, place = self.places[k]
-        many = int(np.prod(place.shape))
-        return np.frombuffer(self.window.map(path), place.dtype, many, place.offset).reshape(place.shape)
+        shape = (place.rows, *place.inner)
+        return np.frombuffer(self.window.map(path), place.dtype, math.prod(shape), place.offset).reshape(shape)
 
     def _range(self, start: int, stop: int) -> np.ndarray:
         self.window.about_to_read((stop - start) * self.row_bytes)
@@ -297,7 +294,7 @@ def content_of(path: Path) -> Content:
     rows = 0
     places: dict[str, list[Column]] = {}
     refused: dict[str, str] = {}
-    with refusing_damage(path, "an Arrow file, got something else"), pa.memory_map(str(path)) as source:
+    with refusing_bad_arrow(path, "an Arrow file, got something else"), pa.memory_map(str(path)) as source:
         base = source.read_buffer(source.size()).address
         reader = pa.ipc.open_file(source)
         names = tuple(reader.schema.names)
@@ -308,7 +305,7 @@ def content_of(path: Path) -> Content:
             batch.validate()
             rows += batch.num_rows
             for name, column in zip(names, batch.columns if batch.num_rows else (), strict=False):
-                place = place_of(path, column, base)
+                place = column_in(path, column, base)
                 if isinstance(place, Column):
                     places.setdefault(name, []).append(place)
                 else:
@@ -316,7 +313,7 @@ def content_of(path: Path) -> Content:
     return Content(rows, names, {n: found for n, found in places.items() if n not in refused}, refused)
 
 
-def place_of(path: Path, column: Any, base: int) -> Column | str:
+def column_in(path: Path, column: Any, base: int) -> Column | str:
     """Where the column lies in the file, or what is wrong with it."""
     pa = pyarrow()
     values, inner, nulls = column, [], column.null_count
@@ -389,7 +386,7 @@ def unpacked(files: Sequence[Path], cache: Path, progress: Callable[[int, int], 
 def unpack(file: Path) -> Iterator[dict[str, Any]]:
     """The batches of a Parquet file, of the columns of numbers, and id and label; lists of numbers become matrices."""
     pa = pyarrow()
-    with refusing_damage(file), pa.parquet.ParquetFile(file) as source:
+    with refusing_bad_arrow(file), pa.parquet.ParquetFile(file) as source:
         schema = source.schema_arrow
         useful = [f.name for f in schema if f.name in ("id", "label") or is_numbers(f.type)]
         widths: dict[str, int] = {}

@@ -6,7 +6,7 @@ import tarfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,8 +20,6 @@ LABELS = (".cls", ".txt", ".json")  # beside an image in a tar
 TARS = (".tar", ".tar.gz", ".tgz")
 NOTES = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 LONGEST_NOTE = 32_768  # bytes, in a header of pax or GNU, such as a long path
-
-
 DAMAGE = (tarfile.TarError, EOFError, zlib.error, OSError)
 
 
@@ -58,20 +56,12 @@ def tar_items(file: Any, path: str, prefix: str) -> Iterator[Item]:
 
 
 @contextmanager
-def unzipped(file: Any, path: str) -> Iterator[Any]:
-    """The file itself, or what is packed in it; small steps back are cheap."""
-    if not path.endswith((".gz", ".tgz")):
-        yield file
-        return
-    with io.BufferedReader(Gunzipped(fileobj=file), buffer_size=CHUNK) as plain:
-        yield plain
-
-
-@contextmanager
 def whole_tar(file: Any, path: str) -> Iterator[tarfile.TarFile]:
     """An opened file as a tar, and once all of it was read, an error where that was not all: a whole tar ends in blocks of
     zeros, and tarfile stops at the first odd block without a word."""
-    with unzipped(file, path) as plain:
+    is_packed = path.endswith((".gz", ".tgz"))
+    opened: Any = io.BufferedReader(Gunzipped(fileobj=file), CHUNK) if is_packed else nullcontext(file)
+    with opened as plain:
         with odd_headers():
             tar = tarfile.open(fileobj=plain, mode="r:", tarinfo=Header)  # noqa: SIM115
         with tar:

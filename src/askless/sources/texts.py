@@ -23,7 +23,6 @@ TABLES = (".csv", ".tsv", ".jsonl", ".ndjson", ".parquet")
 def read_texts(
     source: Path,
     column: str = "",
-    *,
     label: str = "",
     encoding: str = "utf-8",
     follow_links: bool = False,

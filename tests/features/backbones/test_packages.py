@@ -152,9 +152,10 @@ def test_weights_of_a_file_go_into_a_network_with_another_head(tmp_path):
     assert torch.equal(made.features[0][0].weight, other.features[0][0].weight)
 
 
-def test_a_fixed_size_is_said():
+def test_a_fixed_size_is_said(tmp_path):
+    torch.save(timm_package().create_model("vit_tiny_patch16_224").state_dict(), tmp_path / "weights.pth")
     with pytest.raises(al.OptionError, match="sees images of 224 pixels only, got size=64; leave size out"):
-        timm_by_name("vit_tiny_patch16_224", 64, pretrained=False)
+        timm_by_name("vit_tiny_patch16_224", 64, tmp_path / "weights.pth")
 
 
 @pytest.mark.parametrize("offline", ["1", ""])

@@ -148,7 +148,7 @@ def begin(out: Path, about: dict[str, Any]) -> None:
         strangers = sorted(f.name for f in out.glob("*.arrow"))
         if strangers:
             raise InputError(f"{out}: expected an empty folder, got one with {strangers[0]}; use another folder")
-        write_index(out, about)
+        write_whole(path, lambda file: file.write(json.dumps(about, indent=1).encode()))
         return
     files_told(path)
     before = {"how": {}, "format": None, "parts": None} | json.loads(path.read_text(encoding="utf-8"))
@@ -158,7 +158,3 @@ def begin(out: Path, about: dict[str, Any]) -> None:
     if before["format"] != FORMAT or names or before["parts"] != about["parts"]:
         what = f"with another {', '.join(names)}" if names else "of another pool, or of this one before it was changed"
         raise InputError(f"{out}: the shards there were made {what}; use another folder, or remove them")
-
-
-def write_index(out: Path, about: dict[str, Any]) -> None:
-    write_whole(out / INDEX, lambda file: file.write(json.dumps(about, indent=1).encode()))

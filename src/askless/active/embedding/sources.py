@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from askless.base.errors import InputError, OptionError, some
 from askless.data import Pool, load
 from askless.data.load import SOURCES
-from askless.sources import Item, Skipped, has_image_suffix
-from askless.sources.arrow import ROWS, Columns, Piece, pyarrow, split_items
-from askless.sources.image_file import decoded
+from askless.sources import Item, Skipped
+from askless.sources.arrow import ROWS, Columns, TablePart, pyarrow, split_items
+from askless.sources.image_file import decoded, has_image_suffix
 from askless.sources.tars import DAMAGE, TARS, tar_items
 
 IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
@@ -30,18 +30,8 @@ BY_ROWS = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
 Size = tuple[int, int] | None
 
 
-class Part(Protocol):
-    """Some items of a pool, in order: images (C, H, W) uint8, or whatever the pool's items are, and what cannot be read.
-    `name` tells it from every other part, also from the same files changed since."""
-
-    @property
-    def name(self) -> str: ...
-
-    def read(self, size: Size) -> Iterator[Item | Skipped]: ...
-
-
 @dataclass(frozen=True)
-class Rows:
+class RowRange:
     """Rows `start` to `stop` of a data set by name, or of a file that `load` reads; `stamp` is that file's."""
 
     what: str
@@ -103,11 +93,16 @@ class Packed:
 
     def read(self, size: Size) -> Iterator[Item | Skipped]:
         fs, path = file_system(self.url)
-        with refusing_damage(self.url), fs.open(path) as file:
+        with refusing_bad_part(self.url), fs.open(path) as file:
             is_tar = path.endswith(TARS)
             found = tar_items(file, path, self.prefix) if is_tar else parquet_images(file, self.url, self.prefix)
             for each in found:
                 yield decoded(each, size) if isinstance(each, Item) else each
+
+
+# Some items of a pool, in order: images (C, H, W) uint8, or whatever the pool's items are, and what cannot be read.
+# `name` tells it from every other part, also from the same files changed since.
+Part = RowRange | Files | Packed
 
 
 def parquet_images(file: Any, url: str, prefix: str) -> Iterator[Item | Skipped]:
@@ -116,12 +111,12 @@ def parquet_images(file: Any, url: str, prefix: str) -> Iterator[Item | Skipped]
         image = next((name for name in IMAGES if name in names), None)
         if image is None:
             raise InputError(f"{url}: expected a column image, img or bytes, got {some(names)}")
-        piece = Piece(url, table.schema_arrow, lambda columns: table.iter_batches(batch_size=ROWS, columns=columns))
-        yield from split_items(url, [piece], Columns("image", image, "label", "id"), prefix=prefix)
+        part = TablePart(url, table.schema_arrow, lambda columns: table.iter_batches(batch_size=ROWS, columns=columns))
+        yield from split_items(url, [part], Columns("image", image, "label", "id"), prefix=prefix)
 
 
 @contextmanager
-def refusing_damage(url: str) -> Iterator[None]:
+def refusing_bad_part(url: str) -> Iterator[None]:
     """What goes wrong with a file as a whole becomes an error that names it: its items are not lost without a word."""
     try:
         yield
@@ -180,7 +175,7 @@ def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
             )
         stamp = "" if what in SOURCES else f"{os.stat(what).st_size} {os.stat(what).st_mtime_ns}"
         N = len(loaded(what, stamp, size))
-        return [Rows(what, stamp, i, min(i + rows, N)) for i in range(0, N, rows)]
+        return [RowRange(what, stamp, i, min(i + rows, N)) for i in range(0, N, rows)]
     fs, root = file_system(what)
     found = listing(fs, root, what)
     kinds = {

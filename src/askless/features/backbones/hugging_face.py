@@ -24,6 +24,7 @@ from askless.nets.optional import torchvision
 
 Pooling = Literal["auto", "pooler", "cls", "mean"]
 NO_POOLER = "pooling='pooler': this model has no trained pooler; use pooling='mean' or 'cls'"
+BATCH = 32  # texts that are embedded together
 LONGEST = 512  # tokens of a text that are looked at, where the model does not say
 
 
@@ -31,20 +32,20 @@ def hf_images(place: str, size: int | None = None, pooling: str = "auto", device
     """Images by a model in a folder or on the hub; size, mean and deviation are those of its image processor."""
     transformers = package()
     net, pooling, untrained = load_model(transformers, place, pooling, "get_image_features")
-    processor = load_part(transformers, "AutoImageProcessor", place, "an image processor (preprocessor_config.json)")
+    processor = image_processor(transformers, place)
     own, mean, std = image_config(processor, place)
     eye = normalising(ImageFeatures(net, pooling, untrained), size or own, mean, std)
     return seeing(eye, f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling}", device)
 
 
-def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int = 32) -> TextBackbone:
+def hf_texts(place: str, pooling: str = "auto") -> TextBackbone:
     """Texts by a model in a folder or on the hub, cut where they are longer than it takes; its own tokenizer."""
     transformers = package()
     net, pooling, untrained = load_model(transformers, place, pooling, "get_text_features")
-    tokenizer = load_part(transformers, "AutoTokenizer", place, "a tokenizer (tokenizer.json or its vocabulary)")
+    tokenizer = loaded(transformers.AutoTokenizer, place, "a tokenizer (tokenizer.json or its vocabulary)")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
-    features = TextFeatures(net.to(device), pooling)
+    run = net.get_text_features if hasattr(net, "get_text_features") else text_part(net)
     length = longest(tokenizer, net.config)
 
     @torch.inference_mode()
@@ -52,12 +53,12 @@ def hf_texts(place: str, pooling: str = "auto", device: str = "cpu", batch: int 
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("expected a list of texts (str), got something else; use [str(text) for text in texts]")
         parts = []
-        for i in range(0, len(texts), batch):
-            part = list(texts[i : i + batch])
-            tokens = tokenizer(part, padding=True, truncation=True, max_length=length, return_tensors="pt").to(device)
-            parts.append(
-                checked(features(tokens["input_ids"], tokens["attention_mask"]), len(part)).float().cpu().numpy()
-            )
+        for i in range(0, len(texts), BATCH):
+            part = list(texts[i : i + BATCH])
+            tokens = tokenizer(part, padding=True, truncation=True, max_length=length, return_tensors="pt")
+            ids, mask = tokens["input_ids"], tokens["attention_mask"]
+            features = pooled(run(input_ids=ids, attention_mask=mask), mask, pooling)
+            parts.append(checked(features, len(part)).float().numpy())
         return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
 
     def copy(folder: Path) -> None:
@@ -79,19 +80,6 @@ class ImageFeatures(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return pooled(self.run(pixel_values=x), None, self.pooling)
-
-
-class TextFeatures(nn.Module):
-    """Tokens (n, T) and which of them are not padding -> feature vectors."""
-
-    def __init__(self, net: Any, pooling: str) -> None:
-        super().__init__()
-        self.net, self.pooling = net, pooling
-        self.run: Callable[..., Any] = getattr(net, "get_text_features", net)
-
-    def forward(self, tokens: Tensor, mask: Tensor) -> Tensor:
-        run = self.run if hasattr(self.net, "get_text_features") else text_part(self.net)
-        return pooled(run(input_ids=tokens, attention_mask=mask), mask, self.pooling)
 
 
 def text_part(net: Any) -> Any:
@@ -151,8 +139,8 @@ def trained_part(net: nn.Module, untrained: frozenset[str]) -> dict[str, Tensor]
     return {name: tensor for name, tensor in net.state_dict().items() if name not in untrained}
 
 
-def load_part(transformers: Any, kind: str, place: str, what: str) -> Any:
-    return loaded(getattr(transformers, kind), place, what)
+def image_processor(transformers: Any, place: str) -> Any:
+    return loaded(transformers.AutoImageProcessor, place, "an image processor (preprocessor_config.json)")
 
 
 def loaded(kind: Any, place: str, what: str, **options: Any) -> Any:
@@ -241,8 +229,7 @@ def copy_hf(features: nn.Module, place: str, folder: Path) -> str:
     """Writes the model of an `ImageFeatures` and its image processor into a folder, from where `hf_images` reads them; the
     pooling that goes with it. A pooler that was never trained stays out."""
     assert isinstance(features, ImageFeatures)
-    transformers = package()
-    processor = load_part(transformers, "AutoImageProcessor", place, "an image processor (preprocessor_config.json)")
+    processor = image_processor(package(), place)
     with quiet():
         features.net.save_pretrained(folder, state_dict=trained_part(features.net, features.untrained))
         processor.save_pretrained(folder)

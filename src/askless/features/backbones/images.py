@@ -67,18 +67,16 @@ def efficientnet_lite0(size: int, device: str = "cpu") -> Backbone:
     return seeing(Eye(body, size, [127.0] * 3, [128.0] * 3), "efficientnet-lite0", device)
 
 
-def timm_by_name(
-    name: str, size: int | None, weights: str | Path | None = None, device: str = "cpu", pretrained: bool = True
-) -> Backbone:
+def timm_by_name(name: str, size: int | None, weights: str | Path | None = None, device: str = "cpu") -> Backbone:
     """A model of timm without its head, with its own size and normalisation; weights from a file or folder, or, without
-    one, those that timm downloads (with `pretrained` off: as they are drawn)."""
+    one, those that timm downloads."""
     owner = f"timm/{name}"
     timm = timm_package()
     check_timm_name(timm, name)
-    if weights is None and pretrained and not can_ask_hub():
+    if weights is None and not can_ask_hub():
         weights = downloaded_before(owner, hub_name(timm, name))
     known = None if weights is None else read_weights(weights)
-    net = built(owner, timm.create_model, name, pretrained=known is None and pretrained, num_classes=0)
+    net = built(owner, timm.create_model, name, pretrained=known is None, num_classes=0)
     if known is not None:
         load_weights(owner, net, known, timm_heads(net))
     config = timm.data.resolve_data_config({}, model=net)
@@ -89,10 +87,10 @@ def timm_by_name(
 
 
 def torchvision_by_name(
-    name: str, size: int | None, weights: str | Path | None = None, device: str = "cpu", pretrained: bool = True
+    name: str, size: int | None, weights: str | Path | None = None, device: str = "cpu"
 ) -> Backbone:
     """A model of torchvision without its last layer, with the size and normalisation of its own weights; weights from a
-    file or folder, or, without one, those that torchvision downloads (with `pretrained` off: as they are drawn)."""
+    file or folder, or, without one, those that torchvision downloads."""
     owner = f"torchvision/{name}"
     models = torchvision().models
     check_torchvision_name(models, name)
@@ -100,14 +98,11 @@ def torchvision_by_name(
     own = config["size"]
     if size is not None and size != own and name.startswith(("vit_", "maxvit")):
         raise OptionError(f"{owner}: it sees images of {own} pixels only, got size={size}; leave size out")
-    known = None
-    if weights is not None or pretrained:
-        known = torchvision_weights(models, name, "DEFAULT" if weights is None else Path(weights))
+    known = torchvision_weights(models, name, "DEFAULT" if weights is None else Path(weights))
     net = built(owner, models.get_model, name, **torchvision_sides(name, own, own, pretrained=True))
     head = last_linear(owner, net)
     net.set_submodule(head, nn.Identity())
-    if known is not None:
-        load_weights(owner, net, known, [head, *AUXILIARY])
+    load_weights(owner, net, known, [head, *AUXILIARY])
     called = f"{owner}{told(None if weights is None else known)}"
     return seeing(normalising(net, size or own, config["mean"], config["std"]), called, device)
 

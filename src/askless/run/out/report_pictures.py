@@ -10,7 +10,7 @@ from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import many
 from askless.report.page import picture
 from askless.run.out.account import Shown
-from askless.sources import UnreadableError, as_8_bit, refusing_damage
+from askless.sources import UnreadableError, as_8_bit, refusing_bad_image
 
 THUMBS, SIDE, BYTES = 300, 96, 5_000_000  # pictures in a page: so many, of so many pixels, so large together
 Thumb = Callable[[int], bytes | None]
@@ -50,7 +50,7 @@ def _small(data: bytes | None) -> tuple[bytes, str, bool] | None:
     if data is None:
         return None
     try:
-        with refusing_damage(), Image.open(io.BytesIO(data)) as image:
+        with refusing_bad_image(), Image.open(io.BytesIO(data)) as image:
             small = as_8_bit(image).copy()
             small.thumbnail((SIDE, SIDE))
     except UnreadableError:

@@ -15,10 +15,10 @@ import numpy as np
 
 from askless.base.files import write_whole
 from askless.base.machine import cores
-from askless.features.stored import Piece, Progress, View, augmented, in_order, is_whole, mapped, write_rows
+from askless.features.stored import Piece, Progress, WhichView, augmented, by_threads, is_whole, mapped, write_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
-from askless.sources import UnreadableError, read_image, real_file
+from askless.sources import Source, UnreadableError, read_image, real_file
 
 if TYPE_CHECKING:
     from askless.features.backbones import Backbone
@@ -115,7 +115,7 @@ def embed_images(
         return Piece([x, tiny]), problems
 
     def pieces(done: int, _: Any) -> Iterator[Piece]:
-        for piece, problems in in_order(one_chunk, range(done, n_items, CHUNK), cores()):
+        for piece, problems in by_threads(one_chunk, range(done, n_items, CHUNK), cores()):
             for item, reason in problems:
                 bad(item, reason)
             yield piece
@@ -142,10 +142,10 @@ def embed_texts(
     keep(folder, "embeddings.npy", settings.net, 0, len(texts), pieces, progress)
 
 
-def keep_features(folder: Path, arrays: Any, paths: list[str]) -> None:
+def keep_features(folder: Path, source: Source, paths: list[str]) -> None:
     """A run on features has nothing to embed: the rows of its items are kept as they are."""
-    place = {name: i for i, name in enumerate(arrays.ids)}
-    rows = np.asarray(arrays.x[[place[path] for path in paths]], np.float32)
+    place = {item.id: item.content for item in source.read()[0]}
+    rows = np.asarray(source.array[[place[path] for path in paths]], np.float32)
     keep(folder, "embeddings.npy", "features", 0, len(rows), lambda done, _: [without_picture(rows[done:])], None)
 
 
@@ -172,7 +172,7 @@ def keep(folder: Path, file: str, name: str, side: int, n: int, pieces: Any, pro
 # --- augmented views of the pool's images ----------------------------------------------------------------------------
 
 
-def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[View, Path]:
+def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[WhichView, Path]:
     """Where the augmented views of these items are, or will be; none where the run's network takes no embedded images."""
     about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
     if not settings.frozen or not about["side"]:
@@ -182,7 +182,7 @@ def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[V
     return {view: folder / "views" / f"{key}-{view.kind}-{view.number}.npy" for view in views}
 
 
-def are_whole(paths: dict[View, Path], n: int) -> bool:
+def are_whole(paths: dict[WhichView, Path], n: int) -> bool:
     return all(is_whole(path, n) for path in paths.values())
 
 
