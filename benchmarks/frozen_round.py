@@ -17,7 +17,7 @@ from suite import Line, Other, arguments, compare, finish, seconds
 
 from askless.active.learner import ActiveLearner
 from askless.base.machine import cores
-from askless.features.stored import PLAIN, WhichView, augmented, mapped
+from askless.features.stored import PLAIN, ViewKey, augmented, mapped
 from askless.learn import FixMatch
 from askless.run.settings import Settings
 from askless.run.steps.one_round import make_learner, run_pool
@@ -26,7 +26,7 @@ MOST = 10.0  # seconds
 CLASSES = 10
 
 
-def clustered(folder: Path, n: int, width: int) -> tuple[dict[WhichView, Path], np.ndarray]:
+def clustered(folder: Path, n: int, width: int) -> tuple[dict[ViewKey, Path], np.ndarray]:
     """Files with features (n, width) around ten centres: plain, and with noise in place of augmentation; and the classes."""
     generator = torch.Generator().manual_seed(0)
     y = torch.randint(CLASSES, (n,), generator=generator)

@@ -11,7 +11,7 @@ from torch import nn
 
 import askless as al
 from askless.features import frozen as module
-from askless.features.backbones import resized
+from askless.features.backbones.backbone import resized
 from askless.features.frozen import SQ_LENGTH, Frozen, frozen_views
 
 

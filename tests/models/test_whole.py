@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from askless.features.backbones import resized
+from askless.features.backbones.backbone import resized
 from askless.features.backbones.images import raw
 from askless.models.whole import Resize, Whole, pixels_by, with_backbone
 

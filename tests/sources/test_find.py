@@ -3,7 +3,6 @@ import os
 import pytest
 
 from askless.sources.find import (
-    ImageFile,
     OutsideError,
     is_inside,
     real_file,
@@ -29,7 +28,8 @@ def test_files_named_like_images_are_found_with_their_sizes(tmp_path):
         write(tmp_path / name, content)
     write(tmp_path / "folder.png" / "x.gif", b"")
     found, left_out, marked = walk_images(tmp_path)
-    assert found == [ImageFile("a/c.jpeg", 3), ImageFile("b.PNG", 2), ImageFile("folder.png/x.gif", 0)]
+    assert [(file.id, file.size) for file in found] == [("a/c.jpeg", 3), ("b.PNG", 2), ("folder.png/x.gif", 0)]
+    assert [file.content for file in found] == [os.path.join(os.path.realpath(tmp_path), file.id) for file in found]
     assert (left_out, marked) == ([], [])
 
 
@@ -37,7 +37,7 @@ def test_folders_with_the_marker_are_passed_over(tmp_path):
     for name in ("a.png", "run/b.png", "run/deep/c.png", "run/mark", "x/run2/mark", "x/d.png"):
         write(tmp_path / name)
     found, _, marked = walk_images(tmp_path, marker="mark")
-    assert [file.name for file in found] == ["a.png", "x/d.png"]
+    assert [file.id for file in found] == ["a.png", "x/d.png"]
     assert marked == ["run", "x/run2"]
     assert len(walk_images(tmp_path)[0]) == 4
 
@@ -54,7 +54,7 @@ def test_a_folder_that_cannot_be_listed_is_told(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "scandir", refusing)
     found, left_out, _ = walk_images(tmp_path)
-    assert [file.name for file in found] == ["a.png"]
+    assert [file.id for file in found] == ["a.png"]
     assert left_out == [Skipped("locked/", "unreadable", "cannot be listed (Permission denied)")]
 
 
@@ -64,7 +64,7 @@ def test_rings_of_links_end(tmp_path):
     (tmp_path / "b").symlink_to(tmp_path / "a")
     (tmp_path / "self.png").symlink_to(tmp_path / "self.png")
     found, left_out, _ = walk_images(tmp_path, follow_links=True)
-    assert [file.name for file in found] == ["a/x.png"]
+    assert [file.id for file in found] == ["a/x.png"]
     assert [s.path for s in left_out] == ["self.png"]
 
 

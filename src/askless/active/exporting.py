@@ -12,7 +12,7 @@ from askless.base.errors import ModelError
 from askless.base.intervals import share
 from askless.base.machine import versions
 from askless.data import ImageViews, PlainViews
-from askless.features.backbones import Backbone, TextBackbone
+from askless.features.backbones.backbone import Backbone, TextBackbone
 from askless.features.frozen import Frozen, FrozenViews, as_frozen
 from askless.features.text_backbone import TextViews
 from askless.kernels.logits import probabilities
@@ -96,8 +96,6 @@ def network_name(net: Any, frozen: Frozen | None) -> str | None:
 
 def own_copy(backbone: Backbone) -> Backbone:
     """The same around a copy of its module, which may be the user's and in training."""
-    if backbone.module is None:
-        return backbone
     return backbone._replace(module=copy.deepcopy(backbone.module).cpu().eval())
 
 

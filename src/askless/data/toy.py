@@ -7,6 +7,7 @@ from askless.base.errors import InputError
 from askless.base.rng import Seed, stream
 from askless.data.idx import DIGIT_CLASSES
 from askless.data.pool import Pool
+from askless.data.variants import without
 
 # Hand-picked labelled points, three on each moon.
 PIVOTS = np.array([[1.1, 1.0], [2.0, 1.0], [2.9, 0.3], [-0.8, -0.5], [0.0, -0.8], [1.0, -0.5]], np.float32)
@@ -26,13 +27,9 @@ def digits(seed: Seed = 0, test: int = 400) -> Pool:
     labels = bunch.target.astype(np.int64)
     if not 0 <= test < len(labels):
         raise InputError(f"test: expected 0 to {len(labels) - 1} images, got {test}")
-    order = stream(seed, "digits").permutation(len(labels))
-    held, rest = np.sort(order[:test]), np.sort(order[test:])
-    held_out = (torch.from_numpy(images[held]), labels[held]) if test else None
-    ids = tuple(f"digit-{i}" for i in rest)
-    return Pool(
-        torch.from_numpy(images[rest]), labels[rest], ids, DIGIT_CLASSES, held_out, "digits", "image", flip=False
-    )
+    ids = tuple(f"digit-{i}" for i in range(len(labels)))
+    pool = Pool(torch.from_numpy(images), labels, ids, DIGIT_CLASSES, None, "digits", "image", flip=False)
+    return without(pool, np.sort(stream(seed, "digits").permutation(len(labels))[:test])) if test else pool
 
 
 def two_moons(n: int = 1000, noise: float = 0.15, pivots: int = 0, test: int = 1000, seed: Seed = 0) -> Pool:

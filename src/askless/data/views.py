@@ -200,14 +200,9 @@ class PlainViews:
     def _std(self) -> Tensor:
         """Each entry's standard deviation over a sample of the pool; exactly 0 where it is constant."""
         n = min(SAMPLE, len(self.pool))
-        at = np.linspace(0, len(self.pool) - 1, n, dtype=np.int64)
-        first = self.pool.take(at[:1]).double()
-        total, squares = torch.zeros_like(first[0]), torch.zeros_like(first[0])
-        for i in range(0, n, TILE):
-            x = self.pool.take(at[i : i + TILE]).double() - first  # small numbers: no digits are lost in the squares
-            total += x.sum(dim=0)
-            squares += x.square().sum(dim=0)
-        return (squares / n - (total / n).square()).clamp(min=0).sqrt().float()
+        x = self.pool.take(np.linspace(0, len(self.pool) - 1, n, dtype=np.int64)).double()
+        x -= x[:1].clone()  # small numbers: no digits are lost in the squares
+        return (x.square().sum(dim=0) / n - (x.sum(dim=0) / n).square()).clamp(min=0).sqrt().float()
 
     def of(self, x: Any) -> Tensor:
         """The plain view of items from outside: an array or tensor (n, ...), or a Dataset."""

@@ -18,27 +18,16 @@ from askless.base.errors import InputError, OptionError, unknown
 from askless.base.options import LATER, Count, CountOrZero, Share, options
 from askless.base.rng import torch_stream
 from askless.data import CachedViews, ImageViews, Pool, as_pool, data_home, views_for
-from askless.features.backbones import (
-    Backbone,
-    Pooling,
+from askless.features.backbones.backbone import Backbone
+from askless.features.backbones.hugging_face import Pooling, hf_images
+from askless.features.backbones.images import (
     efficientnet_lite0,
-    hf_images,
     module_backbone,
     raw,
     timm_by_name,
     torchvision_by_name,
 )
-from askless.features.stored import (
-    PLAIN,
-    Piece,
-    Progress,
-    WhichView,
-    augmented,
-    by_threads,
-    is_whole,
-    mapped,
-    write_rows,
-)
+from askless.features.stored import PLAIN, Piece, Progress, ViewKey, augmented, by_threads, is_whole, mapped, write_rows
 
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
 # rate suits every width; chosen on CIFAR-10 among a few values.
@@ -104,7 +93,7 @@ class FrozenViews(CachedViews):
     def __init__(
         self,
         plain: np.ndarray,
-        augmented: Mapping[WhichView, np.ndarray],
+        augmented: Mapping[ViewKey, np.ndarray],
         *,
         hidden: bool = False,
         backbone: Backbone | None = None,
@@ -178,7 +167,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
 def embed_views(
     pool: Pool,
     backbone: Backbone,
-    paths: Mapping[WhichView, Path],
+    paths: Mapping[ViewKey, Path],
     seed: int = 0,
     progress: Progress | None = None,
     *,

@@ -24,18 +24,18 @@ Result = TypeVar("Result")
 EVERY = 4  # pieces, after which what was done is noted
 
 
-class WhichView(NamedTuple):
+class ViewKey(NamedTuple):
     """One view of every image: the plain one, or a weakly or strongly augmented one of several."""
 
     kind: str
     number: int
 
 
-PLAIN = WhichView("plain", 0)
+PLAIN = ViewKey("plain", 0)
 
 
-def augmented(weak: int, strong: int) -> list[WhichView]:
-    return [WhichView(kind, v) for kind, count in (("weak", weak), ("strong", strong)) for v in range(count)]
+def augmented(weak: int, strong: int) -> list[ViewKey]:
+    return [ViewKey(kind, v) for kind, count in (("weak", weak), ("strong", strong)) for v in range(count)]
 
 
 class Piece(NamedTuple):

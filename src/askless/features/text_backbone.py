@@ -17,7 +17,8 @@ from askless.base import digest
 from askless.base.errors import InputError, OptionError
 from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
-from askless.features.backbones import TextBackbone, hf_texts
+from askless.features.backbones.backbone import TextBackbone
+from askless.features.backbones.hugging_face import hf_texts
 from askless.features.frozen import SQ_LENGTH, Frozen, cache_folder
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 

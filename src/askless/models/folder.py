@@ -24,7 +24,8 @@ from askless.base.errors import InputError, ModelError, OptionError
 from askless.base.files import free_folder, sha256_of, whole_folder
 from askless.base.options import check_choice
 from askless.data import ImageViews
-from askless.features.backbones import Backbone, TextBackbone, copy_hf
+from askless.features.backbones.backbone import Backbone, TextBackbone
+from askless.features.backbones.hugging_face import copy_hf
 from askless.features.frozen import Frozen, make_backbone
 from askless.features.text_backbone import load_text_backbone
 from askless.learn.label_propagation import Neighbours
@@ -97,8 +98,6 @@ class Trained:
         before = self.normalise
         if self.backbone is not None:
             assert self.features is not None
-            if self.backbone.module is None:
-                raise ModelError(f"the backbone {self.backbone.name} is no module; it cannot be exported")
             before = with_backbone(self.backbone.module, self.backbone.size, self.shape, *self.features)
         return Whole(before, self.network, numbers=self.kind != "tokens").eval()
 
@@ -195,12 +194,11 @@ def write_backbone(folder: Path, trained: Trained) -> dict[str, Any]:
     """The weights of a backbone that no package brings, and what the configuration has to say of them."""
     if trained.texts is not None:
         trained.texts.save(folder / "text", whole=True)
-    if trained.backbone is None or trained.backbone.module is None:
+    if trained.backbone is None:
         return {}
     name, body = trained.config["backbone"], trained.backbone.module.body
     if name == OWN:
         raise OptionError('a backbone that is a module of your own cannot be made by its name; export with to="onnx"')
-    assert isinstance(body, nn.Module)
     if name.startswith("hf/"):
         return {"pooling": copy_hf(body, name.removeprefix("hf/"), folder / "backbone"), "backbone_files": "backbone"}
     if name.startswith(("timm/", "torchvision/")):

@@ -4,10 +4,9 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 from askless.sources.image_file import UnreadableError, has_image_suffix, named_like_image
-from askless.sources.items import Skipped
+from askless.sources.items import Item, Skipped
 from askless.sources.names import is_text, printable
 
 ALLOW = "; pass follow_links (--follow-links) to allow it"
@@ -17,29 +16,20 @@ class OutsideError(UnreadableError):
     """A path that leads out of the folder it must stay in."""
 
 
-class ImageFile(NamedTuple):
-    """A file that was looked for: its path relative to the folder, with slashes, and its size in bytes."""
-
-    name: str
-    size: int
-
-
 def walk_images(
     root: Path, follow_links: bool = False, marker: str = ""
-) -> tuple[list[ImageFile], list[Skipped], list[str]]:
+) -> tuple[list[Item], list[Skipped], list[str]]:
     """Files below root that are named like images, what was left out, and the folders with the marker: `walk_files`."""
     files, left_out, marked = walk_files(root, named_like_image, follow_links, marker)
-    found = [file for file in files if has_image_suffix(Path(file.name))]
-    for file in files:
-        if not has_image_suffix(Path(file.name)):
-            reason = f"images in {Path(file.name).suffix.lower()} are not read; convert them to .jpg or .png"
-            left_out.append(Skipped(file.name, "unreadable", reason))
-    return found, sorted(left_out), marked
+    for name in [file.id for file in files if not has_image_suffix(Path(file.id))]:
+        reason = f"images in {Path(name).suffix.lower()} are not read; convert them to .jpg or .png"
+        left_out.append(Skipped(name, "unreadable", reason))
+    return [file for file in files if has_image_suffix(Path(file.id))], sorted(left_out), marked
 
 
 def walk_files(
     root: Path, wanted: Callable[[Path], bool], follow_links: bool = False, marker: str = ""
-) -> tuple[list[ImageFile], list[Skipped], list[str]]:
+) -> tuple[list[Item], list[Skipped], list[str]]:
     """Files below root with a `wanted` name, what was left out, and the folders that hold a file named `marker`.
 
     All three are sorted by path. Hidden files and folders are passed over, and so is everything in a folder with the
@@ -47,7 +37,7 @@ def walk_files(
     folder that can be reached in several ways is entered once. No file is opened.
     """
     inside = os.path.realpath(root)
-    found: list[ImageFile] = []
+    found: list[Item] = []
     left_out: list[Skipped] = []
     marked: list[str] = []
     ahead, seen = [""], set()  # relative paths of folders, each ending in a slash
@@ -78,7 +68,7 @@ def walk_files(
                 left_out.append(linked_folder(entry, name, inside))
             elif wanted(Path(entry.name)):
                 taken = checked(entry, name, inside, follow_links)
-                if isinstance(taken, ImageFile):
+                if isinstance(taken, Item):
                     found.append(taken)
                 else:
                     left_out.append(taken)
@@ -92,7 +82,7 @@ def linked_folder(entry: os.DirEntry[str], name: str, inside: str) -> Skipped:
     return Skipped(printable(name), "outside", "a link to a folder" + ALLOW)
 
 
-def checked(entry: os.DirEntry[str], name: str, inside: str, follow_links: bool) -> ImageFile | Skipped:
+def checked(entry: os.DirEntry[str], name: str, inside: str, follow_links: bool) -> Item | Skipped:
     """The file of this entry, or why it is not taken."""
     if entry.is_symlink() and not follow_links and not is_inside(os.path.realpath(entry.path), inside):
         return Skipped(printable(name), "outside", "a link that leaves the folder" + ALLOW)
@@ -106,7 +96,7 @@ def checked(entry: os.DirEntry[str], name: str, inside: str, follow_links: bool)
         return Skipped(printable(name), "unreadable", "not a regular file")
     if not is_text(name):
         return Skipped(printable(name), "name", "its name is not valid UTF-8; rename it")
-    return ImageFile(name, about.st_size)
+    return Item(name, os.path.join(inside, name), size=about.st_size)
 
 
 def real_file(root: Path, name: str, follow_links: bool = False) -> str:

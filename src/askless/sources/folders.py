@@ -19,18 +19,15 @@ def image_folder(root: Path, follow_links: bool = False, labels_from_folders: bo
     files, left_out, marked = walk_images(root, follow_links, marker)
     if "" in marked:
         raise InputError(f"{root}: expected images, got a run of askless; continue it with `askless start {root}`")
-    real = os.path.realpath(root)
-    sides, test = folder_labels(root, [file.name for file in files], labels_from_folders)
+    names = [file.id for file in files]
+    sides, test = folder_labels(root, names, labels_from_folders)
     hints = [f"the run of askless in {run} is not a part of the images" for run in marked]
-    folders = {label for _, label in splits_and_classes([file.name for file in files])[0]}
+    folders = {label for _, label in splits_and_classes(names)[0]}
     if not labels_from_folders and len(folders) >= 2 and "" not in folders:
         advice = "pass labels_from_folders (--labels-from-folders) if these are classes"
         hints.append(f"the images lie in {len(folders)} folders; {advice}")
-    items = [
-        Item(file.name, os.path.join(real, file.name), label, split, size=file.size)
-        for file, (split, label) in zip(files, sides, strict=True)
-    ]
-    return Source("files", Path(real), [*items, *left_out], test, hints=tuple(hints))
+    items = [file._replace(label=label, split=split) for file, (split, label) in zip(files, sides, strict=True)]
+    return Source("files", Path(os.path.realpath(root)), [*items, *left_out], test, hints=tuple(hints))
 
 
 def check_folder(root: Path) -> None:

@@ -74,6 +74,7 @@ class ShardedArray:
         first = places[0][1]
         self.dtype = first.dtype
         self.ends = np.cumsum([place.rows for _, place in places])
+        self.starts = [0, *self.ends[:-1].tolist()]
         self.shape = (int(self.ends[-1]), *first.inner)
         self.row_bytes = self.dtype.itemsize * int(np.prod(self.shape[1:]))
         for path, place in places:
@@ -96,10 +97,8 @@ class ShardedArray:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """All of it in memory, where somebody insists."""
         out: np.ndarray = np.empty(self.shape, dtype=dtype or self.dtype)
-        for k, end in enumerate(self.ends):
-            piece = self._piece(k)
-            self.window.about_to_read(piece.nbytes)
-            out[end - len(piece) : end] = piece
+        for start, end in zip(self.starts, self.ends, strict=True):
+            out[start:end] = self[start:end]
         return out
 
     def __getitem__(self, which: Any) -> np.ndarray:
@@ -136,13 +135,11 @@ class ShardedArray:
         if stop <= start:
             return np.empty((0, *self.shape[1:]), dtype=self.dtype)
         if first == last:  # within a file: as it lies there
-            begin = int(self.ends[first]) - self.places[first][1].rows
-            return self._piece(first)[start - begin : stop - begin]
+            return self._piece(first)[start - self.starts[first] : stop - self.starts[first]]
         out: np.ndarray = np.empty((stop - start, *self.shape[1:]), dtype=self.dtype)
         for k in range(first, last + 1):
-            begin = int(self.ends[k]) - self.places[k][1].rows
-            piece = self._piece(k)[max(0, start - begin) : stop - begin]
-            at = max(start, begin) - start
+            piece = self._piece(k)[max(0, start - self.starts[k]) : stop - self.starts[k]]
+            at = max(start, self.starts[k]) - start
             out[at : at + len(piece)] = piece
         return out
 
@@ -153,13 +150,13 @@ class ShardedArray:
         cuts = np.concatenate([[0], np.searchsorted(ascending, self.ends)])
         by_row = max(self.row_bytes, PAGES)
         for k in np.flatnonzero(np.diff(cuts)).tolist():
-            piece, begin = self._piece(k), int(self.ends[k]) - self.places[k][1].rows
+            piece = self._piece(k)
             step = len(at) if 4 * piece.nbytes <= self.window.most else max(1, self.window.most // (4 * by_row))
             for i in range(cuts[k], cuts[k + 1], step):
                 some = slice(i, min(i + step, cuts[k + 1]))
                 span = int(ascending[some.stop - 1] - ascending[i] + 1) * self.row_bytes + PAGES
                 self.window.about_to_read(min((some.stop - some.start) * by_row, span))
-                out[order[some]] = piece.take(ascending[some] - begin, axis=0)
+                out[order[some]] = piece.take(ascending[some] - self.starts[k], axis=0)
         return out
 
 

@@ -96,18 +96,18 @@ def only_txt(root: Path) -> bool:
 def of_folder(root: Path, encoding: str, follow_links: bool, labels_from_folders: bool) -> Source:
     """All .txt files below a folder, at any depth; hidden ones are passed over."""
     files, left_out, _ = walk_files(root, lambda path: path.suffix.lower() == ".txt", follow_links)
-    sides, test = folder_labels(root, [file.name for file in files], labels_from_folders)
+    sides, test = folder_labels(root, [file.id for file in files], labels_from_folders)
 
     def found() -> Iterator[Item | Skipped]:
         yield from left_out
         for file, (split, label) in zip(files, sides, strict=True):
             try:
-                with open_file(real_file(root, file.name, follow_links)) as opened:
-                    text = decoded(opened.read(), encoding, root / file.name)
+                with open_file(real_file(root, file.id, follow_links)) as opened:
+                    text = decoded(opened.read(), encoding, root / file.id)
                 problem = unusable(text, encoding)
             except (OSError, UnreadableError, InputError) as error:
                 problem = str(error)
-            yield Skipped(file.name, "unreadable", problem) if problem else Item(file.name, text, label, split)
+            yield Skipped(file.id, "unreadable", problem) if problem else Item(file.id, text, label, split)
 
     return Source("texts", Path(os.path.realpath(root)), found(), test, column="text")
 

@@ -288,7 +288,8 @@ def test_what_is_no_plain_file_is_passed_over(tmp_path, x):
 def test_numbers_that_half_precision_cannot_hold(tmp_path, x, monkeypatch):
     from askless.active.embedding import shard_maker
 
-    huge = shard_maker.Backbone(lambda images: images.flatten(1).float() * 1000, "huge", None)
+    plain = make_backbone(Frozen(backbone="raw"))
+    huge = plain._replace(embed=lambda images: images.flatten(1).float() * 1000)
     monkeypatch.setattr(shard_maker, "make_backbone", lambda frozen, device: huge)
     write_tars(tmp_path / "pool", x[:3])
     with pytest.raises(InputError, match=r"expected finite numbers, got others at .*; try dtype float32"):
@@ -366,7 +367,7 @@ def test_other_settings_or_another_pool_are_refused(tmp_path, x):
 @pytest.mark.parametrize(
     ("given", "error", "says"),
     [
-        ({"dtype": "int8"}, OptionError, "dtype: expected float16 or float32, got 'int8'"),
+        ({"dtype": "int8"}, OptionError, "dtype must be one of float16, float32, got 'int8'"),
         ({"columns": ["probs"]}, OptionError, "expected some of features, got 'probs'; the others need a learner"),
         ({"columns": []}, OptionError, "got none"),
         ({"rows": 0}, InputError, "rows must be a whole number >= 1"),

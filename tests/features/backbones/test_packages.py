@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 import askless as al
-from askless.features.backbones import hf_images, hf_texts, timm_by_name, torchvision_by_name
+from askless.features.backbones.hugging_face import hf_images, hf_texts
+from askless.features.backbones.images import timm_by_name, torchvision_by_name
 from askless.features.frozen import Frozen, frozen_views
 from askless.features.text_backbone import embed_texts, load_text_backbone, text_backbone
 from askless.nets import make

@@ -15,7 +15,7 @@ from askless.base.errors import AsklessError, InputError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.base.machine import cores
-from askless.base.options import check_count
+from askless.base.options import Count, check_annotated, check_choice
 from askless.features.frozen import Frozen
 from askless.sources.arrow import pyarrow
 from askless.sources.image_file import as_size
@@ -23,7 +23,6 @@ from askless.sources.shards import Shards, files_told, open_shards
 
 INDEX = "shards.json"
 FORMAT = 1
-DTYPES = ("float16", "float32")
 
 
 def embed(
@@ -35,8 +34,8 @@ def embed(
     columns: Sequence[str] | None = None,
     dtype: str = "float16",
     size: int | tuple[int, int] | None = None,
-    rows: int = 1024,
-    batch: int = 64,
+    rows: Count = 1024,
+    batch: Count = 64,
     engine: str = "local",
     workers: int = 1,
     gpus: float = 0,
@@ -55,13 +54,11 @@ def embed(
     `engine="ray"` spreads the parts over actors, of a running cluster where RAY_ADDRESS is set; `out` must then be a folder
     that all machines see. A shard is written whole or not at all; started again, only what is missing is computed.
     """
+    check_annotated("embed", embed, locals())
+    check_choice("embed", "dtype", dtype, ("float16", "float32"))
     pyarrow()
     out = Path(out)
-    check_count("embed", "rows", rows)
-    check_count("embed", "batch", batch)
     check_engine("embed", engine, workers, gpus)
-    if dtype not in DTYPES:
-        raise OptionError(f"dtype: expected {' or '.join(DTYPES)}, got {dtype!r}")
     frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
     if not isinstance(frozen.backbone, str):
         raise OptionError("embed: expected a backbone by its name, got a module; save a learner with it, and pass that")

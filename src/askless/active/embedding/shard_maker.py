@@ -14,7 +14,7 @@ from askless.active.embedding.sources import Part
 from askless.active.learner import ActiveLearner
 from askless.base.engine import Tell
 from askless.base.errors import InputError, ModelError
-from askless.features.backbones import Backbone, stacked
+from askless.features.backbones.backbone import Backbone, stacked
 from askless.features.frozen import Frozen, make_backbone
 from askless.sources import Item, Skipped
 from askless.sources.shards import write_shard

@@ -17,17 +17,6 @@ from askless.base.files import write_whole
 FORMAT = 1  # of a saved backbone for texts
 
 
-class Backbone(NamedTuple):
-    """Bytes (n, C, H, W) -> features (n, d) float32; a text that tells it from others; the side, in pixels, that images
-    are resized to, None where they stay as they are; and the module (pixels 0..255 -> features) that does it, where
-    it is known."""
-
-    embed: Callable[[Tensor], Tensor]
-    name: str
-    size: int | None
-    module: nn.Module | None = None
-
-
 class TextBackbone(NamedTuple):
     """Texts -> an array of features (n, d) float32, and its `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is
     in `words` and `arrays`. A model of Hugging Face has its `pooling`, a `key` that tells it from others, and `copy`, which
@@ -77,6 +66,19 @@ class Eye(nn.Module):
         return self.body((resized(x, self.size) - self.shift) / self.scale)
 
 
+class Backbone(NamedTuple):
+    """Bytes (n, C, H, W) -> features (n, d) float32; a text that tells it from others; and the module that does it."""
+
+    embed: Callable[[Tensor], Tensor]
+    name: str
+    module: Eye
+
+    @property
+    def size(self) -> int | None:
+        """The side, in pixels, that images are resized to; None where they stay as they are."""
+        return self.module.size
+
+
 def seeing(eye: Eye, name: str, device: str) -> Backbone:
     """The backbone of an eye that nobody else uses."""
     eye = eye.eval().requires_grad_(False).to(device)
@@ -85,7 +87,7 @@ def seeing(eye: Eye, name: str, device: str) -> Backbone:
     def embed(x: Tensor) -> Tensor:
         return checked(eye(x.to(device)), len(x)).float().cpu().clone()
 
-    return Backbone(embed, f"{name} {eye.size}", eye.size, eye)
+    return Backbone(embed, f"{name} {eye.size}", eye)
 
 
 def checked(out: object, n: int) -> Tensor:

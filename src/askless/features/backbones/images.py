@@ -35,7 +35,7 @@ IMAGENET = {"size": 224, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.
 def raw(size: int | None) -> Backbone:
     """The pixels themselves, from 0 to 1."""
     eye = Eye(nn.Flatten(), size, [0.0], [255.0])
-    return Backbone(eye, f"raw {size}", size, eye)
+    return Backbone(eye, f"raw {size}", eye)
 
 
 class LiteFeatures(nn.Module):
@@ -140,4 +140,4 @@ def module_backbone(module: nn.Module, mean: Tensor, std: Tensor, size: int | No
                 m.training = flag
         return checked(out, len(x)).float().cpu()
 
-    return Backbone(embed, f"{digest.of_network(module)} {size}", size, eye)
+    return Backbone(embed, f"{digest.of_network(module)} {size}", eye)

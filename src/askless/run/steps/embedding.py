@@ -15,13 +15,13 @@ import numpy as np
 
 from askless.base.files import write_whole
 from askless.base.machine import cores
-from askless.features.stored import Piece, Progress, WhichView, augmented, by_threads, is_whole, mapped, write_rows
+from askless.features.stored import Piece, Progress, ViewKey, augmented, by_threads, is_whole, mapped, write_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
 from askless.sources import Source, UnreadableError, read_image, real_file
 
 if TYPE_CHECKING:
-    from askless.features.backbones import Backbone
+    from askless.features.backbones.backbone import Backbone
     from askless.features.frozen import Frozen
 
 CHUNK = 32  # images that are read and embedded together
@@ -172,7 +172,7 @@ def keep(folder: Path, file: str, name: str, side: int, n: int, pieces: Any, pro
 # --- augmented views of the pool's images ----------------------------------------------------------------------------
 
 
-def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[WhichView, Path]:
+def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[ViewKey, Path]:
     """Where the augmented views of these items are, or will be; none where the run's network takes no embedded images."""
     about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
     if not settings.frozen or not about["side"]:
@@ -182,7 +182,7 @@ def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[W
     return {view: folder / "views" / f"{key}-{view.kind}-{view.number}.npy" for view in views}
 
 
-def are_whole(paths: dict[WhichView, Path], n: int) -> bool:
+def are_whole(paths: dict[ViewKey, Path], n: int) -> bool:
     return all(is_whole(path, n) for path in paths.values())
 
 

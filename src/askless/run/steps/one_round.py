@@ -14,7 +14,7 @@ from askless.active.learner import ActiveLearner
 from askless.active.saving import Saved
 from askless.data import Pool, as_pool
 from askless.features.frozen import FrozenViews, standardisation
-from askless.features.stored import WhichView, is_whole, mapped
+from askless.features.stored import ViewKey, is_whole, mapped
 from askless.features.text_backbone import evened
 from askless.learn import LEARNERS, Learner, Supervised
 from askless.learn.learner import Watch
@@ -63,7 +63,7 @@ class StandardisedRows:
         return self.views.plain(torch.arange(len(self))).numpy().astype(dtype or np.float32, copy=False)
 
 
-def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], views: Mapping[WhichView, Path]) -> RunPool:
+def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], views: Mapping[ViewKey, Path]) -> RunPool:
     """The pool of a run, as features or as images; with the augmented views, where they are embedded already."""
     chosen = np.array(items, np.int64)
     if len(chosen) < 2:
