@@ -253,14 +253,14 @@ def pool_of(
     stay, test = np.flatnonzero(~held), np.flatnonzero(held)
     if len(stay) == 0:
         raise InputError(f"{name}: expected items for the pool, got {len(test)} for test only")
-    test_x = None if len(test) == 0 else rows_at(x, test) if kind == "text" else take_rows(x, test)
+    read = rows_at if kind == "text" else take_rows
     kept = [items[i] for i in stay]
     return Pool(
         rows_at(x, stay),
         labels[stay],
         tuple(item.id for item in kept),
         known or None,
-        None if test_x is None else (test_x, labels[test]),
+        (read(x, test), labels[test]) if len(test) else None,
         name,
         kind,
         flip,

@@ -11,6 +11,7 @@ from PIL import Image
 
 from askless.base.errors import InputError
 from askless.base.files import whole_folder
+from askless.base.machine import required
 from askless.data.pool import Pool
 
 
@@ -63,12 +64,7 @@ def labelled_rows(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[str, 
 
 def write_datasets(place: Path, splits: Mapping[str, Sequence[Labelled]], classes: Sequence[str], kind: str) -> None:
     """Writes splits of (id, bytes of an image or a text or a list of numbers, class) as a DatasetDict into a folder."""
-    try:
-        import datasets
-    except ImportError:
-        raise InputError(
-            "a Hugging Face data set needs the package datasets, which is not installed; run `pip install 'askless[hf]'`"
-        ) from None
+    datasets = required("datasets", "hf")
     types = {"image": datasets.Image(), "text": datasets.Value("string")}
     own = types.get(kind) or datasets.Sequence(datasets.Value("float32"))
     features = datasets.Features(

@@ -62,7 +62,12 @@ def long_tailed(pool: Pool, ratio: float, seed: Seed = 0) -> Pool:
     """
     if not ratio >= 1:
         raise InputError(f"long_tailed: expected ratio >= 1, the largest class over the smallest, got {ratio}")
-    counts = np.bincount(all_labels(pool, "long_tailed"))
+    unknown = int((pool.labels < 0).sum())
+    if unknown:
+        raise InputError(
+            f"long_tailed: expected a label for every item, {unknown} of {len(pool)} have none; take a subset that has"
+        )
+    counts = np.bincount(pool.labels)
     K, n = len(counts), counts.max()
     rng = stream(seed, "long tail")
     kept = []
@@ -150,12 +155,3 @@ def column_std(x: Tensor) -> Tensor:
     """(d,) standard deviation of each column, 1 for a constant one."""
     std = x.double().std(dim=0, correction=0).float()
     return torch.where(std > 0, std, torch.ones_like(std))
-
-
-def all_labels(pool: Pool, what: str) -> np.ndarray:
-    if (pool.labels < 0).any():
-        n = int((pool.labels < 0).sum())
-        raise InputError(
-            f"{what}: expected a label for every item, {n} of {len(pool)} have none; take a subset that has"
-        )
-    return pool.labels

@@ -30,17 +30,12 @@ class Row(NamedTuple):
     reason: str = ""
 
 
-class Table(NamedTuple):
-    header: list[str]
-    rows: Iterator[Row]
-
-
-def open_table(file: Path, encoding: str = "utf-8") -> Table:
-    """The rows of a file, by its suffix; a row that cannot be read says so and does not stop the others."""
+def open_table(file: Path, encoding: str = "utf-8") -> tuple[list[str], Iterator[Row]]:
+    """The header and the rows of a file, by its suffix; a row that cannot be read says so and does not stop the others."""
     suffix = file.suffix.lower()
     if suffix == ".parquet":
         header, records = parquet_records(file)
-        return Table(header, (Row(i, values) for i, values in enumerate(records, 1)))
+        return header, (Row(i, values) for i, values in enumerate(records, 1))
     try:
         text = decoded(file.read_bytes(), encoding, file)
     except FileNotFoundError:
@@ -83,7 +78,7 @@ def decoded(content: bytes, encoding: str, source: Path) -> str:
     return text
 
 
-def of_cells(source: Path, text: str) -> Table:
+def of_cells(source: Path, text: str) -> tuple[list[str], Iterator[Row]]:
     """CSV or TSV; the separator is the one of comma, tab and semicolon that the header has most of."""
     if csv.field_size_limit() < LONGEST:  # one number for the whole process, 131,072 at first: only ever raised
         csv.field_size_limit(LONGEST)
@@ -116,10 +111,10 @@ def of_cells(source: Path, text: str) -> Table:
                 reason = f"line {line} has {len(cells)} fields and the header {len(header)}; quote cells with commas"
             yield Row(number, {} if reason else dict(zip(header, cells, strict=True)), reason)
 
-    return Table(header, rows())
+    return header, rows()
 
 
-def of_lines(source: Path, text: str) -> Table:
+def of_lines(source: Path, text: str) -> tuple[list[str], Iterator[Row]]:
     """JSON lines; the header is what the first object has."""
     found = []
     for line, content in enumerate(text.split("\n"), 1):
@@ -138,7 +133,7 @@ def of_lines(source: Path, text: str) -> Table:
     if first is None:
         reason = f"; the first: {found[0].reason}" if found else ""
         raise InputError(f"{source}: expected a JSON object on each line, got none{reason}")
-    return Table(list(first), iter(found))
+    return list(first), iter(found)
 
 
 # --- the image files that a table lists

