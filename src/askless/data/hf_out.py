@@ -13,6 +13,7 @@ from askless.base.errors import InputError
 from askless.base.files import whole_folder
 from askless.base.machine import required
 from askless.data.pool import Pool
+from askless.sources.image_file import pixels_of_row
 
 
 def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path:
@@ -116,14 +117,7 @@ def content(kind: str, x: Any) -> Any:
     array = np.asarray(x)
     if kind != "image":
         return array.astype(np.float32).ravel().tolist()
-    if array.dtype != np.uint8:
-        if not (array.min() >= 0 and array.max() <= 1):
-            raise InputError(
-                f"expected pixels as uint8, or as numbers from 0 to 1, got {array.min():.3g} to {array.max():.3g}; "
-                "bring them there before they are saved as PNG"
-            )
-        array = np.rint(array * 255).astype(np.uint8)
-    return png_bytes(array[0] if len(array) == 1 else array.transpose(1, 2, 0))
+    return png_bytes(pixels_of_row(array))
 
 
 def png_bytes(pixels: np.ndarray) -> bytes:

@@ -18,6 +18,7 @@ from askless.base.errors import InputError
 from askless.base.files import part_of
 from askless.run.steps.index import Kind
 from askless.sources import UnreadableError, as_8_bit, open_image, read_arrays, real_file
+from askless.sources.image_file import pixels_of_row
 
 FULL, THUMB = 2048, 256  # pixels of the longer side, at most
 QUALITY = 90
@@ -158,15 +159,6 @@ def from_file(file: str, limit: int) -> Picture:
         image.draft(None, (int(image.width * enough) or 1, int(image.height * enough) or 1))
         upright = as_8_bit(ImageOps.exif_transpose(image))
         return encoded(shrunk(upright, limit), PNG if is_small else JPEG)
-
-
-def pixels_of_row(row: np.ndarray) -> np.ndarray:
-    """(H, W) or (H, W, 3) uint8 from (C, H, W), uint8 or float in [0, 1]."""
-    if row.dtype.kind == "f":
-        if not (row.min() >= 0 and row.max() <= 1):
-            raise UnreadableError(f"pixels from {row.min():g} to {row.max():g}; expected [0, 1]")
-        row = np.rint(row.astype(np.float32) * 255).astype(np.uint8)
-    return np.ascontiguousarray(row[0] if len(row) == 1 else np.moveaxis(row, 0, 2))
 
 
 def shrunk(image: Image.Image, limit: int) -> Image.Image:

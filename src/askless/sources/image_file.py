@@ -191,6 +191,15 @@ def pixels_of(image: Image.Image, grey: bool = False) -> np.ndarray:
     return np.array(image if grey and image.mode == "L" else image.convert("RGB"))
 
 
+def pixels_of_row(row: np.ndarray) -> np.ndarray:
+    """(H, W) or (H, W, 3) uint8 from (C, H, W), uint8 or float in [0, 1]."""
+    if row.dtype.kind == "f":
+        if not (row.min() >= 0 and row.max() <= 1):
+            raise UnreadableError(f"pixels from {row.min():g} to {row.max():g}; expected [0, 1]")
+        row = np.rint(row.astype(np.float32) * 255).astype(np.uint8)
+    return np.ascontiguousarray(row[0] if len(row) == 1 else np.moveaxis(row, 0, 2))
+
+
 def as_8_bit(image: Image.Image) -> Image.Image:
     """The image as L or RGB: 16 bits are scaled to 8, float images in [0, 1] to 0..255, transparency shows white."""
     if image.mode == "F" or image.mode.startswith("I"):
