@@ -49,6 +49,10 @@ class Gate:
         return f"askless-{self._derived('cookie:')[:16]}"
 
     @property
+    def name_cookie(self) -> str:
+        return f"{self.cookie}-name"
+
+    @property
     def session(self) -> str:
         """Its value: who reads a browser's cookies has not got the token."""
         return self._derived("session:")
@@ -74,8 +78,9 @@ class Gate:
         body = base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
         return f"{body}.{self._signature(body)}"
 
-    def signed_name(self, cookie: str) -> str | None:
-        body, _, signature = cookie.rpartition(".")
+    def signed_name(self, header: str) -> str | None:
+        """The name in a Cookie header, if this run has signed it."""
+        body, _, signature = cookies_of(header).get(self.name_cookie, "").rpartition(".")
         if not body or not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
             return None
         return base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
