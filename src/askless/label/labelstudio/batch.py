@@ -49,6 +49,9 @@ class Images:
             raise OptionError(f"--largest: expected at least 1 KB, got {self.largest} bytes")
 
 
+INLINE = Images()
+
+
 def batch(run: "Run", there: frozenset[str] = frozenset(), guesses: bool = True) -> list[Asked]:
     """What is open and not `there` yet: the chosen items in the order of their ranks, and between them as many check images
     as keep their share of the budget. Check images come without the model's guess, always; the others with `guesses`."""

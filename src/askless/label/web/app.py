@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse
 from starlette.exceptions import HTTPException as StarletteError
 
-from askless.base.errors import AsklessError, InputError
+from askless.base.errors import AsklessError
 from askless.label.web.guard import Gate, Guard
 from askless.label.web.page import Json, Page, worker_status
 from askless.run import Run
@@ -83,18 +83,13 @@ def add_errors(app: FastAPI) -> None:
     def conflict(request: Request, error: ConflictError) -> JSONResponse:
         return error_response(409, "conflict", str(error), item=error.item, theirs=error.theirs, yours=error.yours)
 
-    @app.exception_handler(NoPictureError)
-    @app.exception_handler(UnreadableError)
-    def no_picture(request: Request, error: InputError) -> JSONResponse:
-        return error_response(404, "not_found", str(error))
+    def told(kind: type[AsklessError], status: int, code: str) -> None:
+        app.add_exception_handler(kind, lambda request, error: error_response(status, code, str(error)))
 
-    @app.exception_handler(AsklessError)
-    def refused(request: Request, error: AsklessError) -> JSONResponse:
-        return error_response(400, "bad_request", str(error))
-
-    @app.exception_handler(GoneError)
-    def gone(request: Request, error: GoneError) -> JSONResponse:
-        return error_response(503, "gone", str(error))
+    told(NoPictureError, 404, "not_found")
+    told(UnreadableError, 404, "not_found")
+    told(AsklessError, 400, "bad_request")
+    told(GoneError, 503, "gone")
 
     @app.exception_handler(RequestValidationError)
     def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
@@ -104,8 +99,8 @@ def add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(StarletteError)
     def http(request: Request, error: StarletteError) -> JSONResponse:
-        codes = {404: "not_found", 405: "bad_request"}
-        return error_response(error.status_code, codes.get(error.status_code, "bad_request"), str(error.detail))
+        code = "not_found" if error.status_code == 404 else "bad_request"
+        return error_response(error.status_code, code, str(error.detail))
 
     @app.exception_handler(sqlite3.OperationalError)
     @app.exception_handler(OSError)
