@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from fastapi import Depends, Query, Request, Response
-from fastapi import Path as PathParameter
 from fastapi.responses import JSONResponse
 
 from askless.base.errors import InputError, OptionError
@@ -209,7 +208,7 @@ class Page:
             record(db, f"peek-{uuid.uuid4()}", "peek", who.name, seen, item)
         return {"suggestion": seen}
 
-    def text(self, item: Annotated[int, PathParameter(ge=0, le=2**53)]) -> Response:
+    def text(self, item: bodies.ItemId) -> Response:
         """The whole text of an item; the page shows it as text and never as HTML."""
         found = self.run.texts([item]) if self.run.kind == "texts" else {}
         if item not in found:

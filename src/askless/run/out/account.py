@@ -57,6 +57,11 @@ class Point:
     margin: float | None = None
     new_classes: list[str] = field(default_factory=list)
 
+    @property
+    def measured(self) -> Share:
+        names = ("n", "correct", "accuracy", "low", "high")
+        return {name: getattr(self, name) for name in names} if self.n else None
+
 
 @dataclass(frozen=True)
 class Rate:

@@ -13,7 +13,7 @@ from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.account import Batch, Facts, FileFact, Map, Point, Share, Shown
+from askless.run.out.account import Batch, Facts, FileFact, Map, Share, Shown
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
@@ -134,7 +134,7 @@ def _curve(facts: Facts) -> Markup:
             ("Labels", [f"{p.labels:,}" for p in curve]),
             ("New classes", [", ".join(p.new_classes) or NOTHING for p in curve]),
             ("Training", [seconds(p.seconds) for p in curve]),
-            ("Check accuracy", [_share_cell(_share_of(p)) for p in curve]),
+            ("Check accuracy", [_share_cell(p.measured) for p in curve]),
             ("Predictions changed", [percent(p.change) for p in curve]),
             ("Mean margin", [known(p.margin, ".2f") for p in curve]),
         ],
@@ -148,7 +148,7 @@ def _curve(facts: Facts) -> Markup:
 
 
 def _accuracy_chart(facts: Facts) -> Markup:
-    measured = [(p, share) for p in facts.curve if (share := _share_of(p))]
+    measured = [(p, share) for p in facts.curve if (share := p.measured)]
     if not measured:
         return Markup()
     points = [
@@ -182,10 +182,6 @@ def _change_chart(facts: Facts) -> Markup:
     )
     drawn = chart.bars(bars, 0.02, "round", "changed", said)
     return tag("figure", drawn, tag("figcaption", caption), cls="narrow")
-
-
-def _share_of(p: Point) -> Share:
-    return None if p.accuracy is None else {"accuracy": p.accuracy, "low": p.low, "high": p.high, "n": p.n}
 
 
 def _classes(facts: Facts) -> Markup:
