@@ -34,13 +34,16 @@ NO_TOKEN = (
 )
 
 
+LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
 @dataclass(frozen=True)
 class Gate:
     """What a request is held against. `names`: host names that may be used, beside addresses when `open_host`."""
 
     token: str
     port: int
-    names: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"})
+    names: frozenset[str] = LOCAL
     open_host: bool = False
 
     @property

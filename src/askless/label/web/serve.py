@@ -24,7 +24,7 @@ from askless.base.errors import AsklessError, BusyError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held, is_held
 from askless.label.web.app import create_app
-from askless.label.web.guard import Gate
+from askless.label.web.guard import LOCAL, Gate
 from askless.label.web.page import worker_status
 from askless.run import Run
 from askless.run.steps.worker import put_back
@@ -277,8 +277,8 @@ def serve(
         address = Address(host, sock.getsockname()[1], own_token(run))
         worker = Worker(run.folder)
         is_open = host not in LOOPBACK
-        names = Gate("", 0).names | ({socket.gethostname().lower(), host.lower()} if is_open else set())
-        gate = Gate(address.token, address.port, frozenset(names), open_host=is_open)
+        names = LOCAL | {socket.gethostname().lower(), host.lower()} if is_open else LOCAL
+        gate = Gate(address.token, address.port, names, open_host=is_open)
         app = create_app(run, gate, worker.status, worker.start)
         server = LimitedServer(app, Limits())
         about = json.dumps({"url": address.url, "port": address.port, "pid": os.getpid()})

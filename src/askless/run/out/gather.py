@@ -28,7 +28,6 @@ from askless.run.out.account import (
     Point,
     Problems,
     Process,
-    Rate,
     Share,
     Shown,
     Suggestions,
@@ -183,13 +182,14 @@ def since_new_class(db: sqlite3.Connection) -> int | None:
     return len(labels) - 1 - max(map(labels.index, set(labels))) if labels else None
 
 
-def rate(db: sqlite3.Connection, so_far: Progress) -> Rate | None:
+def rate(db: sqlite3.Connection, so_far: Progress) -> dict[str, float | None] | None:
     """Labels per minute of the last answers, breaks left out, and what that means for the batch."""
     per_minute = labels_per_minute(sorted(map(moment, times_of_answers(db, RECENT))))
     if per_minute is None:
         return None
     batch = so_far.batch
-    return Rate(per_minute, None if batch is None or not per_minute else (batch.size - batch.done) / per_minute)
+    left = None if batch is None else (batch.size - batch.done) / per_minute
+    return {"per_minute": per_minute, "minutes_left_in_batch": left}
 
 
 # --- what the report tells -------------------------------------------------------------------------------------------------
