@@ -257,12 +257,10 @@ def write_tasks(
 def read_export(path: Path) -> tuple[list[Annotation], int]:
     """The annotations in a JSON export of Label Studio, and how many of its tasks are not of askless."""
     try:
-        tasks = json.loads(path.read_bytes())
+        return annotations_in(json.loads(path.read_bytes()))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except FileNotFoundError:
         raise InputError(f"{path}: expected Label Studio's JSON export, got nothing there") from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected Label Studio's JSON export, got something else ({error})") from None
-    try:
-        return annotations_in(tasks)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None

@@ -39,7 +39,7 @@ from askless.run.steps.round_files import again, last_predictions
 from askless.run.store.classes import shown_classes
 from askless.run.store.fits import last_fitted
 from askless.run.store.items import columns_by_path
-from askless.sources import UnreadableError, image_size, read_image, real_file
+from askless.sources import UnreadableError, image_size, read_image
 
 if TYPE_CHECKING:
     from askless.run.run import Run
@@ -94,13 +94,6 @@ def export_run(
         raise OptionError(f"{to} is for {such}; rows of features go to csv, jsonl, npz or parquet")
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
         raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or datasets")
-    pictures = run.pictures
-
-    def file_of(item: int) -> Path | None:
-        if pictures.kind != "files":
-            return None
-        return Path(real_file(pictures.root, pictures.paths[item], pictures.follow_links))
-
     with run.store.look() as db:
         predictions, fitted = last_predictions(db, run.folder), last_fitted(db)
         job = Job(
@@ -110,8 +103,8 @@ def export_run(
             [c.name for c in shown_classes(db)],
             predicted=predicted_rows(db, predictions),
             columns=columns_by_path(db, everything=what != "human"),
-            file_of=file_of,
-            pixels_of=pictures.row,
+            file_of=run.pictures.file,
+            pixels_of=run.pictures.row,
             text_of=(lambda item: run.texts([item])[item]) if run.kind == "texts" else None,
             what=what,
             min_prob=min_prob,
@@ -140,7 +133,7 @@ class Job:
     classes: Sequence[str]
     predicted: Sequence[Predicted]
     columns: Columns
-    file_of: Callable[[int], Path | None]
+    file_of: Callable[[int], str | None]
     pixels_of: Callable[[int], np.ndarray]
     text_of: Callable[[int], str] | None
     what: str
@@ -188,7 +181,7 @@ class Job:
         from askless.data.hf_out import png_bytes
 
         file = self.file_of(item)
-        return png_bytes(self.pixels(item)) if file is None else file.read_bytes()
+        return png_bytes(self.pixels(item)) if file is None else Path(file).read_bytes()
 
     def put(self, item: int, path: str, target: Path) -> bool:
         """Puts an image at `target`: copied, linked to, or written as PNG; one that cannot be had any more is left out."""
@@ -198,10 +191,10 @@ class Job:
             if file is None:
                 pixels = self.pixels(item)
                 Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(target, format="PNG")
-            elif not file.is_file():
+            elif not os.path.isfile(file):
                 raise UnreadableError("the file is gone")
             elif self.link == "sym":
-                target.symlink_to(file.resolve())
+                target.symlink_to(os.path.realpath(file))
             elif self.link == "hard":
                 hard_link(file, target)
             else:
@@ -212,9 +205,9 @@ class Job:
         return True
 
 
-def hard_link(file: Path, target: Path) -> None:
+def hard_link(file: str, target: Path) -> None:
     try:
-        os.link(file.resolve(), target)
+        os.link(os.path.realpath(file), target)
     except OSError as error:
         raise InputError(
             f"{file}: cannot be hard-linked to {target.parent} ({error.strerror}), which needs one file system; take "
@@ -301,7 +294,7 @@ def _hf(job: Job) -> Written:
     with export_folder(job) as root:
         for number, (item, path, label, folder) in enumerate(_in_splits(job)):
             file = job.file_of(item)
-            name = f"{number:06d}{'.png' if file is None else file.suffix.lower()}"
+            name = f"{number:06d}{'.png' if file is None else Path(file).suffix.lower()}"
             if job.put(item, path, root / folder / name):
                 names[path] = f"{folder}/{name}"
                 line = {"file_name": name, "label": label, "label_id": place[label], "path": path}
