@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from askless.run import Run
-from askless.run.out.gather import account_of, gather, rate, since_new_class
+from askless.run.out.account import FileFact
+from askless.run.out.gather import account_of, file_facts, gather, rate, since_new_class
 from askless.run.steps.measure import wilson
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
@@ -174,3 +175,9 @@ def test_the_page_the_status_and_the_report_tell_the_same(finished):
         *("round", "labels", "seconds", "at", "n", "correct", "accuracy", "low", "high", "change", "margin")
     }
     assert page["mix"][0].keys() == {"class", "share"}
+
+
+def test_files_and_their_sums(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"abc")
+    (found,) = file_facts(tmp_path, ["a.txt", "gone.txt"])
+    assert found == FileFact("a.txt", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")

@@ -92,8 +92,8 @@ def unguarded(text: Any) -> Any:
     return text[1:] if is_guarded else text
 
 
-def typed(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
-    """Our columns of each record that is not the model's, as `LabelRow` wants them."""
+def of_our_columns(records: list[dict[str, Any]], path: Path) -> list[LabelRow]:
+    """The records that people answered, from a table that has all columns of ours."""
     out = []
     for number, record in enumerate(records, 1):
         if record.get("status") == PSEUDO:
@@ -111,7 +111,8 @@ def typed(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
         if values["status"] not in STATUSES:
             wanted = " or ".join(STATUSES)
             raise InputError(f"{path}: row {number}: expected the status {wanted}, got {values['status']!r}")
-        out.append(values)
+        if values["label"] or values["status"] == "unsure":
+            out.append(LabelRow(**values))
     return out
 
 
@@ -119,8 +120,7 @@ def of_table(path: Path) -> list[LabelRow]:
     """From a table of ours, or any that names images and classes."""
     header, records = read_records(path)
     if set(COLUMNS) <= set(header):
-        found = [LabelRow(**values) for values in typed(records, path)]
-        return [each for each in found if each.label or each.status == "unsure"]
+        return of_our_columns(records, path)
     image, label = pick_column(header, PATH_NAMES, path), pick_column(header, LABEL_NAMES, path)
     out = []
     for number, record in enumerate(records, 1):

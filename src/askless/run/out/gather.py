@@ -4,13 +4,15 @@ import json
 import sqlite3
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from askless.base.files import sha256_of
 from askless.report.numbers import sentence
 from askless.run.out.account import (
     Account,
@@ -19,6 +21,7 @@ from askless.run.out.account import (
     Chosen,
     Data,
     Facts,
+    FileFact,
     Labels,
     Map,
     Mistake,
@@ -32,7 +35,6 @@ from askless.run.out.account import (
     Shown,
     Suggestions,
 )
-from askless.run.out.report import file_facts
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import (
     accuracy_of,
@@ -479,3 +481,14 @@ def model(run: "Run", digests: Mapping[str, str]) -> Model | None:
             f"It was measured on {run.noun}s of this collection; on others it may do worse.",
         ],
     )
+
+
+def file_facts(folder: Path, names: Sequence[str]) -> list[FileFact]:
+    """Size and sha256 of those files below `folder` that are there."""
+    out = []
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            with path.open("rb") as file:
+                out.append(FileFact(name, path.stat().st_size, sha256_of(file).hex()))
+    return out

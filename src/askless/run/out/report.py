@@ -2,18 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from askless.base.files import sha256_of
 from askless.report import chart, numbers
 from askless.report.data import as_data, json_text, write_files
 from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.account import Batch, Facts, FileFact, Map, Share, Shown
+from askless.run.out.account import Batch, Facts, Map, Share, Shown
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
@@ -31,20 +30,8 @@ def write(facts: Facts, folder: Path, thumb: Thumb) -> Path:
 
     `thumb` gives an item's picture as the bytes of an image file, or None.
     """
-    folder = Path(folder)
     write_files(folder, {"report.json": json_text(as_data(facts)), "report.html": page(facts, thumb)})
     return folder / "report.html"
-
-
-def file_facts(folder: Path, names: Iterable[str]) -> list[FileFact]:
-    """Size and sha256 of those files below `folder` that are there."""
-    out = []
-    for path in (folder / name for name in names):
-        if path.is_file():
-            with path.open("rb") as file:
-                size, sha256 = path.stat().st_size, sha256_of(file).hex()
-                out.append(FileFact(path.relative_to(folder).as_posix(), size, sha256))
-    return out
 
 
 def page(facts: Facts, thumb: Thumb) -> str:
