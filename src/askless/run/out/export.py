@@ -183,13 +183,13 @@ class Job:
         file = self.file_of(item)
         return png_bytes(self.pixels(item)) if file is None else Path(file).read_bytes()
 
-    def put(self, item: int, path: str, target: Path) -> bool:
+    def put(self, each: LabelRow | Predicted, target: Path) -> bool:
         """Puts an image at `target`: copied, linked to, or written as PNG; one that cannot be had any more is left out."""
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
-            file = self.file_of(item)
+            file = self.file_of(each.item)
             if file is None:
-                pixels = self.pixels(item)
+                pixels = self.pixels(each.item)
                 Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(target, format="PNG")
             elif not os.path.isfile(file):
                 raise UnreadableError("the file is gone")
@@ -200,7 +200,7 @@ class Job:
             else:
                 shutil.copyfile(file, target)
         except UnreadableError as error:
-            self.left_out.append((path, str(error)))
+            self.left_out.append((each.path, str(error)))
             return False
         return True
 
@@ -268,10 +268,9 @@ def _imagefolder(job: Job) -> Written:
         def put(each: LabelRow | Predicted, *parts: str) -> bool:
             is_png = job.file_of(each.item) is None
             name = _free("/".join([*parts, folder[each.label], _inside(each.path, is_png)]), taken)
-            if not job.put(each.item, each.path, root / name):
-                return False
-            names[each.path] = name
-            return True
+            if is_there := job.put(each, root / name):
+                names[each.path] = name
+            return is_there
 
         human = sum(put(s, *["human"] * job.both, *[s.split or "train"] * job.by_split) for s in job.settled)
         pseudo = sum(put(p, PSEUDO) for p in job.model)
@@ -292,12 +291,12 @@ def _hf(job: Job) -> Written:
     place = {name: i for i, name in enumerate(job.classes)}
     lines: dict[str, list[dict[str, Any]]] = {}
     with export_folder(job) as root:
-        for number, (item, path, label, folder) in enumerate(_in_splits(job)):
-            file = job.file_of(item)
+        for number, (each, folder) in enumerate(_in_splits(job)):
+            file = job.file_of(each.item)
             name = f"{number:06d}{'.png' if file is None else Path(file).suffix.lower()}"
-            if job.put(item, path, root / folder / name):
-                names[path] = f"{folder}/{name}"
-                line = {"file_name": name, "label": label, "label_id": place[label], "path": path}
+            if job.put(each, root / folder / name):
+                names[each.path] = f"{folder}/{name}"
+                line = {"file_name": name, "label": each.label, "label_id": place[each.label], "path": each.path}
                 lines.setdefault(folder, []).append(line)
         require_some(job, len(names))
         plain = all(
@@ -322,11 +321,11 @@ def _datasets(job: Job) -> Written:
     from askless.data.hf_out import write_datasets
 
     splits: dict[str, list[tuple[str, Any, str]]] = {}
-    for item, path, label, split in _in_splits(job):
+    for each, split in _in_splits(job):
         try:
-            splits.setdefault(split, []).append((path, job.content(item), label))
+            splits.setdefault(split, []).append((each.path, job.content(each.item), each.label))
         except (OSError, UnreadableError) as error:
-            job.left_out.append((path, str(error)))
+            job.left_out.append((each.path, str(error)))
     count, pseudo = sum(map(len, splits.values())), len(splits.get(PSEUDO, []))
     require_some(job, count)
     with export_folder(job) as place:
@@ -334,10 +333,10 @@ def _datasets(job: Job) -> Written:
     return count - pseudo, pseudo, []
 
 
-def _in_splits(job: Job) -> list[tuple[int, str, str, str]]:
-    """item, path, label and split, as Hugging Face calls it: train, test (what is held out) or pseudo."""
-    asked = [(s.item, s.path, s.label, "train" if s.split in ("train", "") else "test") for s in job.settled]
-    return asked + [(p.item, p.path, p.label, PSEUDO) for p in job.model]
+def _in_splits(job: Job) -> Iterator[tuple[LabelRow | Predicted, str]]:
+    """What has a label, and its split as Hugging Face calls it: train, test (what is held out) or pseudo."""
+    yield from ((row, "train" if row.split in ("train", "") else "test") for row in job.settled)
+    yield from ((predicted, PSEUDO) for predicted in job.model)
 
 
 def _npz(job: Job) -> Written:
@@ -388,11 +387,9 @@ def _coco(job: Job) -> Written:
     category = {name: i + 1 for i, name in enumerate(job.classes)}
     images: dict[str, list[dict[str, Any]]] = {"": [], PSEUDO: []}
     annotations: dict[str, list[dict[str, Any]]] = {"": [], PSEUDO: []}
-    asked: list[tuple[str, LabelRow | Predicted, dict[str, Any]]] = [
-        *(("", s, {"split": s.split}) for s in job.settled),
-        *((PSEUDO, p, {"score": float(p.prob)}) for p in job.model),
-    ]
-    for number, (kind, each, more) in enumerate(asked, 1):
+    for number, (each, _) in enumerate(_in_splits(job), 1):
+        kind = PSEUDO if isinstance(each, Predicted) else ""
+        more = {"score": float(each.prob)} if isinstance(each, Predicted) else {"split": each.split}
         try:
             height, width = job.size(each.item)
         except UnreadableError as error:
