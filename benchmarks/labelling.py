@@ -44,7 +44,7 @@ from typing import Any
 
 import numpy as np
 
-from askless.label.oracle import Client
+from askless.label.oracle import PageClient
 from askless.run import Run
 from askless.run.steps.round_files import read_status
 from askless.run.store.replay import replay, stored
@@ -130,7 +130,7 @@ class Told:
 
 def drain(url: str, number: int, pause: float, start: Any, results: Any) -> None:
     """Labels until the budget is used."""
-    client, told = Client(url, f"client-{number}"), Told()
+    client, told = PageClient(url, f"client-{number}"), Told()
     rng = np.random.default_rng(number)
     for name, ask in floor_requests(client, start):
         told.seconds[name] = [timed(ask) for _ in range(100)]
@@ -158,7 +158,7 @@ def drain(url: str, number: int, pause: float, start: Any, results: Any) -> None
     results.put(told)
 
 
-def floor_requests(client: Client, start: Any) -> Iterator[tuple[str, Callable[[], object]]]:
+def floor_requests(client: PageClient, start: Any) -> Iterator[tuple[str, Callable[[], object]]]:
     """Requests that do next to nothing; all clients send the same kind at a time."""
     stranger = http.client.HTTPConnection(client.netloc)
 

@@ -23,7 +23,7 @@ import numpy as np
 from PIL import Image
 
 import askless as al
-from askless.label.oracle import Client
+from askless.label.oracle import PageClient
 from askless.run.out.gather import account_of
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -80,7 +80,7 @@ def main() -> None:
     for line in start.stdout:
         event = json.loads(line)
         if event["event"] == "ready":
-            client = Client(event["url"], "first")
+            client = PageClient(event["url"], "first")
             item = client.next()["item"]
             client.get(f"/image/{item['id']}")
             print(f"first image after {time.perf_counter() - begun:.1f} s")

@@ -195,7 +195,7 @@ def test_the_package_datasets_reads_what_a_run_exports(tmp_path):
     import datasets
 
     from askless.run import Run
-    from askless.run.out.label_files import export_run
+    from askless.run.out.export import export_run
 
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -244,7 +244,7 @@ def test_the_package_datasets_reads_runs_on_texts_and_arrays(tmp_path):
     import datasets
 
     from askless.run import Run
-    from askless.run.out.label_files import export_run
+    from askless.run.out.export import export_run
 
     options = {"classes": ("neg", "pos"), "budget": 6, "batch": 6, "steps": 2, "check": 0, "learner": "supervised"}
     write_csv(tmp_path / "reviews.csv", ["review"], [[text] for text, _ in reviews(12)])

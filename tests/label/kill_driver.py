@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 import askless
-from askless.label.oracle import Client
+from askless.label.oracle import PageClient
 from askless.run import Run
 from askless.run.steps.round_files import read_status
 from askless.run.store.replay import replay, stored
@@ -171,7 +171,7 @@ class Labeller(threading.Thread):
         self.rng = random.Random(f"{seed} {number}")
         self.ended = threading.Event()
         self.problem: BaseException | None = None
-        self.client: Client | None = None
+        self.client: PageClient | None = None
         self.waits = False  # nothing in its hands, about to send: with the server away it stays so
         self.pending: tuple[str, dict[str, Any]] | None = None
         self.sent: list[tuple[str, dict[str, Any]]] = []  # acknowledged requests, in order
@@ -222,7 +222,7 @@ class Labeller(threading.Thread):
             self.waits = False
             try:
                 if self.client is None:
-                    self.client = Client(self.url, self.name, self.name, patience=0)
+                    self.client = PageClient(self.url, self.name, self.name, patience=0)
                 reply: dict[str, Any] = self.client.post(path, body)
                 return reply
             except (OSError, http.client.HTTPException):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from askless.base.files import put_aside
-from askless.label.oracle import Client
+from askless.label.oracle import PageClient
 from askless.run import Run
 
 from .kill_driver import CLASSES, Server, Tally, check_views, free_port, kill_again_and_again, make_images, prepare
@@ -50,7 +50,7 @@ def test_killed_between_two_renames(tmp_path: Path) -> None:
     url = server.start()
     try:
         check_views(server.folder)
-        client = Client(url, "ann")
+        client = PageClient(url, "ann")
         client.label(client.next()["item"]["id"], 0) if client.next()["item"] else None
         client.close()
     finally:

@@ -10,8 +10,8 @@ import pytest
 
 from askless.label.labelstudio import write_tasks
 from askless.run import Run
+from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
-from askless.run.out.label_files import export_run
 from askless.run.steps.round_files import damage_of_fit
 from askless.run.steps.worker import catch_up
 from askless.run.store.asking import is_batch_open

@@ -106,7 +106,7 @@ def export(
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
         return
     from askless.run import Run
-    from askless.run.out.label_files import export_run
+    from askless.run.out.export import export_run
 
     if to in ("model", "onnx"):
         with (
@@ -151,8 +151,7 @@ def import_(
     if from_:
         raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
     from askless.run import Run
-    from askless.run.out.answers import read_answers
-    from askless.run.out.label_files import import_into
+    from askless.run.out.answers import import_into, read_answers
 
     if on_conflict not in ("keep", "replace", "ask"):
         raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")

@@ -14,41 +14,25 @@ from askless.base.errors import AsklessError, InputError
 PATIENCE = 60.0  # seconds for which a server may be away
 
 
-class PageError(AsklessError):
-    """What the page answered, when it was not what was asked for."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(f"the page answered {status} {code}: {message}")
-        self.status, self.code = status, code
-
-
-class Client:
+class PageClient:
     """One tab at a run's page, over HTTP, by the address that askless printed. Not for several threads.
 
     For `patience` seconds a server that went away may come back: what was not answered is sent again as it was, and what
     the server had stored already it does not store twice.
     """
 
-    def __init__(
-        self,
-        url: str,
-        name: str | None = None,
-        tab: str | None = None,
-        timeout: float = 30.0,
-        patience: float = PATIENCE,
-    ) -> None:
+    def __init__(self, url: str, name: str | None = None, tab: str | None = None, patience: float = PATIENCE) -> None:
         parts = urlsplit(url)
         token = parse_qs(parts.query).get("token", [""])[0]
         if parts.scheme != "http" or not parts.netloc or not token:
             raise InputError(
                 f"expected the address that askless printed, http://127.0.0.1:8347/?token=..., got {url!r}"
             )
-        self.netloc, self.timeout = parts.netloc, timeout
         self.tab = tab or f"oracle-{uuid.uuid4().hex[:12]}"
         self.cookies: dict[str, str] = {}
-        self.connection = http.client.HTTPConnection(self.netloc, timeout=timeout)
+        self.connection = http.client.HTTPConnection(parts.netloc, timeout=30.0)
         self.patience = 0.0  # none while it is not known whether there is a page at all
-        self._exchange("GET", f"/?token={token}", None)
+        self.get(f"/?token={token}")
         self.patience = patience
         if name is not None:
             self.post("/api/annotator", {"name": name})
@@ -59,14 +43,14 @@ class Client:
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         return self._exchange("POST", path, body)
 
-    def next(self) -> dict[str, Any]:
-        result: dict[str, Any] = self.post("/api/next", {"tab": self.tab})
-        return result
+    def next(self) -> Any:
+        return self.post("/api/next", {"tab": self.tab})
 
-    def label(self, item: int, number: int, request_id: str | None = None, seconds: float = 1.0) -> dict[str, Any]:
-        body = {"request_id": request_id or str(uuid.uuid4()), "tab": self.tab, "items": [item], "class": number}
-        result: dict[str, Any] = self.post("/api/answers", {**body, "seconds": seconds})
-        return result
+    def label(self, item: int, number: int | None, seconds: float = 1.0) -> Any:
+        """Answers with a class, or None for unsure."""
+        given = {"unsure": "other"} if number is None else {"class": number}
+        body = {"request_id": str(uuid.uuid4()), "tab": self.tab, "items": [item], "seconds": seconds}
+        return self.post("/api/answers", body | given)
 
     def close(self) -> None:
         self.connection.close()
@@ -93,7 +77,7 @@ class Client:
             self.cookies |= {name: morsel.value for name, morsel in SimpleCookie(line).items()}
         if response.status >= 400:
             error = json.loads(content)["error"] if content.startswith(b"{") else {"code": "", "message": ""}
-            raise PageError(response.status, error["code"], error["message"])
+            raise AsklessError(f"the page answered {response.status} {error['code']}: {error['message']}")
         kind = response.headers.get("Content-Type", "")
         return json.loads(content) if kind.startswith("application/json") else content
 
@@ -102,7 +86,6 @@ def answer_all(
     url: str,
     truth: Mapping[str, str],
     *,
-    name: str = "oracle",
     progress: Callable[[int, int], None] = lambda done, total: None,
     pause: float = 0.0,
 ) -> int:
@@ -110,7 +93,7 @@ def answer_all(
 
     Classes that the run does not have yet are added. An image that the truth does not know is answered as unsure.
     """
-    client = Client(url, name)
+    client = PageClient(url, "oracle")
     state = client.get(f"/api/state?tab={client.tab}")
     numbers = {c["name"]: c["id"] for c in state["progress"]["classes"] if not c["hidden"]}
     given = 0
@@ -124,15 +107,11 @@ def answer_all(
                 return given
             time.sleep(0.1)
             continue
-        label = truth.get(item["name"], "")
-        request = {"request_id": str(uuid.uuid4()), "tab": client.tab, "items": [item["id"]], "seconds": pause}
-        if not label:
-            client.post("/api/answers", {**request, "unsure": "other"})
-        else:
-            if label not in numbers:
-                made = client.post("/api/classes", {"request_id": str(uuid.uuid4()), "name": label})
-                numbers[label] = made["class"]["id"]
-            found = client.post("/api/answers", {**request, "class": numbers[label]})
+        label = truth.get(item["name"])
+        if label and label not in numbers:
+            made = client.post("/api/classes", {"request_id": str(uuid.uuid4()), "name": label})
+            numbers[label] = made["class"]["id"]
+        found = client.label(item["id"], numbers[label] if label else None, pause)
         given += 1
         progress(found["progress"]["spent"], found["progress"]["budget"])
         if pause:

@@ -125,11 +125,16 @@ class Pictures:
     def _made(self, item: int, limit: int) -> Picture:
         with self._decoding:
             try:
-                if self.kind == "images":
+                file = self.file(item)
+                if file is None:
                     return encoded(shrunk(Image.fromarray(self.row(item)), limit), PNG)
-                return from_file(real_file(self.root, self.paths[item], self.follow_links), limit)
+                return from_file(file, limit)
             except MemoryError:
                 raise UnreadableError("too large for the memory of this computer") from None
+
+    def file(self, item: int) -> str | None:
+        """The item's image file, with no link in its path; None where it is a row of an array."""
+        return real_file(self.root, self.paths[item], self.follow_links) if self.kind == "files" else None
 
     def row(self, item: int) -> np.ndarray:
         """(H, W) or (H, W, 3) uint8: the item's row of an array of images."""

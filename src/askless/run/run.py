@@ -13,8 +13,7 @@ import numpy as np
 from askless.base.errors import InputError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held
-from askless.run.out.export import write_labels_csv
-from askless.run.out.label_files import label_rows
+from askless.run.out.label_table import label_rows, write_labels_csv
 from askless.run.pictures import Pictures
 from askless.run.settings import TEXT_BACKBONE, Settings, read_settings, toml, with_backbone_here
 from askless.run.steps.advance import STEPS, Report, next_step, start_event

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from askless.label.oracle import Client
+from askless.label.oracle import PageClient
 from askless.label.web.connections import MOST, READ, LimitedProtocol, LimitedServer, Limits, most_connections
 from askless.label.web.serve import OPENED, free_socket
 
@@ -84,7 +84,7 @@ def person():
     clients = []
 
     def come(office, name="ann"):
-        clients.append(Client(f"http://127.0.0.1:{office.port}/?token={office.gate.token}", name))
+        clients.append(PageClient(f"http://127.0.0.1:{office.port}/?token={office.gate.token}", name))
         return clients[-1]
 
     yield come
@@ -192,15 +192,17 @@ def test_few_open_files_mean_few_connections(monkeypatch):
 SERVER = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
-from askless.label.web.serve import redirect_file, serve
+from askless.label.web.serve import Worker, redirect_file, serve
 from askless.run import Run
+
+Worker.start = lambda worker: None
 
 def ready(address):
     redirect_file(run.folder, address.url)
     print(address.url, flush=True)
 
 with Run.open(sys.argv[1]) as run:
-    serve(run, port=0, with_worker=False, ready=ready)
+    serve(run, port=0, ready=ready)
 """
 
 
@@ -212,7 +214,7 @@ def test_more_half_sent_requests_than_files_that_may_be_open(make_hall, half_sen
         url = process.stdout.readline().strip()
         port = int(url.partition("127.0.0.1:")[2].partition("/")[0])
         held = [half_sent(port, (HEAD, BODY)[i % 2]) for i in range(400)]
-        client = Client(url, "ann")
+        client = PageClient(url, "ann")
         assert client.label(client.next()["item"]["id"], 0)["ok"]
         client.close()
         until(lambda: is_closed(held[0]))

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from askless.run import Run
-from askless.run.out.answers import LabelRow
-from askless.run.out.label_files import import_into
+from askless.run.out.answers import LabelRow, import_into
 from askless.run.store.answering import undo
 from askless.run.store.asking import Desk
 from askless.run.store.schema import MIGRATIONS

@@ -8,18 +8,23 @@ from PIL import Image
 
 from askless.base.errors import InputError, OptionError
 from askless.run.out import export as exporting
-from askless.run.out import formats
 from askless.run.out.answers import COLUMNS, LabelRow, read_answers
-from askless.run.out.export import Predicted, write_labels_csv
-from askless.run.out.formats import export, folder_names
+from askless.run.out.export import Job, folder_names
+from askless.run.out.label_table import Predicted, write_labels_csv
 from askless.sources import image_size, read_image
 
-FORMATS = [to for to in formats.FORMATS if to != "datasets"]  # which needs a package; see tests/data/test_hf_out.py
+FORMATS = [to for to in exporting.FORMATS if to != "datasets"]  # which needs a package; see tests/data/test_hf_out.py
 CLASSES = ["cat", "dog", "=1+1", "a/b"]
 HEADER = (
     "path,label,status,split,annotator,labelled_at,seconds,round,rank,picked_by,model_label,model_prob,suggestion_shown,"
     "note"
 )
+
+
+def export(to, out, rows, classes, predicted=(), columns=None, file_of=lambda item: None, **more):
+    given = {"pixels_of": None, "text_of": None, "what": "human", "min_prob": 0.0, "link": "copy", "by_split": False}
+    given |= {"safe_cells": None, "overwrite": False}
+    return exporting.export(Job(to, out, rows, classes, predicted, columns or {}, file_of, **(given | more)))
 
 
 def row(item, path, label, status="labelled", split="train", **more):
@@ -236,7 +241,7 @@ def test_an_export_is_never_half_there(tmp_path, to, rows, images, monkeypatch):
     def stop(*a, **k):
         raise KeyboardInterrupt
 
-    for step in ("askless.run.out.formats.os.replace", "askless.run.out.formats.shutil.copyfile"):
+    for step in ("askless.run.out.export.os.replace", "askless.run.out.export.shutil.copyfile"):
         with monkeypatch.context() as patch:
             patch.setattr(step, stop)
             if to in ("imagefolder", "hf") or step.endswith("replace"):
@@ -276,7 +281,7 @@ def test_a_failure_while_overwriting_leaves_the_old_export(tmp_path, rows, image
             raise OSError("disk full")
         real(a, b)
 
-    monkeypatch.setattr(formats.os, "replace", fail)
+    monkeypatch.setattr(exporting.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         export("imagefolder", out, rows[:1], CLASSES, overwrite=True, **images)
     assert sorted(p.relative_to(out) for p in out.rglob("*")) == before
@@ -291,7 +296,6 @@ def test_a_table_goes_into_a_folder_that_exists(tmp_path, rows, images):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"to": "npz"}, "file_of or pixels_of"),
         ({"classes": ["cat"]}, "got none called"),
     ],
 )
@@ -513,7 +517,7 @@ def test_npz_without_pixels_says_why(tmp_path, rows, monkeypatch, images):
     assert "differ in size" in sizes.notes[0]
     with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
         assert "X" not in file.files
-    monkeypatch.setattr(formats, "LARGEST", 100)
+    monkeypatch.setattr(exporting, "LARGEST", 100)
     assert "too many" in export("npz", tmp_path / "b.npz", rows, CLASSES, **images).notes[0]
 
 
@@ -532,7 +536,7 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, rows, monkeypatc
     def missing(name):
         raise ImportError(name)
 
-    monkeypatch.setattr(exporting, "import_module", missing)
+    monkeypatch.setattr("askless.run.out.label_table.import_module", missing)
     with pytest.raises(InputError, match=r"pip install 'askless\[parquet\]'"):
         export("parquet", tmp_path / "l.parquet", rows, CLASSES)
     assert list(tmp_path.iterdir()) == []

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from askless.run import Run
-from askless.run.out.gather import account_of, gather, rate, since_new_class
+from askless.run.out.account import FileFact
+from askless.run.out.gather import account_of, file_facts, gather, rate, since_new_class
 from askless.run.steps.measure import wilson
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
@@ -116,8 +117,7 @@ def test_the_pace_leaves_breaks_out(make_room):
         label(room, 0, f"2026-01-01T{at}.000Z")
     with room.run.store.look() as db:
         found = rate(db, progress_of(db))
-    assert found.per_minute == pytest.approx(12)
-    assert found.minutes_left_in_batch == pytest.approx(5 / 12)
+    assert found == pytest.approx({"per_minute": 12, "minutes_left_in_batch": 5 / 12})
 
 
 def test_labels_since_the_last_new_class_are_counted(make_room):
@@ -175,3 +175,9 @@ def test_the_page_the_status_and_the_report_tell_the_same(finished):
         *("round", "labels", "seconds", "at", "n", "correct", "accuracy", "low", "high", "change", "margin")
     }
     assert page["mix"][0].keys() == {"class", "share"}
+
+
+def test_files_and_their_sums(tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"abc")
+    (found,) = file_facts(tmp_path, ["a.txt", "gone.txt"])
+    assert found == FileFact("a.txt", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")

@@ -315,9 +315,3 @@ def test_a_run_with_a_hundred_classes(facts):
     page = Page(text)
     assert "The matrix of 100 classes is in report.json" in page.text
     assert "class 98 taken for class 99" in page.text
-
-
-def test_files_and_their_sums(tmp_path):
-    (tmp_path / "a.txt").write_bytes(b"abc")
-    (found,) = report.file_facts(tmp_path, ["a.txt", "gone.txt"])
-    assert found == told.FileFact("a.txt", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad")

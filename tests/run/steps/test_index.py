@@ -14,7 +14,7 @@ from PIL import Image
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.out.label_files import export_run
+from askless.run.out.export import export_run
 from askless.run.steps import index as module
 from askless.run.steps.index import Skipped, scan, write_skipped
 from askless.sources import UnreadableError, image_file, read_image

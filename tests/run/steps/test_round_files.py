@@ -8,8 +8,8 @@ import pytest
 from askless.base.errors import ModelError
 from askless.models import load
 from askless.run import Run, RunError
+from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
-from askless.run.out.label_files import export_run
 from askless.run.steps.round_files import FILES, damage_of_fit, files_in, is_whole, read_map, round_folder
 
 QUICK = {"budget": 14, "batch": 4, "check": 0.3, "steps": 3}

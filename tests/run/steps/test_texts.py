@@ -11,7 +11,7 @@ import askless as al
 from askless.base.errors import InputError, OptionError
 from askless.cli import main
 from askless.run import Run
-from askless.run.out.label_files import export_run
+from askless.run.out.export import export_run
 from askless.run.steps.index import scan
 
 from ...texts import reviews, truth_of, write_csv

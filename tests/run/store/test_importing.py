@@ -2,8 +2,7 @@ import pytest
 
 from askless.base.errors import InputError
 from askless.run import Run
-from askless.run.out.answers import LabelRow, read_answers
-from askless.run.out.label_files import import_into
+from askless.run.out.answers import LabelRow, import_into, read_answers
 from askless.run.store.answering import Given, answer, undo
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, all_classes, is_shown, merge_class, rename_class

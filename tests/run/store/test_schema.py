@@ -8,8 +8,8 @@ import pytest
 
 from askless.models import load
 from askless.run import Run
+from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
-from askless.run.out.label_files import export_run
 from askless.run.steps.round_files import damage_of_fit, is_whole
 from askless.run.steps.worker import catch_up
 from askless.run.store.replay import replay, stored

@@ -47,11 +47,9 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
     have is an error that names it; with `add_classes` it is added. Answers to what another run asked are left out: its items
     may have the same names.
     """
-    taken = Taken()
-    this = str(run.meta("run"))
-    foreign = [one for one in annotations if one.run not in ("", this)]
-    annotations = [one for one in annotations if one.run in ("", this)]
-    taken.left_out += [(one.path, "asked by another run") for one in foreign]
+    ours = ("", str(run.meta("run")))
+    taken = Taken(left_out=[(one.path, "asked by another run") for one in annotations if one.run not in ours])
+    annotations = [one for one in annotations if one.run in ours]
     with run.store.change() as db:
         ids = item_numbers(db)
         numbers = class_numbers(db)

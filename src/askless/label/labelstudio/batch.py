@@ -19,7 +19,7 @@ from askless.run.pictures import JPEG, Picture, encoded
 from askless.run.steps.round_files import last_predictions
 from askless.run.store.asking import count_chosen, current_round, done_tasks, left_to_choose, open_tasks, plan
 from askless.run.store.classes import class_names
-from askless.sources import UnreadableError, real_file
+from askless.sources import UnreadableError
 
 if TYPE_CHECKING:
     from askless.run import Run
@@ -47,6 +47,9 @@ class Images:
             )
         if self.largest < 1024:
             raise OptionError(f"--largest: expected at least 1 KB, got {self.largest} bytes")
+
+
+INLINE = Images()
 
 
 def batch(run: "Run", there: frozenset[str] = frozenset(), guesses: bool = True) -> list[Asked]:
@@ -154,11 +157,11 @@ def made_smaller(picture: Picture, largest: int) -> Picture:
 
 def local_file(run: "Run", item: int, root: Path) -> str:
     """The address at which the server itself serves a file below its document root."""
-    if run.pictures.kind != "files":
+    file = run.pictures.file(item)
+    if file is None:
         raise InputError("--images local-files: the run's images are rows of an array, no files; take --images inline")
-    file = Path(real_file(run.pictures.root, run.paths[item], run.pictures.follow_links))
     try:
-        inside = file.relative_to(root.resolve())
+        inside = Path(file).relative_to(root.resolve())
     except ValueError:
         raise InputError(
             f"--root {root}: expected a folder above the images, which the server has as "

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 
 from askless.base.errors import AsklessError, InputError
 from askless.base.findings import Finding
-from askless.label.labelstudio.batch import Images, control_for, what_is_shown
+from askless.label.labelstudio.batch import INLINE, Images, control_for, what_is_shown
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.exchange import (
     SETTINGS,
-    class_names,
-    default_title,
+    choices_for,
     find_project,
     our_tasks,
     shows_guesses,
+    title_of,
 )
 from askless.label.labelstudio.tasks import read_config
 
@@ -23,19 +23,20 @@ if TYPE_CHECKING:
 KINDS = {"legacy": "legacy token", "refresh": "personal access token", "access": "access token"}
 
 
-def check(run: "Run", client: Client, project: str | None = None, images: Images | None = None) -> Iterator[Finding]:
+def check(run: "Run", client: Client, project: str | None = None, images: Images = INLINE) -> Iterator[Finding]:
     """One finding after the other; nothing is changed, here or there."""
-    images = Images() if images is None else images
     try:
-        yield server(client)
+        client.alive()
+        yield Finding("ok", "server", f"{client.url} answers")
         yield token(client)
         found = find_project(client, run, project)
     except AsklessError as error:
         yield Finding("bad", "Label Studio", "cannot be used", str(error))
         return
     if found is None:
-        title = default_title(run) if project is None else project
-        yield Finding("ok", "project", f"no {title!r} yet", f"askless labelstudio push {run.folder} makes it")
+        yield Finding(
+            "ok", "project", f"no {title_of(run, project)!r} yet", f"askless labelstudio push {run.folder} makes it"
+        )
     else:
         yield order(found)
         yield guesses(run, found)
@@ -44,11 +45,6 @@ def check(run: "Run", client: Client, project: str | None = None, images: Images
         yield pictures(run, client, found, images)
     except AsklessError as error:
         yield Finding("bad", "images", "cannot be shown", str(error))
-
-
-def server(client: Client) -> Finding:
-    client.alive()
-    return Finding("ok", "server", f"{client.url} answers")
 
 
 def token(client: Client) -> Finding:
@@ -80,7 +76,7 @@ def guesses(run: "Run", project: dict[str, Any]) -> Finding:
 
 def classes(run: "Run", project: dict[str, Any]) -> Finding:
     try:
-        control, names = read_config(project["label_config"], control_for(run).tag), class_names(run)
+        control, names = read_config(project["label_config"], control_for(run).tag), choices_for(run)
     except InputError as error:
         return Finding("bad", "classes", "do not fit", str(error))
     missing = [name for name in names if name not in control.choices]

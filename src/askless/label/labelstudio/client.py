@@ -15,6 +15,7 @@ from askless.base.errors import AsklessError, InputError
 
 TokenKind = Literal["legacy", "refresh", "access"]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+PAGE = 100  # rows that are asked for at a time
 EARLY = 30.0  # seconds before its end at which an access token is renewed
 SETTINGS = "Account & Settings in Label Studio"
 
@@ -77,8 +78,8 @@ class Client:
     def get(self, path: str, **query: str | int) -> Any:
         return self._json("GET", path + (f"?{urlencode(query)}" if query else ""))
 
-    def post(self, path: str, body: Any, **query: str | int) -> Any:
-        return self._json("POST", path + (f"?{urlencode(query)}" if query else ""), body)
+    def post(self, path: str, body: Any) -> Any:
+        return self._json("POST", path, body)
 
     def patch(self, path: str, body: Any) -> Any:
         return self._json("PATCH", path, body)
@@ -93,19 +94,19 @@ class Client:
         """The content and the type of what lies at an address of the server."""
         return self._exchange("GET", path, None, self._authorization())
 
-    def pages(self, path: str, name: str = "", size: int = 100, **query: str | int) -> Iterator[dict[str, Any]]:
+    def pages(self, path: str, name: str = "results", **query: str | int) -> Iterator[dict[str, Any]]:
         """Everything that a list has, page by page; `name` is where a page has its rows."""
         number = 1
         while True:
             try:
-                found = self.get(path, **query, page=number, page_size=size)
+                found = self.get(path, **query, page=number, page_size=PAGE)
             except LabelStudioError as error:
                 if error.status == 404 and number > 1:  # one beyond the last
                     return
                 raise
-            rows = found if isinstance(found, list) else found.get(name or "results", [])
+            rows = found if isinstance(found, list) else found.get(name, [])
             yield from rows
-            if isinstance(found, list) or len(rows) < size:
+            if isinstance(found, list) or len(rows) < PAGE:
                 return
             number += 1
 
@@ -173,27 +174,24 @@ class Client:
         """The error for what the server answered."""
         where = f"{self.url}{path.partition('?')[0]}"
         if 300 <= status < 400:
-            raise LabelStudioError(
-                f"{where} leads to {headers.get('Location', 'elsewhere')}; give that address as --url", status
+            text = f"{where} leads to {headers.get('Location', 'elsewhere')}; give that address as --url"
+        elif status == 401 and self.kind == "legacy":
+            text = (
+                f"{self.url} refuses the token: the legacy token is wrong, or legacy tokens are switched off (Organization, "
+                f"Access Token Settings); take it, or a personal access token, from {SETTINGS}"
             )
-        if status == 401:
-            hint = (
-                "the legacy token is wrong, or legacy tokens are switched off (Organization, Access Token Settings); "
-                f"take it, or a personal access token, from {SETTINGS}"
-                if self.kind == "legacy"
-                else f"the token is wrong or has expired; make a personal access token under {SETTINGS}"
+        elif status == 401:
+            text = (
+                f"{self.url} refuses the token: the token is wrong or has expired; make a personal access token under "
+                f"{SETTINGS}"
             )
-            raise LabelStudioError(f"{self.url} refuses the token: {hint}", status)
-        if status == 413:
-            raise LabelStudioError(
-                f"{where}: the server takes no requests of this size; lower --largest, or take --images local-files",
-                status,
-            )
-        if status == 403:
-            raise LabelStudioError(
-                f"{where}: the user of this token may not {method} here; ask for the permission", status
-            )
-        raise LabelStudioError(f"{where}: Label Studio answered {status}: {said(content)}", status)
+        elif status == 413:
+            text = f"{where}: the server takes no requests of this size; lower --largest, or take --images local-files"
+        elif status == 403:
+            text = f"{where}: the user of this token may not {method} here; ask for the permission"
+        else:
+            text = f"{where}: Label Studio answered {status}: {said(content)}"
+        raise LabelStudioError(text, status)
 
 
 def said(content: bytes) -> str:

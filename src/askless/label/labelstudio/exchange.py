@@ -9,7 +9,7 @@ from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.label.labelstudio.annotations import Taken, take_annotations
-from askless.label.labelstudio.batch import Images, batch, control_for, tasks_of
+from askless.label.labelstudio.batch import INLINE, Images, batch, control_for, tasks_of
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.tasks import (
     ITEM,
@@ -58,13 +58,12 @@ class Pushed(NamedTuple):
 
 
 def push(
-    run: "Run", client: Client, project: str | None = None, images: Images | None = None, progress: Progress = nothing
+    run: "Run", client: Client, project: str | None = None, images: Images = INLINE, progress: Progress = nothing
 ) -> Pushed:
     """Puts the current batch into a project, made where it is missing, best first; what is there is not put there again."""
-    images = Images() if images is None else images
     plain = control_for(run)
     with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait until it has ended"):
-        names = class_names(run)
+        names = choices_for(run)
         found = find_project(client, run, project)
         if found is None:
             found = make_project(client, run, project, config_xml(names, plain))
@@ -100,7 +99,8 @@ def shows_guesses(run: "Run") -> bool:
     return bool(run.meta("suggestions") == "prefill")
 
 
-def class_names(run: "Run") -> list[str]:
+def choices_for(run: "Run") -> list[str]:
+    """The classes that people choose from."""
     with run.store.look() as db:
         names = [c.name for c in shown_classes(db)]
     if not names:
@@ -120,9 +120,10 @@ def our_tasks(client: Client, run: "Run", project: int) -> list[tuple[dict[str, 
 # --- projects ----------------------------------------------------------------------------------------------------------
 
 
-def default_title(run: "Run") -> str:
+def title_of(run: "Run", given: str | None) -> str:
+    """The title of a project: the one that was given, or the run's name."""
     name = run.folder.resolve().name
-    return name if len(name) >= SHORTEST else f"askless {name}"
+    return given if given is not None else name if len(name) >= SHORTEST else f"askless {name}"
 
 
 def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any] | None:
@@ -141,7 +142,7 @@ def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any
             raise LabelStudioError(
                 f"{client.url} has no project {given} that this token may see; name another by --project", 404
             ) from None
-    title = default_title(run) if given is None else given
+    title = title_of(run, given)
     named = [p for p in client.pages("/api/projects", title=title) if p["title"] == title]
     if len(named) > 1:
         numbers = ", ".join(str(p["id"]) for p in named)
@@ -157,7 +158,7 @@ def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any
 def make_project(client: Client, run: "Run", title: str | None, config: str) -> dict[str, Any]:
     """A project that asks in the order of its tasks, lets skipped ones come back, and shows the model's guess only where the
     run does."""
-    title = default_title(run) if title is None else title
+    title = title_of(run, title)
     if len(title) < SHORTEST:
         raise InputError(f"--project: expected a title of at least {SHORTEST} characters, got {title!r}")
     shown = {"show_collab_predictions": shows_guesses(run)}
@@ -208,7 +209,7 @@ def pull(run: "Run", client: Client, project: str | None = None, *, add_classes:
     """Takes all answers that the run does not have yet."""
     found = find_project(client, run, project)
     if found is None:
-        title = default_title(run) if project is None else project
+        title = title_of(run, project)
         raise LabelStudioError(f"{client.url} has no project {title!r}; push to it first, or name another by --project")
     tasks = [each for each, _ in our_tasks(client, run, int(found["id"]))]
     annotations, _ = annotations_in(tasks, read_config(found["label_config"], control_for(run).tag), user_names(client))
@@ -229,7 +230,7 @@ def user_names(client: Client) -> dict[int, str]:
 
 
 def write_tasks(
-    run: "Run", out: Path, images: Images | None = None, *, overwrite: bool = False, progress: Progress = nothing
+    run: "Run", out: Path, images: Images = INLINE, *, overwrite: bool = False, progress: Progress = nothing
 ) -> tuple[int, list[tuple[str, str]], Path]:
     """The current batch as a file that Label Studio imports, and beside it the labelling configuration (.xml): how many
     tasks, notes (path, text), and where the configuration is."""
@@ -241,13 +242,13 @@ def write_tasks(
     for path in (out, config):
         if path.exists() and not overwrite:
             raise InputError(f"{path}: the file already exists; pass --overwrite to replace it")
-    names = class_names(run)
+    names = choices_for(run)
     asked = batch(run, guesses=shows_guesses(run))  # nobody knows whether the project will show them: most do
     if not asked:
         raise InputError(
             f"{run.folder}: nothing is open; `askless start {run.folder} --no-page` chooses the next batch"
         )
-    tasks, notes = tasks_of(run, asked, images or Images(), control, model_version(run), progress)
+    tasks, notes = tasks_of(run, asked, images, control, model_version(run), progress)
     write_whole(out, lambda file: file.write(json.dumps(tasks, ensure_ascii=False, indent=1).encode()))
     write_whole(config, lambda file: file.write((config_xml(names, control) + "\n").encode()))
     return len(tasks), notes, config
@@ -256,12 +257,10 @@ def write_tasks(
 def read_export(path: Path) -> tuple[list[Annotation], int]:
     """The annotations in a JSON export of Label Studio, and how many of its tasks are not of askless."""
     try:
-        tasks = json.loads(path.read_bytes())
+        return annotations_in(json.loads(path.read_bytes()))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
     except FileNotFoundError:
         raise InputError(f"{path}: expected Label Studio's JSON export, got nothing there") from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected Label Studio's JSON export, got something else ({error})") from None
-    try:
-        return annotations_in(tasks)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None

@@ -208,8 +208,8 @@ def annotations_in(
 def annotation(
     one: Mapping[str, Any], path: str, run: str, control: Control | None, names: Mapping[int, str]
 ) -> Annotation:
-    at = moment(one.get("created_at"))
-    updated = moment(one.get("updated_at")) or at
+    at = in_utc(one.get("created_at"))
+    updated = in_utc(one.get("updated_at")) or at
     seconds = one.get("lead_time")
     is_number = isinstance(seconds, int | float) and math.isfinite(seconds) and seconds >= 0
     return Annotation(
@@ -244,10 +244,10 @@ def person(by: object, names: Mapping[int, str]) -> str:
     return "labelstudio"
 
 
-def moment(text: object) -> str:
+def in_utc(text: object) -> str:
     """A time as the run writes it, UTC to the millisecond; "" for none.
 
-    >>> moment("2026-11-16T17:28:11.123456+02:00")
+    >>> in_utc("2026-11-16T17:28:11.123456+02:00")
     '2026-11-16T15:28:11.123Z'
     """
     try:

@@ -34,19 +34,26 @@ NO_TOKEN = (
 )
 
 
+LOCAL = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+
 @dataclass(frozen=True)
 class Gate:
     """What a request is held against. `names`: host names that may be used, beside addresses when `open_host`."""
 
     token: str
     port: int
-    names: frozenset[str] = frozenset({"127.0.0.1", "localhost", "[::1]"})
+    names: frozenset[str] = LOCAL
     open_host: bool = False
 
     @property
     def cookie(self) -> str:
         """Its name: two runs, or a run and its copy, share the cookies of this host, whatever their ports."""
         return f"askless-{self._derived('cookie:')[:16]}"
+
+    @property
+    def name_cookie(self) -> str:
+        return f"{self.cookie}-name"
 
     @property
     def session(self) -> str:
@@ -74,8 +81,9 @@ class Gate:
         body = base64.urlsafe_b64encode(name.encode()).decode().rstrip("=")
         return f"{body}.{self._signature(body)}"
 
-    def signed_name(self, cookie: str) -> str | None:
-        body, _, signature = cookie.rpartition(".")
+    def signed_name(self, header: str) -> str | None:
+        """The name in a Cookie header, if this run has signed it."""
+        body, _, signature = cookies_of(header).get(self.name_cookie, "").rpartition(".")
         if not body or not hmac.compare_digest(signature.encode(), self._signature(body).encode()):
             return None
         return base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()

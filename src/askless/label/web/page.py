@@ -1,4 +1,4 @@
-"""A run as the page sees it: one method per route of `askless.label.web.app`, each of which answers with what JSON knows."""
+"""A run as the page sees it: a method for each route of `askless.label.web.app`, which answers with what JSON knows."""
 
 import getpass
 import sqlite3
@@ -8,11 +8,15 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
+from fastapi import Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
 
-from askless.base.errors import InputError
+from askless.base.errors import InputError, OptionError
+from askless.label.web import bodies
+from askless.label.web.guard import Gate
 from askless.run import Run
 from askless.run.out.gather import account_of, doubts, map_of
 from askless.run.pictures import NoPictureError
@@ -52,12 +56,32 @@ LAST = 8  # answers of one's own that the page shows at all times
 WITHOUT = 10  # in prefill mode one image in so many is shown without a suggestion
 
 
+class Annotator(NamedTuple):
+    """Who asks: the name in the signed cookie, which was asked for, or that of the computer's user."""
+
+    name: str
+    asked: bool
+
+    def at(self, tab: str = "") -> Desk:
+        return Desk(self.name, tab)
+
+
+async def who_asks(request: Request) -> Annotator:
+    page: Page = request.app.state.page
+    name = page.gate.signed_name(request.headers.get("cookie", ""))
+    return Annotator(page.default_name, False) if name is None else Annotator(name, True)
+
+
+Who = Annotated[Annotator, Depends(who_asks)]
+Tab = Annotated[str, Query(max_length=100)]
+
+
 class Page:
     """One per server. `worker()` says what the background process does, `restart()` starts it again; `changed` is set when
     labels.csv is behind."""
 
-    def __init__(self, run: Run, worker: Callable[[], Json], restart: Callable[[], None]) -> None:
-        self.run, self.worker, self.restart = run, worker, restart
+    def __init__(self, run: Run, gate: Gate, worker: Callable[[], Json], restart: Callable[[], None]) -> None:
+        self.run, self.gate, self.worker, self.restart = run, gate, worker, restart
         self.changed = threading.Event()
         self.default_name = user_name()
 
@@ -77,10 +101,10 @@ class Page:
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def state(self, desk: Desk, asked: bool) -> Json:
-        """All that the page needs to begin with; `asked` is whether the annotator gave a name."""
+    def state(self, who: Who, tab: Tab = "") -> Json:
+        """All that the page needs to begin with."""
         self.run.store.check_still_there()  # so that the page says it before somebody answers
-        worker, settings = self.worker(), self.run.settings
+        worker, settings, desk = self.worker(), self.run.settings, who.at(tab)
         with self.run.store.look() as db:
             numbers = {c.name: c.id for c in shown_classes(db)}
             model = next(reversed(all_fits(db).values()), None)
@@ -98,15 +122,22 @@ class Page:
                     "pictures": self.run.pictures.has_pictures,
                     "noun": self.run.noun,
                 },
-                "annotator": {"name": desk.annotator, "asked": asked},
+                "annotator": who._asdict(),
                 "progress": progress_of(db, desk).as_json(),
-                "last": self.answers(db, last_answers(db, desk.annotator, LAST), doubt=False),
+                "last": self.answers(db, last_answers(db, who.name, LAST), doubt=False),
                 "worker": worker,
                 "model": None if model is None else {"round": model.round, "labels": model.labels},
                 "version": last_event(db),
             }
 
-    def next(self, desk: Desk, lease: bool) -> Json:
+    def next(self, who: Who, body: bodies.AtTab) -> Response:
+        # As a response, here and where answers come in: FastAPI would check what we made ourselves in another thread first.
+        return JSONResponse(self.item_for(who.at(body.tab), lease=True))
+
+    def look_at_next(self, who: Who, tab: Tab = "") -> Json:
+        return self.item_for(who.at(tab), lease=False)
+
+    def item_for(self, desk: Desk, lease: bool) -> Json:
         """The item for a tab, those that come after it, or why there is none."""
         while True:
             with self.run.store.lend() if lease else self.run.store.look() as db:
@@ -139,28 +170,30 @@ class Page:
         busy = worker["step"] not in ("waiting", "finished", "stopped")
         return "training", worker["text"] if busy and worker["text"] else "The next batch is being chosen."
 
-    def grid(self, desk: Desk, n: int) -> Json:
+    def grid(self, who: Who, body: bodies.GridBody) -> Json:
         """A screen of the batch, similar items side by side."""
+        desk = who.at(body.tab)
         while True:
             with self.run.store.lend() as db:
-                items = take_batch(db, desk, self.overlap, n)
+                items = take_batch(db, desk, self.overlap, body.n)
                 shown = [{**self.item(db, i, desk), "answer": None} for i in side_by_side(self.run.folder, items)]
                 so_far = progress_of(db, desk)
             if all([self.is_readable(i) for i in items]):
                 return {"items": shown, "progress": so_far.as_json()}
 
-    def renew(self, desk: Desk) -> Json:
+    def renew(self, who: Who, body: bodies.AtTab) -> Json:
         with self.run.store.lend() as db:
-            until = renew(db, desk)
+            until = renew(db, who.at(body.tab))
         return {"ok": True, "expires": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(until))}
 
-    def release(self, desk: Desk) -> Json:
+    def release(self, who: Who, body: bodies.AtTab) -> Json:
         with self.run.store.lend() as db:
-            release(db, desk)
+            release(db, who.at(body.tab))
         return {"ok": True}
 
-    def peek(self, desk: Desk, item: int) -> Json:
+    def peek(self, who: Who, body: bodies.PeekBody) -> Json:
         """What the model says of an item, which is then noted."""
+        item = body.item
         with self.change() as db:
             if get_meta(db, "suggestions") == "off":
                 raise InputError("suggestions are off; switch them to peek first")
@@ -170,33 +203,37 @@ class Page:
             found = self.suggested(db, [item]).get(item)
             if found is None:
                 return {"suggestion": None}
-            mark_shown(db, desk, item, "peek")
+            mark_shown(db, who.at(body.tab), item, "peek")
             seen = {"class": found.label, "prob": found.prob}
-            record(db, f"peek-{uuid.uuid4()}", "peek", desk.annotator, seen, item)
+            record(db, f"peek-{uuid.uuid4()}", "peek", who.name, seen, item)
         return {"suggestion": seen}
 
-    def text(self, item: int) -> Json:
-        """The whole text of an item."""
+    def text(self, item: bodies.ItemId) -> Response:
+        """The whole text of an item; the page shows it as text and never as HTML."""
         found = self.run.texts([item]) if self.run.kind == "texts" else {}
         if item not in found:
             raise NoPictureError(f"item {item}: expected one with a text, got none")
-        return {"id": item, "text": found[item]}
+        return JSONResponse({"id": item, "text": found[item]}, headers={"cache-control": "private, max-age=86400"})
 
     # --- answering ---------------------------------------------------------------------------------------------------
 
-    def answer(self, desk: Desk, request_id: str, items: list[int], given: Given, change: bool) -> Json:
+    def answer(self, who: Who, body: bodies.AnswerBody) -> Response:
+        desk, items, change = who.at(body.tab), body.items, body.change
+        given = Given(body.class_, body.unsure, body.seconds, body.bulk, body.note)
+
         def store(db: sqlite3.Connection) -> None:
             suggested = self.suggested(db, items)
-            answer(db, desk, request_id, items, given, overlap=self.overlap, change=change, suggested=suggested)
+            answer(db, desk, body.request_id, items, given, overlap=self.overlap, change=change, suggested=suggested)
 
         try:
-            return self.once(desk, store)
+            return JSONResponse(self.once(desk, store))
         except ConflictError as error:
             error.yours = {"class": given.label, "unsure": given.unsure}
             raise
 
-    def skip(self, desk: Desk, request_id: str, item: int) -> Json:
-        return self.once(desk, lambda db: skip(db, desk, request_id, item, overlap=self.overlap))
+    def skip(self, who: Who, body: bodies.ItemBody) -> Json:
+        desk = who.at(body.tab)
+        return self.once(desk, lambda db: skip(db, desk, body.request_id, body.item, overlap=self.overlap))
 
     def once(self, desk: Desk, store: Callable[[sqlite3.Connection], None]) -> Json:
         """Stores something, unless it was stored before, and how far that is."""
@@ -208,10 +245,17 @@ class Page:
             return {"ok": True, "repeated": True, "progress": self.progress(desk)}
         return {"ok": True, "repeated": False, "progress": so_far.as_json()}
 
-    def undo(self, desk: Desk, request_id: str, again: bool) -> Json:
+    def undo(self, who: Who, body: bodies.RequestAtTab) -> Json:
+        return self.take_back(who, body, again=False)
+
+    def redo(self, who: Who, body: bodies.RequestAtTab) -> Json:
+        return self.take_back(who, body, again=True)
+
+    def take_back(self, who: Annotator, body: bodies.RequestAtTab, again: bool) -> Json:
+        desk = who.at(body.tab)
         try:
             with self.change() as db:
-                what = undo(db, desk, request_id, overlap=self.overlap, again=again)
+                what = undo(db, desk, body.request_id, overlap=self.overlap, again=again)
         except RepeatedError as repeated:  # the same answer again, for those whom the first one did not reach
             what = repeated.payload
         with self.run.store.lend() as db:
@@ -234,42 +278,48 @@ class Page:
 
     # --- classes -----------------------------------------------------------------------------------------------------
 
-    def add_class(self, annotator: str, request_id: str, name: str) -> Json:
-        return self.change_class(annotator, lambda db: add_class(db, request_id, annotator, name))
+    def add_class(self, who: Who, body: bodies.NameBody) -> Json:
+        return self.change_class(who, lambda db: add_class(db, body.request_id, who.name, body.name))
 
-    def rename_class(self, annotator: str, request_id: str, number: int, name: str) -> Json:
-        return self.change_class(annotator, lambda db: rename_class(db, request_id, annotator, number, name))
+    def rename_class(self, who: Who, number: int, body: bodies.NameBody) -> Json:
+        return self.change_class(who, lambda db: rename_class(db, body.request_id, who.name, number, body.name))
 
-    def merge_class(self, annotator: str, request_id: str, number: int, into: int) -> Json:
-        return self.change_class(annotator, lambda db: merge_class(db, request_id, annotator, number, into))
+    def merge_class(self, who: Who, number: int, body: bodies.MergeBody) -> Json:
+        return self.change_class(who, lambda db: merge_class(db, body.request_id, who.name, number, body.into))
 
-    def change_class(self, annotator: str, change: Callable[[sqlite3.Connection], int]) -> Json:
+    def change_class(self, who: Annotator, change: Callable[[sqlite3.Connection], int]) -> Json:
         try:
             with self.change() as db:
                 number = change(db)
         except RepeatedError as repeated:
             number = repeated.payload["class"]
-        so_far = self.progress(Desk(annotator, ""))
+        so_far = self.progress(who.at())
         return {"class": next(c for c in so_far["classes"] if c["id"] == number), "progress": so_far}
 
     # --- looking -----------------------------------------------------------------------------------------------------
 
-    def review(self, annotator: str, show: str, offset: int, limit: int) -> Json:
+    def review(
+        self,
+        who: Who,
+        show: Literal["all", "doubtful", "unsure", "conflicts"] = "all",
+        offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+        limit: Annotated[int, Query(ge=1, le=500)] = 60,
+    ) -> Json:
         """Answers to look at again: all, or those that are doubtful, unsure, or in conflict."""
         with self.run.store.look() as db:
             if show in ("all", "unsure"):
-                rows, total = answers_open_to(db, annotator, unsure=show == "unsure", limit=limit, offset=offset)
+                rows, total = answers_open_to(db, who.name, unsure=show == "unsure", limit=limit, offset=offset)
             else:
                 if show == "doubtful":
                     items = list(doubts(db, last_predictions(db, self.run.folder)))
                 else:
                     items = [a.item for a in agreed(db) if a.conflict]
-                found = answers_to(db, items, annotator)
+                found = answers_to(db, items, who.name)
                 rows, total = found[offset : offset + limit], len(found)
             return {"answers": self.answers(db, rows), "total": total}
 
-    def account(self, desk: Desk) -> Json:
-        return {**account_of(self.run).as_json(), "progress": self.progress(desk)}
+    def account(self, who: Who) -> Json:
+        return {**account_of(self.run).as_json(), "progress": self.progress(who.at())}
 
     def map(self) -> Json:
         """Where every item is, its label, and its round; `current` are those that are asked."""
@@ -285,26 +335,36 @@ class Page:
 
     # --- steering ----------------------------------------------------------------------------------------------------
 
-    def set_budget(self, desk: Desk, request_id: str, budget: int) -> Json:
+    def set_budget(self, who: Who, body: bodies.BudgetBody) -> Json:
         with suppress(RepeatedError):
-            self.run.set_budget(request_id, desk.annotator, budget)
-        return self.steered(desk)
+            self.run.set_budget(body.request_id, who.name, body.budget)
+        return self.steered(who)
 
-    def train_now(self, desk: Desk, request_id: str) -> Json:
+    def train_now(self, who: Who, body: bodies.Request) -> Json:
         with suppress(RepeatedError):
-            self.run.train_now(request_id, desk.annotator)
+            self.run.train_now(body.request_id, who.name)
         self.restart()
-        return self.steered(desk)
+        return self.steered(who)
 
-    def set_suggestions(self, desk: Desk, request_id: str, mode: str) -> Json:
+    def set_suggestions(self, who: Who, body: bodies.SettingsBody) -> Json:
         with suppress(RepeatedError), self.change() as db:
-            record(db, request_id, "settings", desk.annotator, {"suggestions": mode})
-            set_meta(db, "suggestions", mode)
-        return self.steered(desk)
+            record(db, body.request_id, "settings", who.name, {"suggestions": body.suggestions})
+            set_meta(db, "suggestions", body.suggestions)
+        return self.steered(who)
 
-    def steered(self, desk: Desk) -> Json:
+    def steered(self, who: Annotator) -> Json:
         self.changed.set()
-        return {"ok": True, "progress": self.progress(desk)}
+        return {"ok": True, "progress": self.progress(who.at())}
+
+    def set_name(self, body: bodies.AnnotatorBody) -> Response:
+        name = body.name.strip()
+        if not name or not name.isprintable():
+            raise OptionError("a name has printable characters, and at least one")
+        answered = JSONResponse({"ok": True, "annotator": Annotator(name, True)._asdict()})
+        answered.set_cookie(
+            self.gate.name_cookie, self.gate.sign(name), httponly=True, samesite="strict", max_age=10**8
+        )
+        return answered
 
     # --- what is shown -----------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from askless.base.errors import AsklessError, BusyError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held, is_held
 from askless.label.web.app import create_app
-from askless.label.web.guard import Gate
+from askless.label.web.guard import LOCAL, Gate
 from askless.label.web.page import worker_status
 from askless.run import Run
 from askless.run.steps.worker import put_back
@@ -63,20 +63,16 @@ class Address:
 
 def served_at(folder: Path) -> str | None:
     """The address at which a run is being served now; None where nobody holds its lock."""
-    if not is_held(folder / LOCK):
-        return None
-    try:
-        return str(json.loads((folder / "server.json").read_text(encoding="utf-8"))["url"])
-    except (OSError, ValueError, KeyError):
-        return None
+    return last_server(folder).get("url") if is_held(folder / LOCK) else None
 
 
-def last_port(folder: Path) -> int | None:
-    """The port of the last time, so that a page that is still open finds its server again."""
+def last_server(folder: Path) -> dict[str, Any]:
+    """What the last server wrote down of itself: url, port and pid."""
     try:
-        return int(json.loads((folder / "server.json").read_text(encoding="utf-8"))["port"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+        found: dict[str, Any] = json.loads((folder / "server.json").read_text(encoding="utf-8"))
+        return found
+    except (OSError, ValueError):
+        return {}
 
 
 def own_token(run: Run) -> str:
@@ -175,7 +171,7 @@ class Worker:
         """Starts it again after it was killed: after 1, 2, 4, ... 60 s. One that could say why it failed would fail again,
         and waits for somebody to press the button."""
         with self._lock:
-            if self.process is None or self.process.poll() is None or self._said_why(worker_status(self.folder)):
+            if self.process is None or self.process.poll() is None or self._said_why():
                 return
             at = self.clock()
             if self._again_at is None:
@@ -190,7 +186,8 @@ class Worker:
         self._wait = min(max(FIRST_WAIT, 2 * last), LONGEST_WAIT)
         self._again_at = at + self._wait
 
-    def _said_why(self, status: dict[str, Any]) -> bool:
+    def _said_why(self) -> bool:
+        status = worker_status(self.folder)
         return self.process is not None and status["pid"] == self.process.pid and status["step"] == "failed"
 
     def stop(self) -> None:
@@ -264,23 +261,24 @@ def serve(
     ready: Callable[[Address], None] = lambda address: None,
     watch: Callable[[dict[str, Any]], bool] = lambda status: False,
     warn: Callable[[str], None] = lambda text: None,
-    with_worker: bool = True,
 ) -> None:
     """Serves until it is interrupted. `ready(address)` is called when the page can be opened; `watch(status)` a few times
     a second with what the worker does, and ends everything when it returns True; `warn(text)` when the run has gone."""
     from askless.label.web.connections import LimitedServer, Limits  # here, for `askless status` needs no uvicorn
 
+    if port is None:  # that of the last time, so that a page that is still open finds its server again
+        port = last_server(run.folder).get("port", PORT)
     os.umask(0o077)  # what is written in a run is its owner's alone
     sys.setswitchinterval(0.001)  # a request waits so long for the thread that writes labels.csv, each time; else five
     with (
         held(run.folder / LOCK, f"{run.folder} is being served already, at {served_at(run.folder)}"),
-        contextlib.closing(free_socket(host, last_port(run.folder) or PORT if port is None else port)) as sock,
+        contextlib.closing(free_socket(host, port)) as sock,
     ):
         address = Address(host, sock.getsockname()[1], own_token(run))
         worker = Worker(run.folder)
         is_open = host not in LOOPBACK
-        names = Gate("", 0).names | ({socket.gethostname().lower(), host.lower()} if is_open else set())
-        gate = Gate(address.token, address.port, frozenset(names), open_host=is_open)
+        names = LOCAL | {socket.gethostname().lower(), host.lower()} if is_open else LOCAL
+        gate = Gate(address.token, address.port, names, open_host=is_open)
         app = create_app(run, gate, worker.status, worker.start)
         server = LimitedServer(app, Limits())
         about = json.dumps({"url": address.url, "port": address.port, "pid": os.getpid()})
@@ -291,7 +289,7 @@ def serve(
 
         def look() -> bool:
             nonlocal gone
-            gone = notice_gone(run, worker if with_worker else None, warn, gone)
+            gone = notice_gone(run, worker, warn, gone)
             return not gone and watch(worker.status())
 
         threads = [
@@ -301,8 +299,7 @@ def serve(
         try:
             put_back(run.folder)
             run.write_views()
-            if with_worker:
-                worker.start()
+            worker.start()
             for thread in threads:
                 thread.start()
             with no_signal_after(server):
@@ -333,18 +330,17 @@ def look_after(
                 return
 
 
-def notice_gone(run: Run, worker: Worker | None, warn: Callable[[str], None], gone: bool) -> bool:
+def notice_gone(run: Run, worker: Worker, warn: Callable[[str], None], gone: bool) -> bool:
     """Whether the run was deleted, moved or replaced; `gone` is what it was at the last look. Says so once and stops the
     worker, which would write into whatever is there now; starts it again where the run is put back."""
     try:
         run.store.check_still_there()
     except GoneError as error:
         if not gone:
-            if worker is not None:
-                worker.stop()
+            worker.stop()
             warn(str(error))
         return True
-    if gone and worker is not None:
+    if gone:
         worker.start()
     return False
 

@@ -57,19 +57,17 @@ class Point:
     margin: float | None = None
     new_classes: list[str] = field(default_factory=list)
 
-
-@dataclass(frozen=True)
-class Rate:
-    """Labels per minute, breaks left out, and what that means for the batch (None: unknown)."""
-
-    per_minute: float
-    minutes_left_in_batch: float | None
+    @property
+    def measured(self) -> Share:
+        names = ("n", "correct", "accuracy", "low", "high")
+        return {name: getattr(self, name) for name in names} if self.n else None
 
 
 @dataclass(frozen=True)
 class Account:
     """How a run stands. `curve` has a point per trained round, `trained_at` when that was; `measure` is the last model's
-    accuracy on the check images, None if not measured. `mix`: the share of the pool that the model gives to each class.
+    accuracy on the check images, None if not measured. `rate`: labels per minute, breaks left out, and the minutes left in
+    the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
     `skipped`: how many files are left out, by the reason. `unsure_check`: check images without an agreed label."""
 
     progress: Progress
@@ -77,7 +75,7 @@ class Account:
     trained_at: list[str]
     measure: Share
     advice: Advice
-    rate: Rate | None
+    rate: dict[str, float | None] | None
     mix: dict[int, float]
     skipped: dict[str, int]
     annotators: dict[str, int]
@@ -93,7 +91,7 @@ class Account:
             "curve": curve,
             "measure": self.measure,
             "advice": self.advice._asdict(),
-            "rate": None if self.rate is None else asdict(self.rate),
+            "rate": self.rate,
             "mix": [{"class": c, "share": share} for c, share in self.mix.items()],
             "skipped": self.skipped,
             "annotators": [{"annotator": name, "answers": n} for name, n in self.annotators.items()],

@@ -1,18 +1,26 @@
-"""Answers from elsewhere: `labels.csv` and the other tables, arrays and folders of labels that `askless import` reads."""
+"""Answers from elsewhere: `labels.csv` and the other tables, arrays and folders of labels that `askless import` reads, and
+how a run takes them."""
 
+import uuid
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from askless.base.errors import InputError
+from askless.run.store.classes import class_numbers, folded, shown_classes
+from askless.run.store.importing import Imported, Policy, import_answers
 from askless.sources import open_source
 from askless.sources.arrays import load_npz
 from askless.sources.folders import METADATA
 from askless.sources.names import LABEL_NAMES, PATH_NAMES, label_text, pick_column, splits_and_classes
 from askless.sources.table import whole_table
+
+if TYPE_CHECKING:
+    from askless.run.run import Run
 
 STATUSES = ("labelled", "unsure")
 PSEUDO = "pseudo"
@@ -84,8 +92,8 @@ def unguarded(text: Any) -> Any:
     return text[1:] if is_guarded else text
 
 
-def typed(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
-    """Our columns of each record that is not the model's, as `LabelRow` wants them."""
+def of_our_columns(records: list[dict[str, Any]], path: Path) -> list[LabelRow]:
+    """The records that people answered, from a table that has all columns of ours."""
     out = []
     for number, record in enumerate(records, 1):
         if record.get("status") == PSEUDO:
@@ -103,7 +111,8 @@ def typed(records: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
         if values["status"] not in STATUSES:
             wanted = " or ".join(STATUSES)
             raise InputError(f"{path}: row {number}: expected the status {wanted}, got {values['status']!r}")
-        out.append(values)
+        if values["label"] or values["status"] == "unsure":
+            out.append(LabelRow(**values))
     return out
 
 
@@ -111,8 +120,7 @@ def of_table(path: Path) -> list[LabelRow]:
     """From a table of ours, or any that names images and classes."""
     header, records = read_records(path)
     if set(COLUMNS) <= set(header):
-        found = [LabelRow(**values) for values in typed(records, path)]
-        return [each for each in found if each.label or each.status == "unsure"]
+        return of_our_columns(records, path)
     image, label = pick_column(header, PATH_NAMES, path), pick_column(header, LABEL_NAMES, path)
     out = []
     for number, record in enumerate(records, 1):
@@ -157,3 +165,41 @@ def of_folders(root: Path) -> list[LabelRow]:
     if not out:
         raise InputError(f"{root}: expected labels.csv, metadata.csv or a folder of images for each class, found none")
     return out
+
+
+# --- into a run --------------------------------------------------------------------------------------------------------
+
+
+def import_into(
+    run: "Run", answers: list[LabelRow], annotator: str, policy: Policy, *, add_classes: bool = False
+) -> Imported:
+    """Takes answers from a file; those that say who gave them keep that name.
+
+    A run without classes gets those of the file. One that has classes gets others only with `add_classes`: else they are an
+    error that names them, and nothing is taken. A name that a class had, or that was merged into it, means that class.
+    """
+    parts = []
+    with run.store.look() as db:
+        known, numbers = [c.name for c in shown_classes(db)], class_numbers(db)
+    new = [a.label for a in answers if a.status == "labelled" and a.label and folded(a.label) not in numbers]
+    if known and new and not add_classes:
+        others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))
+        raise InputError(
+            f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
+            "to add them. Nothing was taken"
+        )
+    by_name: dict[str, list[LabelRow]] = {}
+    for one in answers:
+        by_name.setdefault(one.annotator or annotator, []).append(one)
+    with run.store.change() as db:
+        for name, own in by_name.items():
+            given = [(one.path, one.label if one.status == "labelled" else "") for one in own]
+            request = f"import-{uuid.uuid4()}"
+            parts.append(import_answers(db, request, name, given, overlap=run.settings.annotators, policy=policy))
+    run.write_views()
+    return Imported(
+        sum(part.taken for part in parts),
+        sum(part.same for part in parts),
+        [conflict for part in parts for conflict in part.conflicts],
+        [path for part in parts for path in part.unknown],
+    )

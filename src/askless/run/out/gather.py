@@ -4,13 +4,16 @@ import json
 import sqlite3
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from askless.base.files import sha256_of
+from askless.report.numbers import sentence
 from askless.run.out.account import (
     Account,
     Agreement,
@@ -18,6 +21,7 @@ from askless.run.out.account import (
     Chosen,
     Data,
     Facts,
+    FileFact,
     Labels,
     Map,
     Mistake,
@@ -27,13 +31,11 @@ from askless.run.out.account import (
     Point,
     Problems,
     Process,
-    Rate,
     Share,
     Shown,
     Suggestions,
 )
-from askless.run.out.report import file_facts
-from askless.run.steps.advice import Advice, Standing, advise
+from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import (
     accuracy_of,
     cohens_kappa,
@@ -78,7 +80,8 @@ if TYPE_CHECKING:
 EXAMPLES = 6  # of each kind of mistake
 SUSPICIOUS = 24
 RECENT = 200  # answers by which the pace is told
-WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", "model/model.safetensors", "model/config.json")
+WEIGHTS = "model/model.safetensors"
+WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", WEIGHTS, "model/config.json")
 
 
 # --- how it stands ---------------------------------------------------------------------------------------------------------
@@ -90,10 +93,7 @@ def account_of(run: "Run") -> Account:
     """How a run stands, from one consistent state of it."""
     with run.store.look() as db:
         fits, points = list(all_fits(db).values()), curve(run, db)
-        last = points[-1] if points else None
-        measure = None
-        if last is not None and last.n:
-            measure = {name: getattr(last, name) for name in ("n", "correct", "accuracy", "low", "high")}
+        measure = points[-1].measured if points else None
         so_far = progress_of(db)
         advice = advise(standing(run, db, points, measure, so_far))
         said = damage(run, points)
@@ -103,10 +103,8 @@ def account_of(run: "Run") -> Account:
             curve=points,
             trained_at=[fit.at for fit in fits],
             measure=measure,
-            advice=Advice(
-                advice.verdict,
-                " ".join([advice.text, *(f"{text[0].upper()}{text[1:]}." for text in said)]),
-                advice.reasons + said,
+            advice=advice._replace(
+                text=" ".join([advice.text, *(f"{sentence(text)}." for text in said)]), reasons=advice.reasons + said
             ),
             rate=rate(db, so_far),
             mix={int(c): share for c, share in mix.items()},
@@ -183,28 +181,24 @@ def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: S
 def since_new_class(db: sqlite3.Connection) -> int | None:
     """How many labels were given after the first one of the class that came last."""
     labels = labels_in_order(db)
-    if not labels:
-        return None
-    firsts: dict[int, int] = {}
-    for place, label in enumerate(labels):
-        firsts.setdefault(label, place)
-    return len(labels) - 1 - max(firsts.values())
+    return len(labels) - 1 - max(map(labels.index, set(labels))) if labels else None
 
 
-def rate(db: sqlite3.Connection, so_far: Progress) -> Rate | None:
+def rate(db: sqlite3.Connection, so_far: Progress) -> dict[str, float | None] | None:
     """Labels per minute of the last answers, breaks left out, and what that means for the batch."""
     per_minute = labels_per_minute(sorted(map(moment, times_of_answers(db, RECENT))))
     if per_minute is None:
         return None
     batch = so_far.batch
-    return Rate(per_minute, None if batch is None or not per_minute else (batch.size - batch.done) / per_minute)
+    left = None if batch is None else (batch.size - batch.done) / per_minute
+    return {"per_minute": per_minute, "minutes_left_in_batch": left}
 
 
 # --- what the report tells -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Sight:
+class Snapshot:
     """What the parts of the report look at: one state of a run. `trained`: the labels to train on; `said` and `truth`: what
     the last model and people say of the check images that both know; `final`: what a class stands for."""
 
@@ -219,6 +213,11 @@ class Sight:
     said: dict[int, int]
     truth: dict[int, int]
 
+    @property
+    def checked(self) -> tuple[list[int], list[int]]:
+        """What the model says of the check images, and what is true."""
+        return [self.said[item] for item in self.truth], list(self.truth.values())
+
     def shown(self, item: int, **more: Any) -> Shown:
         """An item with its picture or the beginning of its text."""
         text = excerpt(self.run.texts([item])[item], 200) if self.run.kind == "texts" else ""
@@ -231,7 +230,7 @@ def gather(run: "Run") -> Facts:
         final, number = final_class(db), last_fitted(db)
         held = {} if number is None else read_held(run.folder, number) or {}
         said = {item: final[c] for item, c in held.items() if c >= 0}
-        sight = Sight(
+        state = Snapshot(
             run,
             db,
             account=account_of(run),
@@ -243,31 +242,32 @@ def gather(run: "Run") -> Facts:
             said=said,
             truth={item: label for item, label in check_labels(db).items() if item in said},
         )
-        predicted, truth = [said[item] for item in sight.truth], list(sight.truth.values())
+        predicted, truth = state.checked
+        files = file_facts(run.folder, WRITTEN)
         return Facts(
             name=run.folder.resolve().name,
             made_at=now(),
             command=run.settings.command,
-            data=data(sight),
-            labels=labels(sight),
-            advice=sight.account.advice,
-            curve=sight.account.curve,
-            classes=of_classes(sight),
-            chosen=chosen(sight),
-            process=process(sight),
-            measure=sight.account.measure,
+            data=data(state),
+            labels=labels(state),
+            advice=state.account.advice,
+            curve=state.account.curve,
+            classes=of_classes(state),
+            chosen=chosen(state),
+            process=process(state),
+            measure=state.account.measure,
             baseline=max(Counter(truth).values()) / len(truth) if truth else None,
             target=run.settings.target or None,
-            confusion=confusion(predicted, truth, list(sight.names)).tolist() if truth else [],
-            mistakes=mistakes(sight),
-            problems=problems(sight),
-            model=model(run),
-            files=file_facts(run.folder, WRITTEN),
+            confusion=confusion(predicted, truth, list(state.names)).tolist() if truth else [],
+            mistakes=mistakes(state),
+            problems=problems(state),
+            model=model(run, {file.name: file.sha256 for file in files}),
+            files=files,
         )
 
 
-def data(sight: Sight) -> Data:
-    run, splits, (low, high) = sight.run, count_splits(sight.db), widths(sight.db)
+def data(state: Snapshot) -> Data:
+    run, splits, (low, high) = state.run, count_splits(state.db), widths(state.db)
     return Data(
         source=run.settings.source,
         images=len(run.paths),
@@ -279,17 +279,17 @@ def data(sight: Sight) -> Data:
     )
 
 
-def labels(sight: Sight) -> Labels:
-    asked = [row for row in sight.answered if row.kind != "prior"]
+def labels(state: Snapshot) -> Labels:
+    asked = [row for row in state.answered if row.kind != "prior"]
     times = sorted(moment(row.at) for row in asked)
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     return Labels(
-        budget=sight.account.progress.budget,
-        spent=sight.account.progress.spent,
+        budget=state.account.progress.budget,
+        spent=state.account.progress.spent,
         labelled=sum(row.label is not None for row in asked),
         unsure=sum(row.label is None for row in asked),
-        train=len(sight.trained),
-        check=len(check_labels(sight.db)),
+        train=len(state.trained),
+        check=len(check_labels(state.db)),
         minutes=sum(gap for gap in gaps if gap <= 60) / 60 if gaps else None,
         per_minute=labels_per_minute(times),
         first_at=asked[-1].at if asked else "",
@@ -297,43 +297,40 @@ def labels(sight: Sight) -> Labels:
     )
 
 
-def of_classes(sight: Sight) -> list[OfClass]:
-    given, checks = Counter(sight.trained.values()), Counter(sight.truth.values())
-    scores = {}
-    if sight.truth:
-        predicted = [sight.said[item] for item in sight.truth]
-        scores = {row["class"]: row for row in per_class(predicted, list(sight.truth.values()), list(sight.names))}
+def of_classes(state: Snapshot) -> list[OfClass]:
+    given, checks = Counter(state.trained.values()), Counter(state.truth.values())
+    scores = {row["class"]: row for row in per_class(*state.checked, list(state.names))}
     counts: Counter[int] = Counter()
-    if sight.predictions is not None:
-        best = sight.predictions.best_of_all()[readable_items(sight.db, "pool")]
-        counts = Counter(sight.final[c] for c in best.tolist() if c >= 0)
+    if state.predictions is not None:
+        best = state.predictions.best_of_all()[readable_items(state.db, "pool")]
+        counts = Counter(state.final[c] for c in best.tolist() if c >= 0)
     return [
         OfClass(
             name=name,
             labels=given[number],
             check=checks[number],
-            predicted=None if sight.predictions is None else counts[number],
-            precision=scores.get(number, {}).get("precision"),
-            recall=scores.get(number, {}).get("recall"),
+            predicted=None if state.predictions is None else counts[number],
+            precision=scores[number]["precision"],
+            recall=scores[number]["recall"],
         )
-        for number, name in sight.names.items()
+        for number, name in state.names.items()
     ]
 
 
-def chosen(sight: Sight) -> Chosen:
-    names, settings, agreed_ = sight.names, sight.run.settings, agreed(sight.db)
+def chosen(state: Snapshot) -> Chosen:
+    names, settings, agreed_ = state.names, state.run.settings, agreed(state.db)
     label_of = {a.item: "unsure" if a.label is None else names.get(a.label, "") for a in agreed_ if a.kind == "train"}
     batches = []
-    for made in all_rounds(sight.db):
+    for made in all_rounds(state.db):
         items = [
-            sight.shown(task.item, label=label_of.get(task.item, ""), reason=task.reason, score=task.score)
-            for task in tasks_of_round(sight.db, made.id)
+            state.shown(task.item, label=label_of.get(task.item, ""), reason=task.reason, score=task.score)
+            for task in tasks_of_round(state.db, made.id)
         ]
         batches.append(Batch(made.id, made.strategy, items, made.seconds))
     parameters = {name: getattr(settings, name) for name in ("net", "learner", "steps", "batch", "check", "annotators")}
     order = {c: i for i, c in enumerate(names)}
     places = {a.item: order[a.label] for a in agreed_ if a.label is not None and a.label in order}
-    return Chosen(settings.strategy, parameters, settings.seed, batches, map_of(sight.run, sight.db, places))
+    return Chosen(settings.strategy, parameters, settings.seed, batches, map_of(state.run, state.db, places))
 
 
 def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map | None:
@@ -350,8 +347,8 @@ def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map
     )
 
 
-def process(sight: Sight) -> Process:
-    kinds, answered = Counter(count_events(sight.db)), sight.answered
+def process(state: Snapshot) -> Process:
+    kinds, answered = Counter(count_events(state.db)), state.answered
     people = []
     for name in sorted({row.annotator for row in answered}):
         own = [row for row in answered if row.annotator == name]
@@ -364,9 +361,9 @@ def process(sight: Sight) -> Process:
         changed=kinds["change"],
         skipped=kinds["skip"],
         bulk=sum(row.bulk for row in answered),
-        conflicts=sum(a.conflict for a in agreed(sight.db)),
+        conflicts=sum(a.conflict for a in agreed(state.db)),
         agreement=agreement(answered),
-        suggestions=suggestions(sight),
+        suggestions=suggestions(state),
     )
 
 
@@ -389,36 +386,36 @@ def agreement(answered: list[Answer]) -> Agreement | None:
     return Agreement(items, share(sum(a == b for a, b in pairs), len(pairs)), cohens_kappa(one, other))
 
 
-def suggestions(sight: Sight) -> Suggestions:
-    final = sight.final
+def suggestions(state: Snapshot) -> Suggestions:
+    final = state.final
     same = [
         (row.suggestion_shown != "none", final[row.label] == final[row.suggestion])
-        for row in sight.answered
+        for row in state.answered
         if row.label is not None and row.suggestion is not None
     ]
     seen, unseen = ([is_same for shown, is_same in same if shown is which] for which in (True, False))
     return Suggestions(
-        mode=get_meta(sight.db, "suggestions", "off"),
-        shown=dict(Counter(row.suggestion_shown for row in sight.answered)),
+        mode=get_meta(state.db, "suggestions", "off"),
+        shown=dict(Counter(row.suggestion_shown for row in state.answered)),
         accepted=share(sum(seen), len(seen)),
         with_it=share(sum(seen), len(seen)),
         without=share(sum(unseen), len(unseen)),
     )
 
 
-def mistakes(sight: Sight) -> list[Mistake]:
-    place = {c: i for i, c in enumerate(sight.names)}
+def mistakes(state: Snapshot) -> list[Mistake]:
+    place = {c: i for i, c in enumerate(state.names)}
     wrong: dict[tuple[int, int], list[Shown]] = {}
-    for item, label in sight.truth.items():
-        said = sight.said[item]
+    for item, label in state.truth.items():
+        said = state.said[item]
         if said != label and label in place and said in place:
-            wrong.setdefault((place[label], place[said]), []).append(sight.shown(item))
+            wrong.setdefault((place[label], place[said]), []).append(state.shown(item))
     ordered = sorted(wrong.items(), key=lambda pair: -len(pair[1]))
     return [Mistake(t, p, examples[:EXAMPLES]) for (t, p), examples in ordered]
 
 
-def problems(sight: Sight) -> Problems:
-    skipped = skipped_files(sight.db)
+def problems(state: Snapshot) -> Problems:
+    skipped = skipped_files(state.db)
     copies: dict[str, list[str]] = {}
     for path, problem, reason in skipped:
         if problem == "duplicate":
@@ -429,20 +426,20 @@ def problems(sight: Sight) -> Problems:
         ],
         outside=[(path, reason) for path, problem, reason in skipped if problem in ("outside", "link")],
         duplicates=[[reason, *paths] for reason, paths in copies.items()],
-        near_check=sight.account.skipped["near_check"],
-        suspicious=suspicious(sight),
-        replaced=replaced(sight.run, sight.db),
+        near_check=state.account.skipped["near_check"],
+        suspicious=suspicious(state),
+        replaced=replaced(state.run, state.db),
     )
 
 
-def suspicious(sight: Sight) -> list[Shown]:
+def suspicious(state: Snapshot) -> list[Shown]:
     """Labels that the model doubts, the most doubtful first."""
     shown = []
-    for item, score in list(doubts(sight.db, sight.predictions).items())[:SUSPICIOUS]:
-        best = None if sight.predictions is None else sight.predictions.best(item)
+    for item, score in list(doubts(state.db, state.predictions).items())[:SUSPICIOUS]:
+        best = None if state.predictions is None else state.predictions.best(item)
         if best is not None:
-            label, guess = (sight.names.get(c, "") for c in (sight.trained[item], sight.final[best[0]]))
-            shown.append(sight.shown(item, label=label, model_label=guess, model_prob=best[1], score=score))
+            label, guess = (state.names.get(c, "") for c in (state.trained[item], state.final[best[0]]))
+            shown.append(state.shown(item, label=label, model_label=guess, model_prob=best[1], score=score))
     return shown
 
 
@@ -461,20 +458,18 @@ def architecture(net: str, backbone: str | None) -> str:
     return f"{HEADS.get(net, net)} on {'the features' if backbone is None else f'frozen {backbone}'}"
 
 
-def model(run: "Run") -> Model | None:
-    """The model card, from what the model's folder says of itself."""
+def model(run: "Run", digests: Mapping[str, str]) -> Model | None:
+    """The model card, from what the model's folder says of itself; `digests` are the SHA-256 of the run's files."""
     folder = run.folder / "model"
     if damage_of_folder(folder) is not None:  # or there is none yet
         return None
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     preprocess = json.loads((folder / "preprocess.json").read_text(encoding="utf-8"))
-    weights = file_facts(folder, ["model.safetensors"])
-    backbone = config["backbone"]
     return Model(
-        architecture=architecture(config["net"], backbone),
+        architecture=architecture(config["net"], config["backbone"]),
         learner=config["learner"],
-        weights="model/model.safetensors",
-        sha256=weights[0].sha256 if weights else "",
+        weights=WEIGHTS,
+        sha256=digests.get(WEIGHTS, ""),
         preprocessing=preprocess,
         classes=config["classes"],
         labelled=config["labels"],
@@ -486,3 +481,14 @@ def model(run: "Run") -> Model | None:
             f"It was measured on {run.noun}s of this collection; on others it may do worse.",
         ],
     )
+
+
+def file_facts(folder: Path, names: Sequence[str]) -> list[FileFact]:
+    """Size and sha256 of those files below `folder` that are there."""
+    out = []
+    for name in names:
+        path = folder / name
+        if path.is_file():
+            with path.open("rb") as file:
+                out.append(FileFact(name, path.stat().st_size, sha256_of(file).hex()))
+    return out

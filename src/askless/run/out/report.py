@@ -2,18 +2,17 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from askless.base.files import sha256_of
 from askless.report import chart, numbers
 from askless.report.data import as_data, json_text, write_files
 from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.account import Batch, Facts, FileFact, Map, Point, Share, Shown
+from askless.run.out.account import Batch, Facts, Map, Share, Shown
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
@@ -31,20 +30,8 @@ def write(facts: Facts, folder: Path, thumb: Thumb) -> Path:
 
     `thumb` gives an item's picture as the bytes of an image file, or None.
     """
-    folder = Path(folder)
     write_files(folder, {"report.json": json_text(as_data(facts)), "report.html": page(facts, thumb)})
     return folder / "report.html"
-
-
-def file_facts(folder: Path, names: Iterable[str]) -> list[FileFact]:
-    """Size and sha256 of those files below `folder` that are there."""
-    out = []
-    for path in (folder / name for name in names):
-        if path.is_file():
-            with path.open("rb") as file:
-                size, sha256 = path.stat().st_size, sha256_of(file).hex()
-                out.append(FileFact(path.relative_to(folder).as_posix(), size, sha256))
-    return out
 
 
 def page(facts: Facts, thumb: Thumb) -> str:
@@ -134,7 +121,7 @@ def _curve(facts: Facts) -> Markup:
             ("Labels", [f"{p.labels:,}" for p in curve]),
             ("New classes", [", ".join(p.new_classes) or NOTHING for p in curve]),
             ("Training", [seconds(p.seconds) for p in curve]),
-            ("Check accuracy", [_share_cell(_share_of(p)) for p in curve]),
+            ("Check accuracy", [_share_cell(p.measured) for p in curve]),
             ("Predictions changed", [percent(p.change) for p in curve]),
             ("Mean margin", [known(p.margin, ".2f") for p in curve]),
         ],
@@ -148,7 +135,7 @@ def _curve(facts: Facts) -> Markup:
 
 
 def _accuracy_chart(facts: Facts) -> Markup:
-    measured = [(p, share) for p in facts.curve if (share := _share_of(p))]
+    measured = [(p, share) for p in facts.curve if (share := p.measured)]
     if not measured:
         return Markup()
     points = [
@@ -182,10 +169,6 @@ def _change_chart(facts: Facts) -> Markup:
     )
     drawn = chart.bars(bars, 0.02, "round", "changed", said)
     return tag("figure", drawn, tag("figcaption", caption), cls="narrow")
-
-
-def _share_of(p: Point) -> Share:
-    return None if p.accuracy is None else {"accuracy": p.accuracy, "low": p.low, "high": p.high, "n": p.n}
 
 
 def _classes(facts: Facts) -> Markup:
