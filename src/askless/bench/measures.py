@@ -16,6 +16,7 @@ from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
 from askless.linalg import Rows
 from askless.linalg.gram import score_batches
+from askless.theory.findings import approximation_ratio
 
 
 def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:
@@ -103,14 +104,9 @@ class ApproximationRatio:
     def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
         rng = stream(self.seed, "approximation ratio")  # the same queries at every look
         free = unlabelled(learner)
-        against = (items(learner, learner.labelled), learner.known_labels)
-        ratios = []
-        for _ in range(self.draws):
-            query = items(learner, rng.choice(free, self.size, replace=False))
-            to_labelled = kernels.gradient_stats(model, query, against=against)
-            to_itself = kernels.gradient_stats(model, query, against=(query, None))
-            sums = (float(a.sum()) for a in (to_labelled.sq, to_labelled.dot, to_itself.dot) if a is not None)
-            ratios.append(theory.approximation_ratio_from_sums(*sums))
+        labelled = (items(learner, learner.labelled), learner.known_labels)
+        queries = [items(learner, rng.choice(free, self.size, replace=False)) for _ in range(self.draws)]
+        ratios = [approximation_ratio(model, query, labelled) for query in queries]
         x = epoch(learner, step)
         middle = Sample("median_approximation_ratio", float(np.median(ratios)), x)
         return [Sample("approximation_ratio", float(np.mean(ratios)), x), middle]
