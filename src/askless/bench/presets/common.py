@@ -71,7 +71,7 @@ def grid(
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A table or figure of a paper, or one of our own, as a benchmark at each scale. Any value may be an `At`.
+    """A table or figure of a paper, or one of our own, as a benchmark at each scale.
 
     `rows` are fields of Rows; `seeds` so many at the full and at the small scale, and two at the smoke scale; `comparable`:
     whether the full scale is the paper's protocol. All others are those of `Benchmark`.
@@ -94,23 +94,15 @@ class Preset:
     def make(self, scale: str) -> Benchmark:
         if scale not in SCALES:
             raise OptionError(unknown("scale", scale, SCALES))
-        printed = self.name in papers.SOURCES
+        same = ("name", "title", "protocol", "open_points", "claims", "baseline", "metrics", "figures", "layout")
         return Benchmark(
-            name=self.name,
-            title=self.title,
+            **{name: at(scale, getattr(self, name)) for name in same},
             rows=tuple(Row(**fields) for fields in at(scale, self.rows)),
-            seeds=tuple(range({"full": self.seeds[0], "small": self.seeds[1], "smoke": 2}[scale])),
+            seeds=tuple(range(at(scale, At(*self.seeds, 2)))),
             scale=scale,
-            protocol=at(scale, self.protocol),
-            open_points=self.open_points,
-            claims=self.claims,
-            baseline=self.baseline,
-            metrics=self.metrics,
-            figures=self.figures,
-            layout=self.layout,
             comparable=self.comparable and scale == "full",
-            paper=tuple(papers.rows(self.name)) if printed else (),
-            paper_source=papers.SOURCES[self.name] if printed else "",
+            paper=papers.rows(self.name),
+            paper_source=papers.SOURCES.get(self.name, ""),
         )
 
 

@@ -68,13 +68,11 @@ class Setting(NamedTuple):
 
     def group(self, more: str = "") -> At:
         """What a panel is called: never by data that was not used."""
-        names = At(full=self.name, small=self.small_name, smoke=f"digits, for {self.name}")
-        return by_scale(lambda scale: at(scale, names) + more)
+        return At(self.name + more, self.small_name + more, f"digits, for {self.name}{more}")
 
     def counts(self, *numbers: int) -> At:
         """These numbers of labels of the paper, at each scale."""
-        part = At(1, self.part, 25)
-        return by_scale(lambda scale: tuple(n // at(scale, part) for n in numbers))
+        return At(*(tuple(n // part for n in numbers) for part in (1, self.part, 25)))
 
     def plan(self, R: int, b: int) -> At:
         """R rounds of b, from 500 labels."""
@@ -87,13 +85,12 @@ class Setting(NamedTuple):
 
     def fields(self, counts: At | tuple[int, ...], retrained: bool = False) -> Fields:
         """What the rows of this column share."""
-        start = self.counts(500)
         augmented = self is CALTECH
         return {
             "data": At(self.data, self.small_data, TINY),
             "net": At(self.net, self.small_net, "small-cnn"),
             "learner": adam(self.batch, retrained),
-            "start": by_scale(lambda scale: at(scale, start)[0]),
+            "start": At(500, 500 // self.part, 20),
             "start_by": "random",
             "counts": counts,
             "fresh": "new" if retrained else False,
@@ -171,8 +168,8 @@ def protocol(*more: str | At, retrained: bool = False) -> At:
 CLAIM = "dynamicAL consistently outperforms the other strategies in all query rounds."
 
 
-class Table(NamedTuple):
-    """One of tables 2 to 9: strategies on one column, in batches of b up to a round."""
+class Comparison(NamedTuple):
+    """What tables 2 to 9 show: strategies on one column, in batches of b up to a round."""
 
     where: Setting
     b: int
@@ -182,36 +179,36 @@ class Table(NamedTuple):
     def fields(self) -> Fields:
         return self.where.fields(self.where.rounds(self.b, self.last))
 
+    def table(self, number: int) -> Preset:
+        name = self.where.name
+        return Preset(
+            name=f"dal.table{number}",
+            what=f"{name}, b = {self.b}, {'seven' if self.strategies is WITHOUT_BADGE else 'eight'} strategies",
+            title=f"dynamicAL, table {number}: {name}, batches of {self.b}",
+            rows=grid(self.fields(), self.strategies),
+            protocol=protocol(),
+            open_points=POINTS,
+            layout="rounds",
+            claims=CLAIM,
+        )
 
-TABLES = {
-    2: Table(CIFAR_CNN, 250),
-    3: Table(CIFAR_CNN, 500),
-    4: Table(CIFAR_RESNET, 500),
-    5: Table(CIFAR_RESNET, 1000),
-    6: Table(SVHN_VGG, 500),
-    7: Table(SVHN_VGG, 1000),
-    8: Table(CALTECH, 500, strategies=WITHOUT_BADGE),
-    9: Table(CALTECH, 1000, 4, WITHOUT_BADGE),
+
+COMPARISONS = {
+    2: Comparison(CIFAR_CNN, 250),
+    3: Comparison(CIFAR_CNN, 500),
+    4: Comparison(CIFAR_RESNET, 500),
+    5: Comparison(CIFAR_RESNET, 1000),
+    6: Comparison(SVHN_VGG, 500),
+    7: Comparison(SVHN_VGG, 1000),
+    8: Comparison(CALTECH, 500, strategies=WITHOUT_BADGE),
+    9: Comparison(CALTECH, 1000, 4, WITHOUT_BADGE),
 }
-
-
-def comparison(number: int, of: Table) -> Preset:
-    return Preset(
-        name=f"dal.table{number}",
-        what=f"{of.where.name}, b = {of.b}, {'seven' if of.strategies is WITHOUT_BADGE else 'eight'} strategies",
-        title=f"dynamicAL, table {number}: {of.where.name}, batches of {of.b}",
-        rows=grid(of.fields(), of.strategies),
-        protocol=protocol(),
-        open_points=POINTS,
-        layout="rounds",
-        claims=CLAIM,
-    )
 
 
 def retraining(number: int, where: Setting) -> Preset:
     """Tables 11 and 12: the network begins anew in every round."""
     return replace(
-        comparison(number, Table(where, 500)),
+        Comparison(where, 500).table(number),
         what=f"{where.name}, b = 500, retrained from scratch",
         title=f"dynamicAL, table {number}: {where.name}, retrained from scratch",
         rows=grid(
@@ -225,8 +222,8 @@ def retraining(number: int, where: Setting) -> Preset:
 
 def several(figure: int, *numbers: int) -> Preset:
     """A figure that plots several of the tables: one panel for each."""
-    tables = [TABLES[number] for number in numbers]
-    panels = [grid(t.fields() | {"group": t.where.group(f", b = {t.b}")}, t.strategies) for t in tables]
+    plotted = [COMPARISONS[number] for number in numbers]
+    panels = [grid(c.fields() | {"group": c.where.group(f", b = {c.b}")}, c.strategies) for c in plotted]
     return Preset(
         name=f"dal.fig{figure}",
         what=f"accuracy by round: the settings of tables {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}",
@@ -372,7 +369,7 @@ def along_training(where: Setting, b: int) -> Fields:
         "group": where.group(),
         "strategy": DynamicAL(),
         "learner": by_scale(learner),
-        "along": by_scale(lambda s: (ApproximationRatio(size=at(s, sizes)[0], draws=at(s, draws)),)),
+        "along": by_scale(lambda scale: (ApproximationRatio(size=at(scale, sizes)[0], draws=at(scale, draws)),)),
         "measures": (),
     }
 
@@ -426,7 +423,7 @@ figure5 = Preset(
 
 PRESETS = (
     table1,
-    *(comparison(number, table) for number, table in TABLES.items()),
+    *(compared.table(number) for number, compared in COMPARISONS.items()),
     drift(
         "dal.table10",
         "dynamicAL, table 10: MMD / B for a budget of 1,000 in R rounds of b",
