@@ -16,7 +16,6 @@ import numpy as np
 from askless import bench
 from askless.base import digest
 from askless.base.errors import AsklessError
-from askless.base.files import write_whole
 from askless.bench import Benchmark, Data, Progress, Results, Row
 from askless.bench.panels import panel
 from askless.bench.plan import settings
@@ -64,7 +63,7 @@ def write_images(folder: Path) -> Path:
         name = f"{i:04d}.png"
         Image.fromarray(pool.take([i])[0, 0].numpy()).resize((64, 64), Image.Resampling.BICUBIC).save(place / name)
         lines.append(f"{name},{label}")
-    write_whole(folder / "truth.csv", lambda file: file.write(("\n".join(lines) + "\n").encode()))
+    write_files(folder, {"truth.csv": "\n".join(lines) + "\n"})
     return place
 
 

@@ -38,18 +38,18 @@ BASELINE: dict[str, Any] = {"color": plots.GREY, "marker": "o", "linestyle": ":"
 
 
 def draw(results: Results, spec: dict[str, Any]) -> Any:
-    """The figure of `{"kind": a name of FIGURES, ...its options}`, or None."""
-    check(spec)
-    return FIGURES[spec["kind"]](results, **{k: v for k, v in spec.items() if k != "kind"})
+    """The figure of `{"kind": a name of FIGURES, ...its options}`, or None; a "caption" is not drawn."""
+    check_figure(spec)
+    return FIGURES[spec["kind"]](results, **{k: v for k, v in spec.items() if k not in ("kind", "caption")})
 
 
-def check(spec: dict[str, Any]) -> None:
+def check_figure(spec: dict[str, Any]) -> None:
     """Refuses a kind that there is not, and an option that it has not."""
     kind = spec.get("kind")
     if kind not in FIGURES:
         raise InputError(f"expected a kind of figure ({', '.join(FIGURES)}), got {kind!r}")
     options = list(inspect.signature(FIGURES[kind]).parameters)[1:]
-    if unknown := sorted(set(spec) - {"kind", *options}):
+    if unknown := sorted(set(spec) - {"kind", "caption", *options}):
         raise InputError(
             f"the figure {kind!r} has no option {', '.join(unknown)}; expected some of: {', '.join(options) or 'none'}"
         )

@@ -95,7 +95,7 @@ class DynamicsAndAlignment:
 class ApproximationRatio:
     """dynamicAL's figure 4, along the training: the mean over `draws` random queries of `size` of
     R(Q|S) = sum_u Delta(u|S) / Delta(Q|S), and their median, which a denominator near 0 does not upset. `x` is the
-    epoch."""
+    epoch: passes over the labelled items."""
 
     size: int
     draws: int = 10
@@ -107,14 +107,9 @@ class ApproximationRatio:
         labelled = (items(learner, learner.labelled), learner.known_labels)
         queries = [items(learner, rng.choice(free, self.size, replace=False)) for _ in range(self.draws)]
         ratios = [approximation_ratio(model, query, labelled) for query in queries]
-        x = epoch(learner, step)
+        x = step * learner.learner.batch / len(learner.labels)  # type: ignore[attr-defined]
         middle = Sample("median_approximation_ratio", float(np.median(ratios)), x)
         return [Sample("approximation_ratio", float(np.mean(ratios)), x), middle]
-
-
-def epoch(learner: ActiveLearner, step: int) -> float:
-    """Passes over the labelled items after so many steps."""
-    return step * learner.learner.batch / len(learner.labels)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

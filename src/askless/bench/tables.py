@@ -49,7 +49,7 @@ def all_tables(results: Results) -> list[Table]:
         *learner_tables(results),
         *win_loss_tables(results),
         *(table for metric in others for table in accuracy_tables(results, metric)),
-        *(iou_tables(results) if asks_for_iou(results) else []),
+        *iou_tables(results),
         *failure_tables(results),
     ]
 
@@ -294,12 +294,10 @@ def _learner_table(group: str, views: list[Panel], baseline: str) -> Table:
     return _by_method(_title("One set of acquisitions, several learners", group), methods, columns, notes)
 
 
-def asks_for_iou(results: Results) -> bool:
-    return any(spec.get("kind") == "iou" for spec in results.about.get("figures", []))
-
-
 def iou_tables(results: Results) -> list[Table]:
-    """How much the methods' choices overlap, for each group at its last number of labels."""
+    """How much the methods' choices overlap, for each group at its last number of labels; of benchmarks that draw it."""
+    if not any(spec.get("kind") == "iou" for spec in results.about.get("figures", [])):
+        return []
     note = (
         "Intersection over union; a method's set is the union over its seeds, without the start. Between its seeds: "
         "the mean over pairs of seeds of one method."
