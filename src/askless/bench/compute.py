@@ -100,24 +100,26 @@ def digest_of(path: Path) -> str:
 
 def check_shared(out: Path, content: str) -> None:
     """An error where this node does not see the folder with this content, after a while."""
-    until = time.monotonic() + PATIENCE
     about = out / ABOUT
-    while not about.exists() or digest_of(about) != content:
-        if not about.exists() or time.monotonic() > until:
-            raise InputError(
-                f"expected every Ray node to see {out} with the {ABOUT} of this run, got a node ({os.uname().nodename}) "
-                "that does not; use an --out on a file system that all nodes share"
-            )
-        time.sleep(0.5)
+    if not about.exists() or not comes(lambda: digest_of(about) == content):
+        raise InputError(
+            f"expected every Ray node to see {out} with the {ABOUT} of this run, got a node ({os.uname().nodename}) "
+            "that does not; use an --out on a file system that all nodes share"
+        )
 
 
 def await_result(path: Path) -> None:
-    """Waits until this machine sees what a worker has written: a file system that nodes share may show it late."""
+    """An error where this machine does not see what a worker has written, after a while."""
+    if not comes(path.exists):
+        raise AsklessError(
+            f"expected to see {path}, which a Ray worker has written, got nothing; use an --out on a file system that "
+            "all nodes share"
+        )
+
+
+def comes(is_there: Callable[[], bool]) -> bool:
+    """Whether something is there in the end: a file system that nodes share may show late what another has written."""
     until = time.monotonic() + PATIENCE
-    while not path.exists():
-        if time.monotonic() > until:
-            raise AsklessError(
-                f"expected to see {path}, which a Ray worker has written, got nothing; use an --out on a file system that "
-                "all nodes share"
-            )
+    while not (there := is_there()) and time.monotonic() <= until:
         time.sleep(0.5)
+    return there

@@ -16,15 +16,11 @@ from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
 from askless.linalg import Rows
 from askless.linalg.gram import score_batches
-from askless.theory.findings import approximation_ratio
+from askless.theory.findings import approximation_ratio, unlabelled
 
 
 def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:
     return PlainItems(learner.views, np.asarray(positions, dtype=np.int64))
-
-
-def unlabelled(learner: ActiveLearner) -> np.ndarray:
-    return np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
 
 
 def network(learner: ActiveLearner) -> nn.Module:

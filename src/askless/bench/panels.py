@@ -144,22 +144,16 @@ def scores(results: Results, metric: str, learner: str | None = None) -> tuple[l
 
 
 def iou_matrix(results: Results, group: str, labels: int) -> tuple[list[str], np.ndarray]:
-    """Methods, and the intersection over union of their label sets in %, once `labels` labels were asked for.
+    """Methods, and the intersection over union of their label sets in %, once `labels` labels were asked for; in one more
+    column that of two seeds of one method, the mean over all pairs.
 
     The set of a method is the union over its seeds; the start, which every method shares, is left out. NaN where both sets
-    are empty.
+    are empty, or where there is no pair.
     """
-    sets = {m: set().union(*found) for m, found in _asked_sets(results, group, labels).items()}
-    methods = list(sets)
-    iou = [[_iou(sets[a], sets[b]) for b in methods] for a in methods]
-    return methods, np.array(iou, dtype=np.float64).reshape(len(methods), len(methods))
-
-
-def iou_of_seeds(results: Results, group: str, labels: int) -> np.ndarray:
-    """For each of these methods, the intersection over union in % of the label sets of two of its seeds, the mean over all
-    pairs; NaN where there is no pair."""
-    found = _asked_sets(results, group, labels).values()
-    return np.array([_mean([_iou(a, b) for a, b in combinations(sets, 2) if a | b]) for sets in found])
+    of_seeds = _asked_sets(results, group, labels)
+    whole = [set().union(*sets) for sets in of_seeds.values()]
+    own = [_mean([_iou(a, b) for a, b in combinations(sets, 2) if a | b]) for sets in of_seeds.values()]
+    return list(of_seeds), np.array([[*(_iou(a, b) for b in whole), mean] for a, mean in zip(whole, own, strict=True)])
 
 
 def _asked_sets(results: Results, group: str, labels: int) -> dict[str, list[set[int]]]:

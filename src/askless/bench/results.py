@@ -129,5 +129,5 @@ def csv_text(records: Iterable[Record]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(["" if v is None else repr(v) if isinstance(v, float) else v for v in r] for r in records)
+    writer.writerows(records)
     return out.getvalue()

@@ -10,7 +10,6 @@ from askless.bench.panels import (
     counts_asked,
     groups_of,
     iou_matrix,
-    iou_of_seeds,
     learners_of,
     main_metric,
     methods_of,
@@ -306,7 +305,6 @@ def iou_tables(results: Results) -> list[Table]:
     for group in groups_of(results):
         for labels in counts_asked(results, group)[-1:]:
             methods, M = iou_matrix(results, group, labels)
-            M = np.column_stack([M, iou_of_seeds(results, group, labels)])
             heads = [*methods, "between its seeds"]
             columns = [(head, [known(v, ".1f") for v in column]) for head, column in zip(heads, M.T, strict=True)]
             title = _title(f"Overlap of what was asked for, %, at {labels} labels", group)

@@ -9,8 +9,6 @@ from askless.bench.cell import Cell
 from askless.bench.plan import Benchmark, Row
 from askless.bench.results import read_json
 
-TRIAL = "start"  # the method of trial cells, which settle what all others start from
-
 
 def trial_key(row: Row) -> tuple[str, int]:
     return row.group, row.start
@@ -20,7 +18,7 @@ def trial_rows(benchmark: Benchmark) -> list[Row]:
     """One row for each start that is settled by trials: only the start's labels, trained and measured."""
     found = {
         trial_key(row): replace(
-            row, method=f"{TRIAL} {row.start}", strategy="random", counts=(row.start,), measures=(), along=(), value=()
+            row, method=f"start {row.start}", strategy="random", counts=(row.start,), measures=(), along=(), value=()
         )
         for row in reversed(benchmark.rows)
         if row.trials is not None

@@ -193,6 +193,10 @@ def choose_items(learner: ActiveLearner, items: int, seed: int) -> tuple[np.ndar
     return np.concatenate([some_of(rng, first, of_start), rest]), of_start
 
 
+def unlabelled(learner: ActiveLearner) -> np.ndarray:
+    return np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+
+
 def some_of(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
     """k of 0..n-1 at random, or all of them, ascending."""
     return np.arange(n) if k >= n else np.sort(rng.choice(n, k, replace=False))
@@ -220,10 +224,6 @@ class Work:
 
     def at(self, positions: np.ndarray) -> PlainItems:
         return PlainItems(self.learner.views, positions)
-
-    def free(self) -> np.ndarray:
-        """Positions of the unlabelled items."""
-        return np.setdiff1d(np.arange(len(self.learner.pool)), self.learner.labelled)
 
     def kernel(self, x: PlainItems | Tensor, text: str, x2: PlainItems | None = None) -> np.ndarray:
         """The tangent kernel over all layers, averaged over the outputs."""
@@ -293,7 +293,7 @@ def dynamics(work: Work, K: np.ndarray, logits: Tensor, Y: np.ndarray, queries: 
 
 def approximation_ratios(work: Work, queries: int) -> tuple[int, np.ndarray]:
     """Items of a query, and R(Q|S) = sum_u Delta(u|S) / Delta(Q|S) of random queries with pseudo labels."""
-    free = work.free()
+    free = unlabelled(work.learner)
     size = min(QUERY, work.items, len(free))
     if size < 2:
         work.notes.append(f"No approximation ratio: {len(free)} items are unlabelled, a query needs two.")
@@ -322,7 +322,8 @@ def rank_agreement(work: Work) -> tuple[int, Agreement | None]:
     rng = stream(work.seed, "dynamics and alignment")
     places = some_of(rng, len(work.S), work.items // 2)
     S = work.S[places]
-    known = work.free()[pool.labels[work.free()] >= 0]
+    free = unlabelled(work.learner)
+    known = free[pool.labels[free] >= 0]
     others = known[some_of(rng, len(known), work.items - len(S))]
     size = min(QUERY, len(others) // 2)
     if size < 1:

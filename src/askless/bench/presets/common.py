@@ -11,20 +11,18 @@ from askless.bench.plan import SCALES, Benchmark, Data, Row
 from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 
-NOT_GIVEN = object()
-
 
 @dataclass(frozen=True)
 class At:
     """A value by scale: full, small, smoke. A scale that is not given one has that of the larger scale."""
 
     full: Any
-    small: Any = NOT_GIVEN
-    smoke: Any = NOT_GIVEN
+    small: Any = ...
+    smoke: Any = ...
 
     def __post_init__(self) -> None:
         for larger, scale in itertools.pairwise(SCALES):
-            if getattr(self, scale) is NOT_GIVEN:
+            if getattr(self, scale) is ...:
                 object.__setattr__(self, scale, getattr(self, larger))
 
 
@@ -56,7 +54,7 @@ def with_strategy(panel: Fields, given: Any) -> Fields:
 def grid(
     panels: At | Fields | Sequence[Any],
     methods: At | Mapping[str, Any],
-    fields: Callable[[Any, Any], Fields] = with_strategy,
+    fields: Callable[[Any, Any], At | Fields] = with_strategy,
 ) -> At:
     """Rows: every panel, or the one, with every method. A panel is the fields that its rows share, and a method a strategy
     or fields of its own; or both are whatever `fields` makes fields of."""

@@ -23,7 +23,6 @@ from askless.bench.presets.common import (
     smoke,
     text,
 )
-from askless.learn import Supervised
 
 POINTS = (
     "Gradients: over all parameters, network in eval mode, exact for BatchNorm too; g_S is the sum over the "
@@ -268,10 +267,12 @@ table1 = Preset(
 )
 
 
-def with_drift(where: Setting, plan: tuple[int, int]) -> Fields:
-    fields = planned(where, plan)
-    measures = by_scale(lambda scale: (*at(scale, fields["measures"]), MMDAndBound(start=at(scale, fields["start"]))))
-    return {**fields, "measures": measures}
+def with_drift(where: Setting, plan: tuple[int, int]) -> At:
+    def fields(scale: str) -> Fields:
+        own = at(scale, planned(where, plan))
+        return {**own, "measures": (*own["measures"], MMDAndBound(start=own["start"]))}
+
+    return by_scale(fields)
 
 
 def drift(
@@ -354,24 +355,18 @@ figure2 = Preset(
 )
 
 
-def along_training(where: Setting, b: int) -> Fields:
+def along_training(where: Setting, b: int) -> At:
     """One training on the start, looked at several times with random queries of b."""
-    sizes, draws = where.counts(b), At(50, 5, 3)
-    looks = At((200, 4), (240, 60), (20, 10))  # steps, and how many from one look to the next
+    looks = At((200, 4, 50), (240, 60, 5), (20, 10, 3))  # steps, how many from one look to the next, queries at each
 
-    def learner(scale: str) -> Supervised:
-        steps, every = at(scale, looks)
-        return replace(at(scale, fields["learner"]), steps=steps, evaluate_every=every, stop_accuracy=None)
+    def fields(scale: str) -> Fields:
+        steps, every, draws = at(scale, looks)
+        own = at(scale, planned(where, (0, b)))
+        learner = replace(own["learner"], steps=steps, evaluate_every=every, stop_accuracy=None)
+        [size] = at(scale, where.counts(b))
+        return {**own, "learner": learner, "along": (ApproximationRatio(size=size, draws=draws),), "measures": ()}
 
-    fields = where.fields(where.counts(500))
-    return {
-        **fields,
-        "group": where.group(),
-        "strategy": DynamicAL(),
-        "learner": by_scale(learner),
-        "along": by_scale(lambda scale: (ApproximationRatio(size=at(scale, sizes)[0], draws=at(scale, draws)),)),
-        "measures": (),
-    }
+    return by_scale(fields)
 
 
 figure4 = Preset(
