@@ -16,7 +16,7 @@ from askless.base.errors import AsklessError, BusyError, InputError
 from askless.base.locks import held
 from askless.bench.cell import Cell, Stage, run_cell
 from askless.bench.plan import Benchmark, Row
-from askless.bench.results import ABOUT, CELLS, cell_name
+from askless.bench.results import ABOUT
 from askless.bench.trials import trial_rows
 from askless.track import due
 
@@ -61,23 +61,23 @@ class CellWorker:
         """What went wrong, or None."""
         if self.broken:
             return Trouble(self.broken)
+        cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
         if not self.shared:
-            return self.compute(task, tell)
+            return self.compute(cell, tell)
         check_shared(self.out, self.shared)
-        folder = self.out / CELLS / cell_name(task.group, task.method, task.seed)
+        folder = cell.place(self.out)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with held(folder / ".lock", f"another worker computes {folder} still; run it again later", PATIENCE):
-                return self.compute(task, tell)
+                return self.compute(cell, tell)
         except (BusyError, OSError) as error:  # one that was given up for lost may still be at it
             return Trouble(str(error))
 
-    def compute(self, task: Task, tell: Tell) -> Trouble | None:
+    def compute(self, cell: Cell, tell: Tell) -> Trouble | None:
         def step(at: int, numbers: dict[str, float], last: bool) -> None:
             if due(self.rates, at, last):
                 tell(("step", at, numbers, last))
 
-        cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
         try:
             run_cell(
                 cell.row,

@@ -73,10 +73,9 @@ def run(
             )
         if before is not None:
             about["threads"] = before["threads"]
-            now = {(c["group"], c["method"], c["seed"]) for c in about["cells"]}
             rows = {(r.group, r.method) for r in benchmark.rows}
-            more = [c for c in before["cells"] if (c["group"], c["method"]) in rows]  # of seeds that ran before
-            about["cells"] += [c for c in more if (c["group"], c["method"], c["seed"]) not in now]
+            more = [c for c in before["cells"] if c["seed"] not in benchmark.seeds]  # of seeds that ran before
+            about["cells"] += [c for c in more if (c["group"], c["method"]) in rows]
             about["seeds"] = sorted({c["seed"] for c in about["cells"]})
         check_folder(benchmark, out, about)
         if before is None:  # the number of threads holds for the trials too

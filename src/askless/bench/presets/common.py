@@ -122,13 +122,14 @@ ON_CIFAR10: Fields = {
 CURVES_AND_WINS = ({"kind": "curves"}, {"kind": "pool_curves"}, {"kind": "win_loss"})
 BARS_AND_CURVES = ({"kind": "bars", "metrics": ["test_accuracy", "pool_accuracy"]}, {"kind": "curves"})
 
-RANKS = (
-    "Score: (rank, smallest non-zero eigenvalue) in float64. The papers' smallest eigenvalue is zero for every "
-    "candidate once there are more than d + 1 items."
-)
-LOOKS = "Weights and views: the averaged network in eval mode on un-augmented images, for every strategy alike."
-BIAS = "The head's bias belongs to the kernel: K = [phi, 1] [phi, 1]^T; rows are not normalised."
 NEW_WEIGHTS = "First weights: drawn again in every round, from the seed and the number of labels."
+POINTS = (  # of NPC and CRC
+    "Score: (rank, smallest non-zero eigenvalue) in float64. The papers' smallest eigenvalue is zero for every "
+    "candidate once there are more than d + 1 items.",
+    "The head's bias belongs to the kernel: K = [phi, 1] [phi, 1]^T; rows are not normalised.",
+    "Weights and views: the averaged network in eval mode on un-augmented images, for every strategy alike.",
+    NEW_WEIGHTS,
+)
 CALIBRATED = (
     "BatchNorm of an untrained network: before it is asked, its statistics are set by a pass over 1,024 items of the pool; "
     "with the initial 0 and 1 its outputs saturate."
