@@ -467,15 +467,16 @@ def test_data_that_cannot_be_sent_to_a_process_are_told(tmp_path):
         run(benchmark(row(data=lambda: here()), row("margin", data=lambda: here())), tmp_path, workers=2)
 
 
-def test_a_damaged_result_is_named(tmp_path):
-    run(benchmark(row(), seeds=(0,)), tmp_path)
-    [file] = tmp_path.glob("cells/*/result.json")
-    file.write_text("{")
-    for again in (partial(read, tmp_path), partial(run, benchmark(row(), seeds=(0,)), tmp_path)):
-        with pytest.raises(
-            InputError, match=r"result.json: damaged .*; remove its folder, and run the benchmark again"
-        ):
-            again()
+def test_a_damaged_file_is_named_and_made_again(tmp_path):
+    plan = benchmark(row(), seeds=(0,))
+    before = run(plan, tmp_path)
+    for file in (*tmp_path.glob("cells/*/result.json"), tmp_path / "benchmark.json"):
+        file.write_text("{")
+        for again in (partial(read, tmp_path), partial(run, plan, tmp_path)):
+            with pytest.raises(InputError, match=rf"{file.name}: damaged .*; remove it, and run the benchmark again"):
+                again()
+        file.unlink()
+        assert run(plan, tmp_path).records == before.records
 
 
 # --- engines: those on Ray are in test_on_ray.py --------------------------------------------------------------------

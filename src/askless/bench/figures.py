@@ -21,6 +21,7 @@ from askless.bench.panels import (
     methods_of,
     more_is_better,
     panel,
+    panels,
     records_of,
     scores,
     unit,
@@ -74,11 +75,10 @@ def gains(results: Results, metric: str | None = None) -> Any:
 
 
 def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool = False) -> Any:
-    learners = learners_of(results, metric)
-    views = [panel(results, metric, g, l) for g in groups_of(results) for l in learners]
+    learners, views = learners_of(results, metric), panels(results, metric)
     if gained:
         views = [v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for v in views]
-    views = [v for v in views if not np.isnan(v.values).all()]
+        views = [v for v in views if not np.isnan(v.values).all()]
     if not views:
         return None
     figure, places = plots.grid(len(views), len(learners) if 1 < len(learners) < len(views) else 3)

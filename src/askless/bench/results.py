@@ -98,7 +98,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # the disk's fault, or a hand's: it was written whole
-        raise InputError(f"{path}: damaged ({error}); remove its folder, and run the benchmark again") from None
+        raise InputError(f"{path}: damaged ({error}); remove it, and run the benchmark again") from None
 
 
 def read(folder: str | Path) -> Results:
