@@ -146,15 +146,10 @@ WITHOUT_BADGE = {name: s for name, s in STRATEGIES.items() if name != "badge"}
 
 
 def protocol(*more: str | At, retrained: bool = False) -> At:
-    asked = (
-        "the network kept from round to round, asked once the training accuracy was above .97 in more than 10 epochs"
-    )
-    small = "3 epochs (on digits with the small CNN 10, in batches of 25), "
-    if retrained:
-        asked = (
-            "the network trained from scratch in every round, asked once the training accuracy of an epoch exceeds .99"
-        )
-        small = ""
+    kept = "the network kept from round to round, asked once the training accuracy was above .97 in more than 10 epochs"
+    anew = "the network trained from scratch in every round, asked once the training accuracy of an epoch exceeds .99"
+    asked = anew if retrained else kept
+    small = "" if retrained else "3 epochs (on digits with the small CNN 10, in batches of 25), "
     own = At(
         full=f"The paper's: Adam at .001 without augmentation, {asked}; 500 items to start with, 5 runs.",
         small=f"As in the paper ({asked}) but with smaller pools, {small}at most 1,200 steps of 128 in a round, and 5 "
