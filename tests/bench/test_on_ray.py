@@ -17,12 +17,13 @@ from threadpoolctl import threadpool_info
 import askless
 from askless.base.errors import AsklessError, InputError
 from askless.base.locks import held
-from askless.bench import account, compute, read, run, runner
+from askless.bench import compute, read, run, runner
 from askless.bench.cell import Cell
 from askless.bench.compute import CellWorker, Task
 from askless.bench.report import write
+from askless.bench.tally import Tally
 from askless.cli.bench import find
-from askless.track import JSONLines
+from askless.track import JSONLines, Trail
 
 pytestmark = pytest.mark.ray
 
@@ -312,7 +313,7 @@ def test_a_result_that_never_arrives_here_is_said(tmp_path, monkeypatch, source)
     with pytest.raises(
         AsklessError, match=r"expected to see .*all--random--0/result.json, which a Ray worker has written"
     ):
-        account.Account(tmp_path, [cell], None).hear(cell, "done", None)
+        Tally(tmp_path, [cell], None, Trail(None), "here").hear(cell, "done", None)
 
 
 def ask(*arguments, **options):

@@ -10,8 +10,7 @@ from askless.bench.results import Record, Results
 def test_a_panel_is_methods_by_seeds_by_labels_in_the_order_of_the_plan(results):
     p = panels.panel(results, "test_accuracy", "SVHN", "supervised")
     assert (p.methods, p.seeds, p.labels) == (("random", "margin", "badge", "npc"), tuple(range(5)), (10, 20, 30, 50))
-    expected = results.values("test_accuracy", "SVHN", "badge", "supervised")
-    assert p.values[2, 3, 1] == expected[3, 20, None]
+    assert p.values[2, 3, 1] == results.curve("test_accuracy", "SVHN", "badge", "supervised").table[3, 1]
 
 
 def test_without_a_learner_it_is_the_first_of_the_plan(results):
@@ -57,7 +56,8 @@ def test_iou_is_of_the_union_over_seeds_without_the_start(results):
     r = Results({"methods": ["b", "a"]}, [Record(*k, "s", 1, None, "test_accuracy", 0.5) for k in asked], asked=asked)
     methods, at_two = panels.iou_matrix(r, "", 2)
     assert methods == ["b", "a"]
-    assert at_two == pytest.approx(np.array([[100, 50], [50, 100]]))  # {1} and {1, 3}
+    assert at_two[:, :2] == pytest.approx(np.array([[100, 50], [50, 100]]))  # {1} and {1, 3}
+    assert at_two[:, 2] == pytest.approx(np.array([np.nan, 0]), nan_ok=True)  # {1} and {3}
     assert panels.iou_matrix(r, "", 3)[1][0, 1] == pytest.approx(20)  # {1, 9} and {1, 2, 3, 4}
     assert np.isnan(panels.iou_matrix(r, "", 1)[1]).all()
     assert panels.counts_asked(r, "") == [2, 3]

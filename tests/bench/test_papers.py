@@ -6,7 +6,6 @@ from itertools import product
 
 import pytest
 
-from askless.base.errors import InputError
 from askless.bench.papers import SOURCES, rows
 
 NPC = ["random", "margin", "albl", "badge", "npc"]
@@ -169,11 +168,5 @@ def test_the_data_file_is_part_of_the_package():
     assert list(dict.fromkeys(line[0] for line in lines[1:])) == list(SOURCES)
 
 
-def test_what_is_given_out_can_be_changed_without_harm():
-    rows("npc.table1").clear()
-    assert len(rows("npc.table1")) == 15
-
-
-def test_a_preset_without_a_table_is_refused_by_name():
-    with pytest.raises(InputError, match=r"expected a preset with a printed table \(npc\.table1, .*got 'npc\.fig1'"):
-        rows("npc.fig1")
+def test_a_figure_has_no_printed_table():
+    assert rows("npc.fig1") == ()

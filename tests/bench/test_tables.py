@@ -228,8 +228,12 @@ def test_learners_with_the_same_ranking(make):
     assert tables.learner_tables(make(learners=["a"])) == []
 
 
-def test_iou_table_is_of_the_last_count(results):
-    first = tables.iou_tables(results)[0]
+IOU = [{"kind": "iou"}]
+
+
+def test_iou_table_is_of_the_last_count(results, make):
+    assert tables.iou_tables(results) == [], "its figures have no overlap"
+    first = tables.iou_tables(make(figures=IOU))[0]
     assert first.title == "Overlap of what was asked for, %, at 50 labels: CIFAR-10"
     assert first.head[-2:] == ("npc", "between its seeds")
     assert cells(first, "npc")[-2] == "100.0"
@@ -238,7 +242,7 @@ def test_iou_table_is_of_the_last_count(results):
 def test_iou_table_has_the_overlap_between_the_seeds_of_a_method(make):
     """Of {1, 2, 3}, {1, 2, 4} and {5, 6, 7}: 2 of 4, none, none."""
     asked = {("", "npc", s): [[90 + s], list(batch)] for s, batch in enumerate(((1, 2, 3), (1, 2, 4), (5, 6, 7)))}
-    r = dataclasses.replace(make(groups=[""], methods=["npc"], seeds=range(3)), asked=asked)
+    r = dataclasses.replace(make(groups=[""], methods=["npc"], seeds=range(3), figures=IOU), asked=asked)
     (table,) = tables.iou_tables(r)
     assert cells(table, "npc") == ["npc", "100.0", "16.7"]
     assert "mean over pairs of seeds" in table.note

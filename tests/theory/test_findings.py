@@ -14,7 +14,7 @@ from askless import kernels, theory
 from askless.base.rng import stream
 from askless.learn import admissible_rate
 from askless.report.data import as_data
-from askless.theory.findings import HORIZON, QUERY, both_spectra, choose_items, draw, examine
+from askless.theory.findings import HORIZON, QUERY, both_spectra, choose_items, examine, some_of
 from askless.theory.page import binned, page, write
 from askless.theory.words import lines
 
@@ -215,7 +215,7 @@ def test_items_are_the_start_and_a_random_rest_in_their_order(labels, rounds, it
 
 
 def test_draw_takes_all_where_there_are_too_few():
-    assert draw(np.random.default_rng(0), 3, 5).tolist() == [0, 1, 2]
+    assert some_of(np.random.default_rng(0), 3, 5).tolist() == [0, 1, 2]
 
 
 def test_what_is_left_out_is_noted():
@@ -262,9 +262,9 @@ def test_what_cannot_be_examined_is_said():
     spread = al.ActiveLearner(al.data.as_pool(x, y), net="linear", learner=al.LabelPropagation(), strategy="random")
     with pytest.raises(al.InputError, match="got label propagation"):
         examine(spread)
-    with pytest.raises(al.InputError, match="items: expected a whole number of at least 4, got 3"):
+    with pytest.raises(al.InputError, match="items: expected a whole number >= 4, got 3"):
         examine(empty, items=3)
-    with pytest.raises(al.InputError, match="queries: expected a whole number of at least 1, got 0"):
+    with pytest.raises(al.InputError, match="queries: expected a whole number >= 1, got 0"):
         examine(empty, queries=0)
 
 

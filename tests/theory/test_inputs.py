@@ -182,7 +182,7 @@ def test_wide_networks_want_items_in_rows():
     with pytest.raises(al.InputError, match="X2: expected 2 columns as X has, got 3"):
         wide_relu_kernel(np.eye(2), np.eye(3))
     for function in (lambda how: wide_relu_kernel(np.eye(2), layers=how), lambda how: wide_relu(2, 5, how)):
-        with pytest.raises(al.InputError, match='layers: expected "first" or "both", got \'all\''):
+        with pytest.raises(al.InputError, match="layers must be one of first, both, got 'all'"):
             function("all")
     with pytest.raises(al.InputError, match=r"y: expected one target per item, shape \(2,\), got \(3,\)"):
         check_descent(np.eye(2), np.ones(3), 0.1, 1, net)

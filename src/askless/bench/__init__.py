@@ -3,11 +3,11 @@
 A benchmark is rows x seeds in plain Python; `run` computes its cells and `report.write` turns them into tables and pictures.
 """
 
-from askless.bench.account import Progress
 from askless.bench.plan import Along, Benchmark, Data, Measure, Moment, Row, Sample
 from askless.bench.presets import PRESETS, preset
 from askless.bench.results import Record, Results, read
 from askless.bench.runner import run
+from askless.bench.tally import Progress
 
 __all__ = [
     # what is run

@@ -9,7 +9,6 @@ import json
 import shutil
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,7 +24,7 @@ from askless.active.saving import plain_or_none
 from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.rng import stream
-from askless.bench.memory import measured_peak
+from askless.bench.memory import forget_peak, peak_mb
 from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
 from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
@@ -88,9 +87,7 @@ def prepare(row: Row, progress: Callable[[int, int], None] | None = None) -> Pre
 
 def finished(folder: Path, row: Row, seed: int, start_seed: int | None = None) -> bool:
     """Whether the cell is done; an error where what is there, done or not, was made with other settings."""
-    then = settings_there(folder)
-    if then is not None:
-        check_same(folder, then, cell_settings(row, seed, start_seed))
+    check_same(folder, cell_settings(row, seed, start_seed))
     if (folder / "result.json").exists():
         tidy(folder)  # a kill may have come between the result and this
         return True
@@ -106,24 +103,18 @@ def tidy(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def settings_there(folder: Path) -> dict[str, str] | None:
-    """What the cell in this folder was made with, so far as there is something of it."""
-    for path in (folder / "result.json", folder / "progress.json"):
-        if path.exists():
-            settings_then: dict[str, str] = read_json(path)["settings"]
-            return settings_then
-    return None
-
-
 def cell_settings(row: Row, seed: int, start_seed: int | None) -> dict[str, str]:
     """What makes a cell; the start's own seed only where it is not the cell's."""
     return settings(row) | {"seed": str(seed)} | ({} if start_seed is None else {"start_seed": str(start_seed)})
 
 
-def check_same(folder: Path, then: dict[str, str], now: dict[str, str]) -> None:
-    for name in [*now, *(n for n in then if n not in now)]:
+def check_same(folder: Path, now: dict[str, str], but: str = "") -> None:
+    """An error where what there is of the cell was made with other settings; `but` is one that is not compared."""
+    made = next((path for path in (folder / "result.json", folder / "progress.json") if path.exists()), None)
+    then = now if made is None else read_json(made)["settings"]
+    for name in dict.fromkeys([*now, *then]):
         was, is_now = (found.get(name, default_settings().get(name)) for found in (then, now))
-        if was != is_now:
+        if was != is_now and name != but:
             raise InputError(
                 f"{folder} was made with {name} = {was}, now it is {is_now}; use another folder, or remove this one"
             )
@@ -215,14 +206,14 @@ class Experiment:
         self.count, n = count, count - len(self.learner.labels)
         if not n:
             return Selection(np.empty(0, dtype=np.int64))
+        forget_peak()
         began = time.perf_counter()
-        with measured_peak() as peak:
-            batch = self.asker().ask(n)
-        seconds = time.perf_counter() - began
+        batch = self.asker().ask(n)
+        seconds, peak = time.perf_counter() - began, peak_mb()
         self.learner.tell(batch.indices, self.pool.labels[batch.indices])
         self.state["asked"].append(batch.indices.tolist())
         self.clock("select_seconds", seconds)
-        self.clock("peak_memory_mb", peak.mb)
+        self.clock("peak_memory_mb", peak)
         for metric in ("lambda_min", "rank"):
             if metric in batch.info:
                 self.record(metric, batch.info[metric])
@@ -314,14 +305,8 @@ def network(row: Row, pool: Pool) -> Net:
     """The row's network; one with options as a function that makes it from a seed."""
     if not row.net_options or not isinstance(row.net, str):
         return row.net
-    classes = len(class_names(None, pool))
-    return partial(make_network, row.net, classes, pool.shape, row.net_options)
-
-
-def make_network(
-    name: str, classes: int, shape: tuple[int, ...], options: tuple[tuple[str, Any], ...], seed: int
-) -> torch.nn.Module:
-    return nets.make(name, classes=classes, shape=shape, seed=seed, **dict(options))
+    name, classes, options = row.net, len(class_names(None, pool)), dict(row.net_options)
+    return lambda seed: nets.make(name, classes=classes, shape=pool.shape, seed=seed, **options)
 
 
 def write_json(path: Path, content: Any) -> None:

@@ -16,7 +16,7 @@ from askless.base.errors import AsklessError, BusyError, InputError
 from askless.base.locks import held
 from askless.bench.cell import Cell, Stage, run_cell
 from askless.bench.plan import Benchmark, Row
-from askless.bench.results import ABOUT, CELLS, cell_name
+from askless.bench.results import ABOUT
 from askless.bench.trials import trial_rows
 from askless.track import due
 
@@ -61,23 +61,23 @@ class CellWorker:
         """What went wrong, or None."""
         if self.broken:
             return Trouble(self.broken)
+        cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
         if not self.shared:
-            return self.compute(task, tell)
+            return self.compute(cell, tell)
         check_shared(self.out, self.shared)
-        folder = self.out / CELLS / cell_name(task.group, task.method, task.seed)
+        folder = cell.place(self.out)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with held(folder / ".lock", f"another worker computes {folder} still; run it again later", PATIENCE):
-                return self.compute(task, tell)
+                return self.compute(cell, tell)
         except (BusyError, OSError) as error:  # one that was given up for lost may still be at it
             return Trouble(str(error))
 
-    def compute(self, task: Task, tell: Tell) -> Trouble | None:
+    def compute(self, cell: Cell, tell: Tell) -> Trouble | None:
         def step(at: int, numbers: dict[str, float], last: bool) -> None:
             if due(self.rates, at, last):
                 tell(("step", at, numbers, last))
 
-        cell = Cell(self.rows[task.group, task.method], task.seed, task.start_seed)
         try:
             run_cell(
                 cell.row,
@@ -100,24 +100,26 @@ def digest_of(path: Path) -> str:
 
 def check_shared(out: Path, content: str) -> None:
     """An error where this node does not see the folder with this content, after a while."""
-    until = time.monotonic() + PATIENCE
     about = out / ABOUT
-    while not about.exists() or digest_of(about) != content:
-        if not about.exists() or time.monotonic() > until:
-            raise InputError(
-                f"expected every Ray node to see {out} with the {ABOUT} of this run, got a node ({os.uname().nodename}) "
-                "that does not; use an --out on a file system that all nodes share"
-            )
-        time.sleep(0.5)
+    if not about.exists() or not comes(lambda: digest_of(about) == content):
+        raise InputError(
+            f"expected every Ray node to see {out} with the {ABOUT} of this run, got a node ({os.uname().nodename}) "
+            "that does not; use an --out on a file system that all nodes share"
+        )
 
 
 def await_result(path: Path) -> None:
-    """Waits until this machine sees what a worker has written: a file system that nodes share may show it late."""
+    """An error where this machine does not see what a worker has written, after a while."""
+    if not comes(path.exists):
+        raise AsklessError(
+            f"expected to see {path}, which a Ray worker has written, got nothing; use an --out on a file system that "
+            "all nodes share"
+        )
+
+
+def comes(is_there: Callable[[], bool]) -> bool:
+    """Whether something is there in the end: a file system that nodes share may show late what another has written."""
     until = time.monotonic() + PATIENCE
-    while not path.exists():
-        if time.monotonic() > until:
-            raise AsklessError(
-                f"expected to see {path}, which a Ray worker has written, got nothing; use an --out on a file system that "
-                "all nodes share"
-            )
+    while not (there := is_there()) and time.monotonic() <= until:
         time.sleep(0.5)
+    return there

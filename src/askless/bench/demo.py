@@ -16,7 +16,6 @@ import numpy as np
 from askless import bench
 from askless.base import digest
 from askless.base.errors import AsklessError
-from askless.base.files import write_whole
 from askless.bench import Benchmark, Data, Progress, Results, Row
 from askless.bench.panels import panel
 from askless.bench.plan import settings
@@ -64,7 +63,7 @@ def write_images(folder: Path) -> Path:
         name = f"{i:04d}.png"
         Image.fromarray(pool.take([i])[0, 0].numpy()).resize((64, 64), Image.Resampling.BICUBIC).save(place / name)
         lines.append(f"{name},{label}")
-    write_whole(folder / "truth.csv", lambda file: file.write(("\n".join(lines) + "\n").encode()))
+    write_files(folder, {"truth.csv": "\n".join(lines) + "\n"})
     return place
 
 
@@ -112,7 +111,9 @@ def table(results: Results) -> Table:
     rows = [(on, name, *_cells(results, name, on)) for on in ON for name in STRATEGIES]
     head = ("on", "strategy", *map(str, LABELS))
     gains = [f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON]
-    title = f"digits, FixMatch + DARP: accuracy in % by number of labels, {_of_seeds(results)}"
+    seeds = len(results.about["seeds"])
+    of_seeds = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
+    title = f"digits, FixMatch + DARP: accuracy in % by number of labels, {of_seeds}"
     return Table(title, head, rows, ".\n".join(gains) + ".", left=(0, 1))
 
 
@@ -140,11 +141,6 @@ def write_report(results: Results, folder: Path) -> Path:
     page = html_page("Which digits should be labelled?", first, sections, tab="askless demo: digits")
     write_files(folder, {"report.html": page})
     return folder / "report.html"
-
-
-def _of_seeds(results: Results) -> str:
-    seeds = len(results.about["seeds"])
-    return f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
 
 
 def _cells(results: Results, name: str, on: str) -> list[str]:

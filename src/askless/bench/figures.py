@@ -6,7 +6,7 @@ keep their colour, marker and line style from one picture to the next; the style
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from askless.bench.panels import (
     counts_asked,
     groups_of,
     iou_matrix,
-    iou_of_seeds,
     learners_of,
     main_metric,
     methods_of,
     more_is_better,
     panel,
+    panels,
     records_of,
     scores,
     unit,
@@ -38,18 +38,18 @@ BASELINE: dict[str, Any] = {"color": plots.GREY, "marker": "o", "linestyle": ":"
 
 
 def draw(results: Results, spec: dict[str, Any]) -> Any:
-    """The figure of `{"kind": a name of FIGURES, ...its options}`, or None."""
-    check(spec)
-    return FIGURES[spec["kind"]](results, **{k: v for k, v in spec.items() if k != "kind"})
+    """The figure of `{"kind": a name of FIGURES, ...its options}`, or None; a "caption" is not drawn."""
+    check_figure(spec)
+    return FIGURES[spec["kind"]](results, **{k: v for k, v in spec.items() if k not in ("kind", "caption")})
 
 
-def check(spec: dict[str, Any]) -> None:
+def check_figure(spec: dict[str, Any]) -> None:
     """Refuses a kind that there is not, and an option that it has not."""
     kind = spec.get("kind")
     if kind not in FIGURES:
         raise InputError(f"expected a kind of figure ({', '.join(FIGURES)}), got {kind!r}")
     options = list(inspect.signature(FIGURES[kind]).parameters)[1:]
-    if unknown := sorted(set(spec) - {"kind", *options}):
+    if unknown := sorted(set(spec) - {"kind", "caption", *options}):
         raise InputError(
             f"the figure {kind!r} has no option {', '.join(unknown)}; expected some of: {', '.join(options) or 'none'}"
         )
@@ -75,11 +75,10 @@ def gains(results: Results, metric: str | None = None) -> Any:
 
 
 def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool = False) -> Any:
-    learners = learners_of(results, metric)
-    views = [panel(results, metric, g, l) for g in groups_of(results) for l in learners]
+    learners, views = learners_of(results, metric), panels(results, metric)
     if gained:
         views = [v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for v in views]
-    views = [v for v in views if not np.isnan(v.values).all()]
+        views = [v for v in views if not np.isnan(v.values).all()]
     if not views:
         return None
     figure, places = plots.grid(len(views), len(learners) if 1 < len(learners) < len(views) else 3)
@@ -159,10 +158,9 @@ def iou(results: Results, group: str | None = None) -> Any:
     """Intersection over union of the methods' label sets, a small matrix for each number of labels; in a column of its own
     that of the seeds of one method."""
     found = [
-        (g, n, methods, np.column_stack([M, iou_of_seeds(results, g, n)]))
+        (g, n, *iou_matrix(results, g, n))
         for g in (groups_of(results) if group is None else [group])
         for n in counts_asked(results, g)
-        for methods, M in [iou_matrix(results, g, n)]
     ]
     found = [f for f in found if not np.isnan(f[3]).all()]
     if not found:
@@ -201,7 +199,7 @@ def lines(
     figure, places = plots.grid(len(keys), counts if 1 < counts <= 4 and len(keys) > counts else 3)
     for axes, (group, n) in zip(places, keys, strict=True):
         here = [r for r in rows if (r.group, r.labels) == (group, n)]
-        for method in _present(results, here):
+        for method in _present(results, {r.method for r in here}):
             xs, table = _by_x([r for r in here if r.method == method])
             _band(axes, results, method, xs, _scaled(table, metric), markers=len(xs) <= 30)
         plots.level(axes, reference)
@@ -263,7 +261,7 @@ def spread_boxes(results: Results, metric: str, log: bool = False, reference: fl
     figure, places = plots.grid(len(groups), 3)
     for axes, group in zip(places, groups, strict=True):
         here = [r for r in rows if r.group == group]
-        counts, methods = sorted({r.labels for r in here}), _present(results, here)
+        counts, methods = sorted({r.labels for r in here}), _present(results, {r.method for r in here})
         for method, at, width in _beside(len(counts), methods):
             values = [[r.value for r in here if (r.method, r.labels) == (method, n)] for n in counts]
             box = axes.boxplot(
@@ -282,7 +280,7 @@ def spread_boxes(results: Results, metric: str, log: bool = False, reference: fl
         axes.set(xlabel="labels", ylabel=unit(metric), xlim=plots.room(len(counts)))
         plots.title(axes, plain(group))
         plots.log_scales(axes, y=log)
-    methods = _present(results, rows)
+    methods = _present(results, {r.method for r in rows})
     return plots.legend_below(figure, [Patch(**face(m)) for m in methods], methods) if len(methods) > 1 else figure
 
 
@@ -300,7 +298,7 @@ def bars(results: Results, metrics: Sequence[str], labels: int | None = None, lo
     many = max(len(v.methods) for vs in views.values() for v in vs)
     figure, places = plots.grid(len(views), 3, width=max(4.2, 0.6 * many * len(metrics) ** 0.5 + 1.6))
     for axes, (group, vs) in zip(places, views.items(), strict=True):
-        methods = [m for m in methods_of(results) if any(m in v.methods for v in vs)]
+        methods = _present(results, {m for v in vs for m in v.methods})
         at = set()
         for i, (v, places_of, width) in enumerate(_beside(len(methods), vs)):
             ends = [[n for n in v.reached(m) if labels in (None, n)][-1:] for m in methods]
@@ -415,10 +413,10 @@ def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.nda
         axes.fill_between(x, mean - half, mean + half, color=look["color"], alpha=0.15, lw=0)
 
 
-def _legend(figure: Any, results: Results, methods: Iterable[str], line: bool = True) -> Any:
+def _legend(figure: Any, results: Results, methods: set[str], line: bool = True) -> Any:
     from matplotlib.lines import Line2D
 
-    names = [m for m in methods_of(results) if m in set(methods)]
+    names = _present(results, methods)
     looks = [style(results, m) | ({} if line else {"linestyle": ""}) for m in names]
     return plots.legend_below(figure, [Line2D([], [], lw=1.8, markersize=5, **look) for look in looks], names)
 
@@ -443,9 +441,9 @@ def _slope(x: np.ndarray, y: np.ndarray) -> float:
     return float(centred @ (y - y.mean()) / (centred @ centred)) if (x != x[0]).any() else float("nan")
 
 
-def _present(results: Results, rows: Sequence[Record]) -> list[str]:
-    there = {r.method for r in rows}
-    return [m for m in methods_of(results) if m in there]
+def _present(results: Results, methods: set[str]) -> list[str]:
+    """These methods, in the order of the benchmark."""
+    return [m for m in methods_of(results) if m in methods]
 
 
 def _by_x(rows: Sequence[Record]) -> tuple[np.ndarray, np.ndarray]:

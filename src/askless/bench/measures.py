@@ -16,14 +16,11 @@ from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
 from askless.linalg import Rows
 from askless.linalg.gram import score_batches
+from askless.theory.findings import approximation_ratio, unlabelled
 
 
 def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:
     return PlainItems(learner.views, np.asarray(positions, dtype=np.int64))
-
-
-def unlabelled(learner: ActiveLearner) -> np.ndarray:
-    return np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
 
 
 def network(learner: ActiveLearner) -> nn.Module:
@@ -94,7 +91,7 @@ class DynamicsAndAlignment:
 class ApproximationRatio:
     """dynamicAL's figure 4, along the training: the mean over `draws` random queries of `size` of
     R(Q|S) = sum_u Delta(u|S) / Delta(Q|S), and their median, which a denominator near 0 does not upset. `x` is the
-    epoch."""
+    epoch: passes over the labelled items."""
 
     size: int
     draws: int = 10
@@ -103,22 +100,12 @@ class ApproximationRatio:
     def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
         rng = stream(self.seed, "approximation ratio")  # the same queries at every look
         free = unlabelled(learner)
-        against = (items(learner, learner.labelled), learner.known_labels)
-        ratios = []
-        for _ in range(self.draws):
-            query = items(learner, rng.choice(free, self.size, replace=False))
-            to_labelled = kernels.gradient_stats(model, query, against=against)
-            to_itself = kernels.gradient_stats(model, query, against=(query, None))
-            sums = (float(a.sum()) for a in (to_labelled.sq, to_labelled.dot, to_itself.dot) if a is not None)
-            ratios.append(theory.approximation_ratio_from_sums(*sums))
-        x = epoch(learner, step)
+        labelled = (items(learner, learner.labelled), learner.known_labels)
+        queries = [items(learner, rng.choice(free, self.size, replace=False)) for _ in range(self.draws)]
+        ratios = [approximation_ratio(model, query, labelled) for query in queries]
+        x = step * learner.learner.batch / len(learner.labels)  # type: ignore[attr-defined]
         middle = Sample("median_approximation_ratio", float(np.median(ratios)), x)
         return [Sample("approximation_ratio", float(np.mean(ratios)), x), middle]
-
-
-def epoch(learner: ActiveLearner, step: int) -> float:
-    """Passes over the labelled items after so many steps."""
-    return step * learner.learner.batch / len(learner.labels)  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -48,30 +48,22 @@ class Panel(NamedTuple):
         return aubc(np.array(self.labels)[self.shared], self.values[:, :, self.shared])
 
 
-NOTHING = (-np.inf, float("nan"))
-
-
-def panel(
-    results: Results, metric: str, group: str, learner: str | None = None, times: bool = False, missing: bool = False
-) -> Panel:
+def panel(results: Results, metric: str, group: str, learner: str | None = None, missing: bool = False) -> Panel:
     """The metric of every method that has it in `group` (with `missing`, of every method of the benchmark).
 
     Without a learner: of the first that has the metric. Where a round was measured many times (records with an `x`) and not
     as a whole, the value is the last of them.
     """
-    rows = [r for r in (results.times if times else results.records) if r.metric == metric and r.group == group]
+    rows = [r for r in results.records if r.metric == metric and r.group == group]
     if learner is None:
         learner = next(iter(_ordered(results.about.get("learners"), [r.learner for r in rows])), "")
-    found: dict[tuple[str, int, int], list[tuple[float, float]]] = defaultdict(list)
-    whole = {(r.method, r.seed, r.labels) for r in rows if r.learner == learner and r.x is None}
-    for r in rows:
-        key = (r.method, r.seed, r.labels)
-        if r.learner == learner and (r.x is None or key not in whole):
-            found[key].append((-np.inf if r.x is None else r.x, r.value))
-    methods = methods_of(results) if missing else _ordered(results.about.get("methods"), [m for m, _, _ in found])
-    seeds, labels = sorted({s for _, s, _ in found}), sorted({n for _, _, n in found})
+    rows = [r for r in rows if r.learner == learner]
+    last = sorted(rows, key=lambda r: np.inf if r.x is None else r.x)
+    found = {(r.method, r.seed, r.labels): r.value for r in last}
+    methods = methods_of(results) if missing else _ordered(results.about.get("methods"), [r.method for r in rows])
+    seeds, labels = sorted({r.seed for r in rows}), sorted({r.labels for r in rows})
     values = np.array(
-        [[[max(found.get((m, s, n), [NOTHING]))[1] for n in labels] for s in seeds] for m in methods], dtype=np.float64
+        [[[found.get((m, s, n), np.nan) for n in labels] for s in seeds] for m in methods], dtype=np.float64
     )
     shape = (len(methods), len(seeds), len(labels))
     return Panel(metric, group, learner, tuple(methods), tuple(seeds), tuple(labels), values.reshape(shape))
@@ -152,22 +144,16 @@ def scores(results: Results, metric: str, learner: str | None = None) -> tuple[l
 
 
 def iou_matrix(results: Results, group: str, labels: int) -> tuple[list[str], np.ndarray]:
-    """Methods, and the intersection over union of their label sets in %, once `labels` labels were asked for.
+    """Methods, and the intersection over union of their label sets in %, once `labels` labels were asked for; in one more
+    column that of two seeds of one method, the mean over all pairs.
 
     The set of a method is the union over its seeds; the start, which every method shares, is left out. NaN where both sets
-    are empty.
+    are empty, or where there is no pair.
     """
-    sets = {m: set().union(*found) for m, found in _asked_sets(results, group, labels).items()}
-    methods = list(sets)
-    iou = [[_iou(sets[a], sets[b]) for b in methods] for a in methods]
-    return methods, np.array(iou, dtype=np.float64).reshape(len(methods), len(methods))
-
-
-def iou_of_seeds(results: Results, group: str, labels: int) -> np.ndarray:
-    """For each of these methods, the intersection over union in % of the label sets of two of its seeds, the mean over all
-    pairs; NaN where there is no pair."""
-    found = _asked_sets(results, group, labels).values()
-    return np.array([_mean([_iou(a, b) for a, b in combinations(sets, 2) if a | b]) for sets in found])
+    of_seeds = _asked_sets(results, group, labels)
+    whole = [set().union(*sets) for sets in of_seeds.values()]
+    own = [_mean([_iou(a, b) for a, b in combinations(sets, 2) if a | b]) for sets in of_seeds.values()]
+    return list(of_seeds), np.array([[*(_iou(a, b) for b in whole), mean] for a, mean in zip(whole, own, strict=True)])
 
 
 def _asked_sets(results: Results, group: str, labels: int) -> dict[str, list[set[int]]]:

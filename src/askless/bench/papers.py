@@ -5,8 +5,6 @@ from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from askless.base.errors import InputError
-
 _SD = "accuracy in % ± standard deviation"
 _CIFAR10 = "CRC, table {}: CIFAR-10, WRN-28-2, FixMatch ({}), " + _SD + " over 3 trials"
 _C10_BALANCED = "; for reference, the implementation has 87.33 % with 25 balanced labels per class"
@@ -51,22 +49,20 @@ class PaperRow(NamedTuple):
     sd: float | None
 
 
-def rows(preset: str) -> list[PaperRow]:
-    """The table of a preset, in the order of the paper: by group, then method, then column.
+def rows(preset: str) -> tuple[PaperRow, ...]:
+    """The table of a preset, in the order of the paper: by group, then method, then column; empty where none is printed.
 
     >>> rows("npc.table1")[-1]
     PaperRow(group='', method='npc', column='70', mean=94.85, sd=0.02)
     """
-    if preset not in SOURCES:
-        raise InputError(f"expected a preset with a printed table ({', '.join(SOURCES)}), got {preset!r}")
-    return list(_tables()[preset])
+    return tuple(
+        PaperRow(r["group"], r["method"], r["column"], float(r["mean"]), float(r["sd"]) if r["sd"] else None)
+        for r in _lines()
+        if r["preset"] == preset
+    )
 
 
 @cache
-def _tables() -> dict[str, list[PaperRow]]:
+def _lines() -> list[dict[str, str]]:
     text = files("askless.bench").joinpath("paper_numbers.csv").read_text(encoding="utf-8")
-    tables: dict[str, list[PaperRow]] = {}
-    for r in csv.DictReader(text.splitlines()):
-        row = PaperRow(r["group"], r["method"], r["column"], float(r["mean"]), float(r["sd"]) if r["sd"] else None)
-        tables.setdefault(r["preset"], []).append(row)
-    return tables
+    return list(csv.DictReader(text.splitlines()))

@@ -210,7 +210,7 @@ class Benchmark:
 
     def __post_init__(self) -> None:
         for spec in self.figures:
-            figures.check({name: value for name, value in spec.items() if name != "caption"})
+            figures.check_figure(spec)
         check_annotated(self.name, Benchmark, vars(self))
         methods = list(dict.fromkeys(r.method for r in self.rows))
         if self.baseline not in (None, "random", *methods):
@@ -273,13 +273,9 @@ def text_of(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{k}: {text_of(v)}' for k, v in value.items())}}}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        later = [
-            f.name for f in dataclasses.fields(value) if f.metadata.get("later") and getattr(value, f.name) == f.default
-        ]
-        shown = {
-            f.name: text_of(getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr and f.name not in later
-        }
-        return f"{type(value).__name__}({', '.join(f'{k}={v}' for k, v in shown.items())})"
+        given = [(f, getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr]
+        shown = [(f.name, v) for f, v in given if not (f.metadata.get("later") and v == f.default)]
+        return f"{type(value).__name__}({', '.join(f'{name}={text_of(v)}' for name, v in shown)})"
     if isinstance(value, functools.partial):
         return f"partial({text_of((value.func, *value.args, value.keywords))})"
     if callable(value) and hasattr(value, "__qualname__"):

@@ -49,7 +49,6 @@ def page(results: Results) -> str:
     first, *others = list(dict.fromkeys([main_metric(results), *about.get("metrics", [])]))
     banner = box(tag("p", why), kind="warn") if (why := warning(results)) else Markup()
     paper = _html(tables.paper_tables(results))
-    overlap = tables.iou_tables(results) if tables.asks_for_iou(results) else []
     sections = [
         Section("What the paper claims", paragraphs((about.get("paper") or {}).get("says") or ""), "Claim"),
         Section("Protocol", paragraphs(about.get("protocol") or "")),
@@ -59,7 +58,9 @@ def page(results: Results) -> str:
         Section("Summary", _html(tables.summary_tables(results))),
         Section("Several learners, one set of acquisitions", _html(tables.learner_tables(results)), "Learners"),
         Section("Wins and losses", _html(tables.win_loss_tables(results))),
-        Section("What was asked for", _folded("Overlap of the methods' label sets", overlap), "Overlap"),
+        Section(
+            "What was asked for", _folded("Overlap of the methods' label sets", tables.iou_tables(results)), "Overlap"
+        ),
         Section("Other measurements", markup(_folded(unit(m), tables.accuracy_tables(results, m)) for m in others)),
         Section("Times and memory", _html(tables.times_tables(results)), "Times"),
         Section("Open points, and how they were resolved", bullets(about.get("open_points", [])), "Open points"),
@@ -96,8 +97,7 @@ def _failures(results: Results) -> Markup:
 def _figures(results: Results) -> Markup:
     out = []
     for spec in results.about.get("figures", []):
-        options = {name: value for name, value in spec.items() if name != "caption"}
-        figure = draw(results, options)
+        figure = draw(results, spec)
         caption = str(spec.get("caption") or plots.caption(FIGURES[spec["kind"]]))
         name = str(spec.get("caption") or words(spec["kind"]))
         missing = note(f"{name}: not drawn, since the results hold too little for it.")

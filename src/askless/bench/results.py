@@ -57,22 +57,13 @@ class Results:
     failures: list[Failure] = field(default_factory=list)
     folder: Path | None = None
 
-    def values(
-        self, metric: str, group: str, method: str, learner: str | None = None, times: bool = False
-    ) -> dict[tuple[int, int, float | None], float]:
-        """(seed, labels, x) -> value."""
-        return {
-            (r.seed, r.labels, r.x): r.value
-            for r in (self.times if times else self.records)
-            if r.metric == metric and r.group == group and r.method == method and learner in (None, r.learner)
-        }
-
     def curve(self, metric: str, group: str, method: str, learner: str | None = None) -> "Curve":
         """The metric by seed and number of labels, of the seeds that have every number of labels."""
-        values = self.values(metric, group, method, learner)
-        counts = sorted({labels for _, labels, _ in values})
-        seeds = sorted({s for s, _, _ in values if all((s, n, None) in values for n in counts)})
-        table = np.array([[values[s, n, None] for n in counts] for s in seeds], dtype=np.float64)
+        rows = [r for r in self.records if (r.metric, r.group, r.method) == (metric, group, method)]
+        values = {(r.seed, r.labels): r.value for r in rows if r.x is None and learner in (None, r.learner)}
+        counts = sorted({n for _, n in values})
+        seeds = sorted({s for s, _ in values if all((s, n) in values for n in counts)})
+        table = np.array([[values[s, n] for n in counts] for s in seeds], dtype=np.float64)
         return Curve(tuple(seeds), tuple(counts), table.reshape(len(seeds), len(counts)))
 
     def arrays(self, group: str, method: str, seed: int, labels: int) -> dict[str, np.ndarray]:
@@ -107,7 +98,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:  # the disk's fault, or a hand's: it was written whole
-        raise InputError(f"{path}: damaged ({error}); remove its folder, and run the benchmark again") from None
+        raise InputError(f"{path}: damaged ({error}); remove it, and run the benchmark again") from None
 
 
 def read(folder: str | Path) -> Results:
@@ -115,11 +106,10 @@ def read(folder: str | Path) -> Results:
     folder = Path(folder)
     if not (folder / ABOUT).exists():
         raise InputError(f"expected a folder written by `askless bench run`, got {folder}, which has no {ABOUT}")
-    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    about = read_json(folder / ABOUT)
     records: list[Record] = []
     times: list[Record] = []
-    asked = {}
-    failures = []
+    asked, failures = {}, []
     for cell in about["cells"]:
         key = (str(cell["group"]), str(cell["method"]), int(cell["seed"]))
         place = folder / CELLS / cell_name(*key)
@@ -128,9 +118,9 @@ def read(folder: str | Path) -> Results:
             records += [Record(*key, *r) for r in result["records"]]
             asked[key] = result["asked"]
             if (place / "times.json").exists():
-                times += [Record(*key, *r) for r in json.loads((place / "times.json").read_text(encoding="utf-8"))]
+                times += [Record(*key, *r) for r in read_json(place / "times.json")]
         elif (place / "failure.json").exists():
-            failures.append(Failure(*key, json.loads((place / "failure.json").read_text(encoding="utf-8"))["reason"]))
+            failures.append(Failure(*key, read_json(place / "failure.json")["reason"]))
     return Results(about, records, times, asked, failures, folder)
 
 
@@ -139,5 +129,5 @@ def csv_text(records: Iterable[Record]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows(["" if v is None else repr(v) if isinstance(v, float) else v for v in r] for r in records)
+    writer.writerows(records)
     return out.getvalue()

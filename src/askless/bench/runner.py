@@ -1,6 +1,5 @@
 """Runs the cells of a benchmark, in this process, in worker processes or on Ray, and goes on where a killed run was."""
 
-import json
 import logging
 import os
 import platform
@@ -11,17 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from askless.base import digest
 from askless.base.engine import NotSent, check_engine, work
 from askless.base.errors import AsklessError, InputError
 from askless.base.locks import held
 from askless.base.machine import cores, versions
 from askless.base.options import check_count
-from askless.bench.account import Account, Progress
-from askless.bench.cell import Cell, cell_settings, check_same, finished, prepare, settings_there, write_json
+from askless.bench.cell import Cell, cell_settings, check_same, finished, prepare, write_json
 from askless.bench.compute import CellWorker, Task, Trouble, digest_of
 from askless.bench.plan import Benchmark, data_key, text_of
-from askless.bench.results import ABOUT, CELLS, Results, cell_name, read
+from askless.bench.results import ABOUT, CELLS, Results, cell_name, read, read_json
+from askless.bench.tally import Progress, Tally
 from askless.bench.trials import settle, trial_rows
 from askless.data import Pool
 from askless.features.frozen import as_frozen
@@ -68,17 +66,16 @@ def run(
     lock = held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
     with lock, closing(Trail(track)) as trail:
         about = describe(benchmark, threads or 1, command) | {"what": what, "file": file_digest(what)}
-        before = json.loads((out / ABOUT).read_text(encoding="utf-8")) if (out / ABOUT).exists() else None
+        before = read_json(out / ABOUT) if (out / ABOUT).exists() else None
         if before is not None and before["name"] != benchmark.name:
             raise InputError(
                 f"{out}: expected a new folder, or one of {benchmark.name}, got one of {before['name']}; use another"
             )
         if before is not None:
             about["threads"] = before["threads"]
-            now = {(c["group"], c["method"], c["seed"]) for c in about["cells"]}
             rows = {(r.group, r.method) for r in benchmark.rows}
-            more = [c for c in before["cells"] if (c["group"], c["method"]) in rows]  # of seeds that ran before
-            about["cells"] += [c for c in more if (c["group"], c["method"], c["seed"]) not in now]
+            more = [c for c in before["cells"] if c["seed"] not in benchmark.seeds]  # of seeds that ran before
+            about["cells"] += [c for c in more if (c["group"], c["method"]) in rows]
             about["seeds"] = sorted({c["seed"] for c in about["cells"]})
         check_folder(benchmark, out, about)
         if before is None:  # the number of threads holds for the trials too
@@ -87,20 +84,20 @@ def run(
             log.warning("%s", note)
         trials = [Cell(row, seed) for row in trial_rows(benchmark) for seed in range(row.trials[0])]  # type: ignore[index]
         cells = [Cell(row, seed) for seed in benchmark.seeds for row in benchmark.rows]
-        account = Account(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
+        tally = Tally(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
         make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
         here = CellWorker(benchmark, out, trail.rates)
 
         def compute(cells: list[Cell]) -> None:
-            todo = account.unfinished(cells)
-            embed_once(todo, account)
+            todo = tally.unfinished(cells)
+            embed_once(todo, tally)
             shared = digest_of(out / ABOUT) if engine == "ray" else ""
             try:
                 work(
                     partial(make, shared=shared),
                     [Task(c.row.group, c.row.method, c.seed, c.start_seed) for c in todo],
-                    lambda k, kind, content: account.hear(todo[k], kind, content),
-                    say=account.tell,
+                    lambda k, kind, content: tally.hear(todo[k], kind, content),
+                    say=tally.tell,
                     here=here,
                     engine=engine,
                     workers=workers,
@@ -120,12 +117,12 @@ def run(
             finished(cell.place(out), *cell)
         write_json(out / ABOUT, about)
         for cell, why in startless:
-            account.ended(cell, Trouble(why))
+            tally.ended(cell, Trouble(why))
         compute(ready)
     return read(out)
 
 
-def embed_once(cells: list[Cell], account: Account) -> None:
+def embed_once(cells: list[Cell], tally: Tally) -> None:
     """What a frozen backbone must see once is embedded before the workers would each begin with it."""
     seen = set()
     for cell in cells:
@@ -133,7 +130,7 @@ def embed_once(cells: list[Cell], account: Account) -> None:
         if key not in seen and as_frozen(cell.row.net) is not None:
             seen.add(key)
             try:
-                _, views, _ = prepare(cell.row, lambda done, total: account.tell(f"embedding: {done} of {total} views"))
+                _, views, _ = prepare(cell.row, lambda done, total: tally.tell(f"embedding: {done} of {total} views"))
                 views.test()
             except Exception:
                 continue  # the cells that need it will say what is wrong
@@ -190,10 +187,8 @@ def check_folder(benchmark: Benchmark, out: Path, about: dict[str, Any]) -> None
     rows = {(r.group, r.method): r for r in benchmark.rows}
     for c in about["cells"]:
         place = out / CELLS / cell_name(c["group"], c["method"], c["seed"])
-        then = settings_there(place)
-        if then is not None:  # which start the trials settled is not known yet
-            then = {name: text for name, text in then.items() if name != "start_seed"}
-            check_same(place, then, cell_settings(rows[c["group"], c["method"]], c["seed"], None))
+        now = cell_settings(rows[c["group"], c["method"]], c["seed"], None)
+        check_same(place, now, but="start_seed")  # which the trials have yet to settle
 
 
 def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict[str, Any]:
@@ -230,6 +225,4 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
 
 def file_digest(what: str) -> str:
     """Of the file that a benchmark came from; empty for a preset."""
-    return (
-        digest.of_text(Path(what).read_text(encoding="utf-8")) if what.endswith(".py") and Path(what).exists() else ""
-    )
+    return digest_of(Path(what)) if what.endswith(".py") and Path(what).exists() else ""

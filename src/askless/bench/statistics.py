@@ -154,14 +154,11 @@ def friedman(scores: np.ndarray) -> float:
     return float(stats.friedmanchisquare(*scores.T).pvalue)
 
 
-def critical_difference(methods: int, sets: int, alpha: float = 0.05) -> float:
-    """Nemenyi's critical difference of average ranks: q sqrt(k (k + 1) / (6 N)) (Demsar 2006, JMLR 7)."""
-    return nemenyi_q(methods, alpha) * float(np.sqrt(methods * (methods + 1) / (6 * sets)))
-
-
-def nemenyi_q(methods: int, alpha: float = 0.05) -> float:
-    """The quantile of the studentised range for infinite degrees of freedom, divided by sqrt(2)."""
-    return float(stats.studentized_range.ppf(1 - alpha, methods, np.inf) / np.sqrt(2))
+def critical_difference(methods: int, sets: int) -> float:
+    """Nemenyi's critical difference of average ranks at 5 %: q sqrt(k (k + 1) / (6 N)), where q is the quantile of the
+    studentised range for infinite degrees of freedom, divided by sqrt(2) (Demsar 2006, JMLR 7)."""
+    q = float(stats.studentized_range.ppf(0.95, methods, np.inf) / np.sqrt(2))
+    return q * float(np.sqrt(methods * (methods + 1) / (6 * sets)))
 
 
 def cliques(ranks: np.ndarray, width: float) -> list[tuple[float, float]]:

@@ -10,7 +10,6 @@ from askless.bench.panels import (
     counts_asked,
     groups_of,
     iou_matrix,
-    iou_of_seeds,
     learners_of,
     main_metric,
     methods_of,
@@ -49,7 +48,7 @@ def all_tables(results: Results) -> list[Table]:
         *learner_tables(results),
         *win_loss_tables(results),
         *(table for metric in others for table in accuracy_tables(results, metric)),
-        *(iou_tables(results) if asks_for_iou(results) else []),
+        *iou_tables(results),
         *failure_tables(results),
     ]
 
@@ -294,12 +293,10 @@ def _learner_table(group: str, views: list[Panel], baseline: str) -> Table:
     return _by_method(_title("One set of acquisitions, several learners", group), methods, columns, notes)
 
 
-def asks_for_iou(results: Results) -> bool:
-    return any(spec.get("kind") == "iou" for spec in results.about.get("figures", []))
-
-
 def iou_tables(results: Results) -> list[Table]:
-    """How much the methods' choices overlap, for each group at its last number of labels."""
+    """How much the methods' choices overlap, for each group at its last number of labels; of benchmarks that draw it."""
+    if not any(spec.get("kind") == "iou" for spec in results.about.get("figures", [])):
+        return []
     note = (
         "Intersection over union; a method's set is the union over its seeds, without the start. Between its seeds: "
         "the mean over pairs of seeds of one method."
@@ -308,7 +305,6 @@ def iou_tables(results: Results) -> list[Table]:
     for group in groups_of(results):
         for labels in counts_asked(results, group)[-1:]:
             methods, M = iou_matrix(results, group, labels)
-            M = np.column_stack([M, iou_of_seeds(results, group, labels)])
             heads = [*methods, "between its seeds"]
             columns = [(head, [known(v, ".1f") for v in column]) for head, column in zip(heads, M.T, strict=True)]
             title = _title(f"Overlap of what was asked for, %, at {labels} labels", group)

@@ -1,15 +1,11 @@
 """Trials: short cells that settle which start all seeds of a row share."""
 
-import math
 from dataclasses import replace
 from pathlib import Path
 
-from askless.base.errors import AsklessError
 from askless.bench.cell import Cell
 from askless.bench.plan import Benchmark, Row
 from askless.bench.results import read_json
-
-TRIAL = "start"  # the method of trial cells, which settle what all others start from
 
 
 def trial_key(row: Row) -> tuple[str, int]:
@@ -20,7 +16,7 @@ def trial_rows(benchmark: Benchmark) -> list[Row]:
     """One row for each start that is settled by trials: only the start's labels, trained and measured."""
     found = {
         trial_key(row): replace(
-            row, method=f"{TRIAL} {row.start}", strategy="random", counts=(row.start,), measures=(), along=(), value=()
+            row, method=f"start {row.start}", strategy="random", counts=(row.start,), measures=(), along=(), value=()
         )
         for row in reversed(benchmark.rows)
         if row.trials is not None
@@ -28,19 +24,20 @@ def trial_rows(benchmark: Benchmark) -> list[Row]:
     return list(found.values())
 
 
-def chosen_start(out: Path, key: tuple[str, int], trials: list[Cell]) -> int:
-    """The seed whose start came out median (or best)."""
+def chosen_start(out: Path, key: tuple[str, int], trials: list[Cell]) -> int | str:
+    """The seed whose start came out median (or best), or why there is none."""
     mine = [c for c in trials if trial_key(c.row) == key]
     accuracy = {}
     for cell in mine:
         place = cell.place(out)
         if not (place / "result.json").exists():
             why = read_json(place / "failure.json")["reason"]
-            raise AsklessError(f"the trial {cell.name}, which settles the start, has failed: {why}")
+            return f"the trial {cell.name}, which settles the start, has failed: {why}"
         records = read_json(place / "result.json")["records"]
-        accuracy[cell.seed] = next((r[4] for r in records if r[3] == "test_accuracy"), math.nan)
-        if math.isnan(accuracy[cell.seed]):
-            raise AsklessError(f"the trial {cell.name}, which settles the start, needs data with test items")
+        found = [r[4] for r in records if r[3] == "test_accuracy"]
+        if not found:
+            return f"the trial {cell.name}, which settles the start, needs data with test items"
+        accuracy[cell.seed] = found[0]
     order = sorted(accuracy, key=lambda s: (accuracy[s], s))
     how = mine[0].row.trials[1]  # type: ignore[index]
     return order[-1] if how == "best" else order[(len(order) - 1) // 2]
@@ -48,17 +45,12 @@ def chosen_start(out: Path, key: tuple[str, int], trials: list[Cell]) -> int:
 
 def settle(out: Path, trials: list[Cell], cells: list[Cell]) -> tuple[list[Cell], list[tuple[Cell, str]]]:
     """The cells, each with the seed of its start where trials settled that; and those whose trials failed, with why."""
-    starts: dict[tuple[str, int], int | AsklessError] = {}
-    for key in dict.fromkeys(trial_key(c.row) for c in trials):
-        try:
-            starts[key] = chosen_start(out, key, trials)
-        except AsklessError as error:
-            starts[key] = error
+    starts = {key: chosen_start(out, key, trials) for key in {trial_key(c.row) for c in trials}}
     ready, startless = [], []
     for cell in cells:
         start = None if cell.row.trials is None else starts[trial_key(cell.row)]
-        if isinstance(start, AsklessError):
-            startless.append((cell, str(start)))
+        if isinstance(start, str):
+            startless.append((cell, start))
         else:
             ready.append(cell._replace(start_seed=start))
     return ready, startless

@@ -17,6 +17,7 @@ from askless.learn import admissible_rate
 from askless.learn.observe import PlainItems
 from askless.learn.rate import Admissible
 from askless.theory import Agreement, Bounds, Curves, Descent, DescentRate, Minimum, Spectrum
+from askless.theory.inputs import as_count
 from askless.theory.spectrum import eigenbasis
 
 Progress = Callable[[int, int, str], None]
@@ -129,7 +130,9 @@ def examine(
     random sets of unlabelled items are drawn for the approximation ratio. `progress(done, total, text)` is told how it goes.
     Same seed, same findings.
     """
-    model = check(learner, items, queries)
+    as_count("items", items, 4)
+    as_count("queries", queries, 1)
+    model = network_of(learner)
     places, start = choose_items(learner, items, seed)
     S, labels = learner.labelled[places], learner.known_labels[places]
     work = Work(learner, model, S, labels, items, seed, progress, total=3 * learner.classes + queries + 1)
@@ -161,7 +164,7 @@ def examine(
     )
 
 
-def check(learner: ActiveLearner, items: int, queries: int) -> nn.Module:
+def network_of(learner: ActiveLearner) -> nn.Module:
     """The trained network in float64, or an error in words.
 
     float64: a kernel's smallest eigenvalues are below the rounding of float32 gradients.
@@ -170,9 +173,6 @@ def check(learner: ActiveLearner, items: int, queries: int) -> nn.Module:
         raise InputError(
             "expected a learner that trains a network, got label propagation, which has no gradients, hence no kernel"
         )
-    for name, given, least in (("items", items, 4), ("queries", queries, 1)):
-        if isinstance(given, bool) or not isinstance(given, int | np.integer) or given < least:
-            raise InputError(f"{name}: expected a whole number of at least {least}, got {given!r}")
     if not learner.labels:
         raise AsklessError("expected a learner with labelled items, got none; tell it some labels and train it first")
     if learner.model is None:
@@ -187,13 +187,17 @@ def choose_items(learner: ActiveLearner, items: int, seed: int) -> tuple[np.ndar
     first = learner.rounds[0]["labels"] if len(learner.rounds) > 1 else n
     rng = stream(seed, "examined items")
     if not 2 <= first < n:
-        return draw(rng, n, items), None
+        return some_of(rng, n, items), None
     of_start = min(first, max(items // 2, items - (n - first)))
-    rest = first + draw(rng, n - first, items - of_start)
-    return np.concatenate([draw(rng, first, of_start), rest]), of_start
+    rest = first + some_of(rng, n - first, items - of_start)
+    return np.concatenate([some_of(rng, first, of_start), rest]), of_start
 
 
-def draw(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
+def unlabelled(learner: ActiveLearner) -> np.ndarray:
+    return np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)
+
+
+def some_of(rng: np.random.Generator, n: int, k: int) -> np.ndarray:
     """k of 0..n-1 at random, or all of them, ascending."""
     return np.arange(n) if k >= n else np.sort(rng.choice(n, k, replace=False))
 
@@ -220,10 +224,6 @@ class Work:
 
     def at(self, positions: np.ndarray) -> PlainItems:
         return PlainItems(self.learner.views, positions)
-
-    def free(self) -> np.ndarray:
-        """Positions of the unlabelled items."""
-        return np.setdiff1d(np.arange(len(self.learner.pool)), self.learner.labelled)
 
     def kernel(self, x: PlainItems | Tensor, text: str, x2: PlainItems | None = None) -> np.ndarray:
         """The tangent kernel over all layers, averaged over the outputs."""
@@ -293,32 +293,38 @@ def dynamics(work: Work, K: np.ndarray, logits: Tensor, Y: np.ndarray, queries: 
 
 def approximation_ratios(work: Work, queries: int) -> tuple[int, np.ndarray]:
     """Items of a query, and R(Q|S) = sum_u Delta(u|S) / Delta(Q|S) of random queries with pseudo labels."""
-    free = work.free()
+    free = unlabelled(work.learner)
     size = min(QUERY, work.items, len(free))
     if size < 2:
         work.notes.append(f"No approximation ratio: {len(free)} items are unlabelled, a query needs two.")
         work.count("", queries)
         return size, np.empty(0)
     rng = stream(work.seed, "approximation ratio")
-    against = (work.at(work.S), work.labels)
+    labelled = (work.at(work.S), work.labels)
     ratios = []
     for _ in range(queries):
-        query = work.at(rng.choice(free, size, replace=False))
-        to_labelled = kernels.gradient_stats(work.model, query, against=against)
-        to_itself = kernels.gradient_stats(work.model, query, against=(query, None))
-        sums = (float(a.sum()) for a in (to_labelled.sq, to_labelled.dot, to_itself.dot) if a is not None)
-        ratios.append(theory.approximation_ratio_from_sums(*sums))
+        ratios.append(approximation_ratio(work.model, work.at(rng.choice(free, size, replace=False)), labelled))
         work.count("random queries")
     return size, np.array(ratios)
+
+
+def approximation_ratio(model: nn.Module, query: PlainItems, labelled: tuple[PlainItems, np.ndarray]) -> float:
+    """R(Q|S) of one query with pseudo labels, S given by its items and labels."""
+    to_labelled = kernels.gradient_stats(model, query, against=labelled)
+    to_itself = kernels.gradient_stats(model, query, against=(query, None))
+    sums = (float(a.sum()) for a in (to_labelled.sq, to_labelled.dot, to_itself.dot) if a is not None)
+    return theory.approximation_ratio_from_sums(*sums)
 
 
 def rank_agreement(work: Work) -> tuple[int, Agreement | None]:
     """Items of a query, and Kendall's tau of G_MSE and A over random queries, by one kernel of at most `items` rows."""
     pool, C = work.learner.pool, work.learner.classes
     rng = stream(work.seed, "dynamics and alignment")
-    S = work.S[draw(rng, len(work.S), work.items // 2)]
-    known = work.free()[pool.labels[work.free()] >= 0]
-    others = known[draw(rng, len(known), work.items - len(S))]
+    places = some_of(rng, len(work.S), work.items // 2)
+    S = work.S[places]
+    free = unlabelled(work.learner)
+    known = free[pool.labels[free] >= 0]
+    others = known[some_of(rng, len(known), work.items - len(S))]
     size = min(QUERY, len(others) // 2)
     if size < 1:
         work.notes.append(
@@ -329,14 +335,9 @@ def rank_agreement(work: Work) -> tuple[int, Agreement | None]:
         return size, None
     both = np.concatenate([S, others])
     K = work.kernel(work.at(both), f"kernel of {len(S)} labelled and {len(others)} unlabelled items")
-    Y = theory.one_hot(np.concatenate([learnt(work, S), pool.labels[others]]), C)
+    Y = theory.one_hot(np.concatenate([work.labels[places], pool.labels[others]]), C)
     f = kernels.look(work.model, work.at(both), head=work.learner.head).logits.numpy()
     return size, theory.dynamics_alignment_tau(K, f - Y, Y, np.arange(len(S)), size, DRAWS, work.seed)
-
-
-def learnt(work: Work, positions: np.ndarray) -> np.ndarray:
-    """The labels that were told for these positions."""
-    return np.array([work.learner.labels[int(i)] for i in positions], dtype=np.int64)
 
 
 def linearised(work: Work, K: np.ndarray, residual: np.ndarray) -> Linearised:
@@ -350,7 +351,7 @@ def linearised(work: Work, K: np.ndarray, residual: np.ndarray) -> Linearised:
         curves = theory.loss_curves(K, K, residual, residual, times, eta)
         return Linearised(eta, 0, curves._replace(test=np.empty(0)), None)
     labels = learner.pool.test[1]
-    picks = draw(stream(work.seed, "test items"), len(labels), work.items)
+    picks = some_of(stream(work.seed, "test items"), len(labels), work.items)
     x = chosen_test_items(learner, picks)
     f = kernels.look(work.model, x, head=learner.head).logits.numpy()
     K_test = work.kernel(x, f"kernel of {len(picks)} test items", work.at(work.S))
@@ -373,7 +374,7 @@ def wide_network(work: Work, phi: np.ndarray) -> Wide | None:
     """Gradient descent of a wide two-layer ReLU network on some items' features, scaled to unit length; the target is +1 for
     their largest class and -1 for the rest."""
     work.count("a wide network")
-    picks = draw(stream(work.seed, "wide network"), len(phi), WIDE_ITEMS)
+    picks = some_of(stream(work.seed, "wide network"), len(phi), WIDE_ITEMS)
     picks = picks[np.linalg.norm(phi[picks], axis=1) > 0]
     if len(picks) == 0:
         work.notes.append("No wide network: every feature of the labelled items is zero.")

@@ -26,16 +26,16 @@ def as_numbers(name: str, given: Any) -> np.ndarray:
     return array
 
 
-def as_kernel(K: Any, name: str = "K") -> np.ndarray:
+def as_kernel(K: Any) -> np.ndarray:
     """A symmetric kernel (n, n), n >= 1; what rounding left of an asymmetry is averaged away."""
-    K = as_numbers(name, K)
+    K = as_numbers("K", K)
     if K.ndim != 2 or K.shape[0] != K.shape[1] or len(K) == 0:
-        raise InputError(f"{name}: expected a square kernel, shape (n, n), got {K.shape}; pass K(x, x)")
+        raise InputError(f"K: expected a square kernel, shape (n, n), got {K.shape}; pass K(x, x)")
     gap = np.abs(K - K.T)
     if gap.max() > ASYMMETRY * np.abs(K).max():
         i, j = (int(i) for i in np.unravel_index(gap.argmax(), gap.shape))
         raise InputError(
-            f"{name}: expected a symmetric kernel, got {K[i, j]:.6g} at ({i}, {j}) and {K[j, i]:.6g} at ({j}, {i}); "
+            f"K: expected a symmetric kernel, got {K[i, j]:.6g} at ({i}, {j}) and {K[j, i]:.6g} at ({j}, {i}); "
             f"pass K(x, x), or (K + K.T) / 2 if the difference is rounding"
         )
     return (K + K.T) / 2

@@ -7,6 +7,7 @@ see them.
 """
 
 import math
+from bisect import bisect_left
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from askless.theory.spectrum import Eigenbasis, eigenbasis
 
 How = Literal["steps", "flow"]
 TILE = 2**22  # entries of (times, modes) at once
+NEVER = 2**61  # steps
 
 
 class Curves(NamedTuple):
@@ -105,24 +107,8 @@ def steps_to_loss(K: Any, residual: Any, target: float, eta: float) -> float:
         raise InputError(f"target: expected a loss > 0, got {target!r}")
     _check_converges(basis, eta)
     keep = np.abs(1 - eta * basis.values)
-    if energy[: len(energy) - basis.rank].sum() > target:
-        return math.inf
-
-    def reached(k: int) -> bool:
-        return float(keep ** (2.0 * k) @ energy) <= target
-
-    if reached(0):
-        return 0.0
-    high = 1
-    while not reached(high):
-        if high > 2**60:
-            return math.inf
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if reached(middle) else (middle, high)
-    return float(high)
+    steps = bisect_left(range(NEVER), True, key=lambda k: float(keep ** (2.0 * k) @ energy) <= target)
+    return math.inf if steps == NEVER else float(steps)
 
 
 def steps_to_minimum(

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from askless.base.errors import InputError
+from askless.base.options import check_choice
 from askless.base.rng import Seed, torch_stream
 from askless.theory.inputs import as_count, as_numbers, as_step
 
@@ -28,11 +29,11 @@ class WideReLU:
 
     def __call__(self, X: Tensor) -> Tensor:
         """(n, d) -> (n,)"""
-        return self._hidden(X).clamp(min=0) @ self.a / math.sqrt(len(self.a))
+        return (X @ self.W.T).clamp(min=0) @ self.a / math.sqrt(len(self.a))
 
     def kernel(self, X: Tensor) -> Tensor:
         """grad f(x) . grad f(x') over the trained layers, (n, n)."""
-        H = self._hidden(X)
+        H = X @ self.W.T
         gates = (H > 0) * self.a  # (n, m)
         K = (X @ X.T) * (gates @ gates.T)
         if self.layers == "both":
@@ -41,21 +42,17 @@ class WideReLU:
 
     def step(self, X: Tensor, e: Tensor, eta: float) -> "WideReLU":
         """One step of gradient descent on 1/2 ||f - y||^2, with the residual e = f - y (n,)."""
-        H, root = self._hidden(X), math.sqrt(len(self.a))
+        H, root = X @ self.W.T, math.sqrt(len(self.a))
         W = self.W - eta * (((H > 0) * self.a * e[:, None]).T @ X) / root  # (m, n) (n, d) -> (m, d)
         a = self.a - eta * (H.clamp(min=0).T @ e) / root if self.layers == "both" else self.a
         return replace(self, W=W, a=a)
-
-    def _hidden(self, X: Tensor) -> Tensor:
-        return X @ self.W.T
 
 
 def wide_relu(d: int, width: int, layers: Layers = "first", seed: Seed = 0) -> WideReLU:
     """A network with w_r ~ N(0, I) and a_r = +-1 with equal chances."""
     as_count("d", d, 1)
     as_count("width", width, 1)
-    if layers not in ("first", "both"):
-        raise InputError(f'layers: expected "first" or "both", got {layers!r}')
+    check_choice("wide_relu", "layers", layers, get_args(Layers))
     rng = torch_stream(seed, "wide")
     W = torch.randn(width, d, generator=rng, dtype=torch.float64)
     signs = torch.randint(0, 2, (width,), generator=rng)
@@ -72,8 +69,7 @@ def wide_relu_kernel(X: Any, X2: Any = None, layers: Layers = "first") -> np.nda
     array([[1.    , 0.3183],
            [0.3183, 4.    ]])
     """
-    if layers not in ("first", "both"):
-        raise InputError(f'layers: expected "first" or "both", got {layers!r}')
+    check_choice("wide_relu_kernel", "layers", layers, get_args(Layers))
     A = _points("X", X)
     B = A if X2 is None else _points("X2", X2)
     if A.shape[1] != B.shape[1]:

@@ -51,7 +51,7 @@ def test_cifar10_has_three_trainings_and_ten_seeds(name, start):
 def test_what_is_called_unseen_was_not_developed_on():
     made, groups = of("askless.unseen")
     assert len(made.seeds) == 10
-    names = {rows["askless"].data.name for rows in groups.values()}
+    names = {rows["askless"].data.data.name for rows in groups.values()}
     assert names == {"mnist", "fashion-mnist", "reuters", "spam-assassin"}
     assert all(DATA_SETS[name].from_package is not None for name in names)
     assert all(row.start == 0 for rows in groups.values() for row in rows.values())

@@ -11,20 +11,18 @@ from askless.bench.plan import SCALES, Benchmark, Data, Row
 from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 
-NOT_GIVEN = object()
-
 
 @dataclass(frozen=True)
 class At:
     """A value by scale: full, small, smoke. A scale that is not given one has that of the larger scale."""
 
     full: Any
-    small: Any = NOT_GIVEN
-    smoke: Any = NOT_GIVEN
+    small: Any = ...
+    smoke: Any = ...
 
     def __post_init__(self) -> None:
         for larger, scale in itertools.pairwise(SCALES):
-            if getattr(self, scale) is NOT_GIVEN:
+            if getattr(self, scale) is ...:
                 object.__setattr__(self, scale, getattr(self, larger))
 
 
@@ -56,7 +54,7 @@ def with_strategy(panel: Fields, given: Any) -> Fields:
 def grid(
     panels: At | Fields | Sequence[Any],
     methods: At | Mapping[str, Any],
-    fields: Callable[[Any, Any], Fields] = with_strategy,
+    fields: Callable[[Any, Any], At | Fields] = with_strategy,
 ) -> At:
     """Rows: every panel, or the one, with every method. A panel is the fields that its rows share, and a method a strategy
     or fields of its own; or both are whatever `fields` makes fields of."""
@@ -71,7 +69,7 @@ def grid(
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """A table or figure of a paper, or one of our own, as a benchmark at each scale. Any value may be an `At`.
+    """A table or figure of a paper, or one of our own, as a benchmark at each scale.
 
     `rows` are fields of Rows; `seeds` so many at the full and at the small scale, and two at the smoke scale; `comparable`:
     whether the full scale is the paper's protocol. All others are those of `Benchmark`.
@@ -94,23 +92,15 @@ class Preset:
     def make(self, scale: str) -> Benchmark:
         if scale not in SCALES:
             raise OptionError(unknown("scale", scale, SCALES))
-        printed = self.name in papers.SOURCES
+        same = ("name", "title", "protocol", "open_points", "claims", "baseline", "metrics", "figures", "layout")
         return Benchmark(
-            name=self.name,
-            title=self.title,
+            **{name: at(scale, getattr(self, name)) for name in same},
             rows=tuple(Row(**fields) for fields in at(scale, self.rows)),
-            seeds=tuple(range({"full": self.seeds[0], "small": self.seeds[1], "smoke": 2}[scale])),
+            seeds=tuple(range(at(scale, At(*self.seeds, 2)))),
             scale=scale,
-            protocol=at(scale, self.protocol),
-            open_points=self.open_points,
-            claims=self.claims,
-            baseline=self.baseline,
-            metrics=self.metrics,
-            figures=self.figures,
-            layout=self.layout,
             comparable=self.comparable and scale == "full",
-            paper=tuple(papers.rows(self.name)) if printed else (),
-            paper_source=papers.SOURCES[self.name] if printed else "",
+            paper=papers.rows(self.name),
+            paper_source=papers.SOURCES.get(self.name, ""),
         )
 
 
@@ -132,13 +122,14 @@ ON_CIFAR10: Fields = {
 CURVES_AND_WINS = ({"kind": "curves"}, {"kind": "pool_curves"}, {"kind": "win_loss"})
 BARS_AND_CURVES = ({"kind": "bars", "metrics": ["test_accuracy", "pool_accuracy"]}, {"kind": "curves"})
 
-RANKS = (
-    "Score: (rank, smallest non-zero eigenvalue) in float64. The papers' smallest eigenvalue is zero for every "
-    "candidate once there are more than d + 1 items."
-)
-LOOKS = "Weights and views: the averaged network in eval mode on un-augmented images, for every strategy alike."
-BIAS = "The head's bias belongs to the kernel: K = [phi, 1] [phi, 1]^T; rows are not normalised."
 NEW_WEIGHTS = "First weights: drawn again in every round, from the seed and the number of labels."
+POINTS = (  # of NPC and CRC
+    "Score: (rank, smallest non-zero eigenvalue) in float64. The papers' smallest eigenvalue is zero for every "
+    "candidate once there are more than d + 1 items.",
+    "The head's bias belongs to the kernel: K = [phi, 1] [phi, 1]^T; rows are not normalised.",
+    "Weights and views: the averaged network in eval mode on un-augmented images, for every strategy alike.",
+    NEW_WEIGHTS,
+)
 CALIBRATED = (
     "BatchNorm of an untrained network: before it is asked, its statistics are set by a pass over 1,024 items of the pool; "
     "with the initial 0 and 1 its outputs saturate."

@@ -5,26 +5,8 @@ from typing import Any, Literal
 from askless.acquire import CRC, EGL, Confidence, Entropy, Random
 from askless.bench.measures import Boundary, EpochsToMinimum, GroupEigenvalues, ScoredEigenvalues, TestNumbers
 from askless.bench.plan import Data
-from askless.bench.presets.common import (
-    BIAS,
-    CALIBRATED,
-    CIFAR100_DECAY,
-    CURVES_AND_WINS,
-    DIGITS,
-    LOOKS,
-    MNIST,
-    NEW_WEIGHTS,
-    ON_CIFAR10,
-    RANKS,
-    TINY,
-    YARDSTICK,
-    At,
-    Preset,
-    fixmatch,
-    grid,
-    smoke,
-    text,
-)
+from askless.bench.presets import common
+from askless.bench.presets.common import At, Preset, fixmatch, grid, smoke, text
 from askless.learn import FixMatch, MeanTeacher, PiModel
 
 # Views and networks of the implementations that the paper cites; ReLU on CIFAR, as its appendix says.
@@ -58,10 +40,7 @@ CITED = (
 )
 POINTS = (
     CITED,
-    RANKS,
-    BIAS,
-    LOOKS,
-    NEW_WEIGHTS,
+    *common.POINTS,
     "Candidates: a random partition of the pool into groups of G, the remainder unused, the best Q / G groups taken "
     "without judging them again.",
     "The start: balanced; at full scale the labels of the best of 5 starts, by test accuracy, are shared by all "
@@ -84,7 +63,7 @@ STRATEGIES = {
 
 BEST = At((5, "best"), None)
 CIFAR: dict[str, Any] = {
-    **ON_CIFAR10,
+    **common.ON_CIFAR10,
     "learner": fixmatch(patience=50, epochs=350),
     "validation": At(5000, 0),
     "trials": BEST,
@@ -94,7 +73,7 @@ CIFAR: dict[str, Any] = {
 # Below full scale, where a network is needed whose features change with its weights.
 CIFAR_OR_DIGITS = {
     **CIFAR,
-    "data": At(Data(name="cifar10"), DIGITS, TINY),
+    "data": At(Data(name="cifar10"), common.DIGITS, common.TINY),
     "net": At("wrn-28-2", "small-cnn"),
     "learner": At(CIFAR["learner"], FixMatch(steps=250, batch=16, mu=4), FixMatch(steps=3, batch=8, mu=2)),
 }
@@ -158,7 +137,7 @@ table1 = Preset(
     open_points=(
         "All layers: the paper's kernel has a C x C block for each pair of images; here it is the trace of that block, "
         "exactly, over all trainable parameters. For the last layer both have the same eigenvalues.",
-        CALIBRATED,
+        common.CALIBRATED,
         *POINTS,
     ),
     baseline="crc last layer",
@@ -178,7 +157,7 @@ table2 = Preset(
     ),
     seeds=(3, 10),
     protocol=text(protocol(), At(full="Q = 100, groups of 2, 5, 10, 100.", smoke="Q = 20, groups of 2, 20.")),
-    open_points=(YARDSTICK, *POINTS),
+    open_points=(common.YARDSTICK, *POINTS),
     layout="steps",
     claims="Small groups search more accurately, large ones weigh the batch as a whole and are faster; G = Q / "
     "10 is taken as the compromise. The printed numbers show no clear order.",
@@ -197,7 +176,7 @@ table3 = Preset(
     seeds=(3, 10),
     protocol=text(protocol(), "G = Q / 10."),
     open_points=(EGL_POINT, *POINTS),
-    figures=CURVES_AND_WINS,
+    figures=common.CURVES_AND_WINS,
     claims="CRC is comparable to entropy or better; of CRC and EGL only CRC beats random; only CRC gains from "
     "smaller queries; confidence is poor.",
 )
@@ -210,7 +189,7 @@ table4 = Preset(
         [
             {
                 "group": At("SVHN", "MNIST, for SVHN", "digits under Mean Teacher"),
-                "data": At(Data(name="svhn"), MNIST, TINY),
+                "data": At(Data(name="svhn"), common.MNIST, common.TINY),
                 "net": At("wrn-28-2", "small-cnn"),
                 "net_options": At((("slope", 0.1), ("bn_momentum", 0.1)), ()),
                 "views": PERRYING_VIEWS,
@@ -231,7 +210,7 @@ table4 = Preset(
                 "net": At("wrn-28-8", CIFAR["net"]),
                 "net_options": At(LEEDOYUP["net_options"], ()),
                 "views": At(LEEDOYUP["views"], ()),
-                "learner": fixmatch(patience=100, epochs=600, weight_decay=CIFAR100_DECAY),
+                "learner": fixmatch(patience=100, epochs=600, weight_decay=common.CIFAR100_DECAY),
                 "start": At(200, 20, 10),
                 "counts": At((200, 250, 300, 350, 400), (20, 70, 120, 170, 220), (10, 20)),
             },
@@ -281,7 +260,7 @@ figure1 = Preset(
     open_points=(
         "The paper does not give the moons' noise, the network or the numbers of labels: noise .15, pivots "
         "picked by hand, batches of four.",
-        NEW_WEIGHTS,
+        common.NEW_WEIGHTS,
     ),
     baseline=None,
     figures=({"kind": "moons", "classes": ["upper", "lower"]}, {"kind": "curves"}),
@@ -311,7 +290,7 @@ figure2 = Preset(
     ),
     open_points=(
         "The untrained network is another draw of the first weights than the one that is then trained.",
-        CALIBRATED,
+        common.CALIBRATED,
         EGL_POINT,
         *POINTS,
     ),

@@ -23,7 +23,6 @@ from askless.bench.presets.common import (
     smoke,
     text,
 )
-from askless.learn import Supervised
 
 POINTS = (
     "Gradients: over all parameters, network in eval mode, exact for BatchNorm too; g_S is the sum over the "
@@ -68,13 +67,11 @@ class Setting(NamedTuple):
 
     def group(self, more: str = "") -> At:
         """What a panel is called: never by data that was not used."""
-        names = At(full=self.name, small=self.small_name, smoke=f"digits, for {self.name}")
-        return by_scale(lambda scale: at(scale, names) + more)
+        return At(self.name + more, self.small_name + more, f"digits, for {self.name}{more}")
 
     def counts(self, *numbers: int) -> At:
         """These numbers of labels of the paper, at each scale."""
-        part = At(1, self.part, 25)
-        return by_scale(lambda scale: tuple(n // at(scale, part) for n in numbers))
+        return At(*(tuple(n // part for n in numbers) for part in (1, self.part, 25)))
 
     def plan(self, R: int, b: int) -> At:
         """R rounds of b, from 500 labels."""
@@ -87,13 +84,12 @@ class Setting(NamedTuple):
 
     def fields(self, counts: At | tuple[int, ...], retrained: bool = False) -> Fields:
         """What the rows of this column share."""
-        start = self.counts(500)
         augmented = self is CALTECH
         return {
             "data": At(self.data, self.small_data, TINY),
             "net": At(self.net, self.small_net, "small-cnn"),
             "learner": adam(self.batch, retrained),
-            "start": by_scale(lambda scale: at(scale, start)[0]),
+            "start": At(500, 500 // self.part, 20),
             "start_by": "random",
             "counts": counts,
             "fresh": "new" if retrained else False,
@@ -150,15 +146,10 @@ WITHOUT_BADGE = {name: s for name, s in STRATEGIES.items() if name != "badge"}
 
 
 def protocol(*more: str | At, retrained: bool = False) -> At:
-    asked = (
-        "the network kept from round to round, asked once the training accuracy was above .97 in more than 10 epochs"
-    )
-    small = "3 epochs (on digits with the small CNN 10, in batches of 25), "
-    if retrained:
-        asked = (
-            "the network trained from scratch in every round, asked once the training accuracy of an epoch exceeds .99"
-        )
-        small = ""
+    kept = "the network kept from round to round, asked once the training accuracy was above .97 in more than 10 epochs"
+    anew = "the network trained from scratch in every round, asked once the training accuracy of an epoch exceeds .99"
+    asked = anew if retrained else kept
+    small = "" if retrained else "3 epochs (on digits with the small CNN 10, in batches of 25), "
     own = At(
         full=f"The paper's: Adam at .001 without augmentation, {asked}; 500 items to start with, 5 runs.",
         small=f"As in the paper ({asked}) but with smaller pools, {small}at most 1,200 steps of 128 in a round, and 5 "
@@ -171,8 +162,8 @@ def protocol(*more: str | At, retrained: bool = False) -> At:
 CLAIM = "dynamicAL consistently outperforms the other strategies in all query rounds."
 
 
-class Table(NamedTuple):
-    """One of tables 2 to 9: strategies on one column, in batches of b up to a round."""
+class Comparison(NamedTuple):
+    """What tables 2 to 9 show: strategies on one column, in batches of b up to a round."""
 
     where: Setting
     b: int
@@ -182,36 +173,36 @@ class Table(NamedTuple):
     def fields(self) -> Fields:
         return self.where.fields(self.where.rounds(self.b, self.last))
 
+    def table(self, number: int) -> Preset:
+        name = self.where.name
+        return Preset(
+            name=f"dal.table{number}",
+            what=f"{name}, b = {self.b}, {'seven' if self.strategies is WITHOUT_BADGE else 'eight'} strategies",
+            title=f"dynamicAL, table {number}: {name}, batches of {self.b}",
+            rows=grid(self.fields(), self.strategies),
+            protocol=protocol(),
+            open_points=POINTS,
+            layout="rounds",
+            claims=CLAIM,
+        )
 
-TABLES = {
-    2: Table(CIFAR_CNN, 250),
-    3: Table(CIFAR_CNN, 500),
-    4: Table(CIFAR_RESNET, 500),
-    5: Table(CIFAR_RESNET, 1000),
-    6: Table(SVHN_VGG, 500),
-    7: Table(SVHN_VGG, 1000),
-    8: Table(CALTECH, 500, strategies=WITHOUT_BADGE),
-    9: Table(CALTECH, 1000, 4, WITHOUT_BADGE),
+
+COMPARISONS = {
+    2: Comparison(CIFAR_CNN, 250),
+    3: Comparison(CIFAR_CNN, 500),
+    4: Comparison(CIFAR_RESNET, 500),
+    5: Comparison(CIFAR_RESNET, 1000),
+    6: Comparison(SVHN_VGG, 500),
+    7: Comparison(SVHN_VGG, 1000),
+    8: Comparison(CALTECH, 500, strategies=WITHOUT_BADGE),
+    9: Comparison(CALTECH, 1000, 4, WITHOUT_BADGE),
 }
-
-
-def comparison(number: int, of: Table) -> Preset:
-    return Preset(
-        name=f"dal.table{number}",
-        what=f"{of.where.name}, b = {of.b}, {'seven' if of.strategies is WITHOUT_BADGE else 'eight'} strategies",
-        title=f"dynamicAL, table {number}: {of.where.name}, batches of {of.b}",
-        rows=grid(of.fields(), of.strategies),
-        protocol=protocol(),
-        open_points=POINTS,
-        layout="rounds",
-        claims=CLAIM,
-    )
 
 
 def retraining(number: int, where: Setting) -> Preset:
     """Tables 11 and 12: the network begins anew in every round."""
     return replace(
-        comparison(number, Table(where, 500)),
+        Comparison(where, 500).table(number),
         what=f"{where.name}, b = 500, retrained from scratch",
         title=f"dynamicAL, table {number}: {where.name}, retrained from scratch",
         rows=grid(
@@ -225,8 +216,8 @@ def retraining(number: int, where: Setting) -> Preset:
 
 def several(figure: int, *numbers: int) -> Preset:
     """A figure that plots several of the tables: one panel for each."""
-    tables = [TABLES[number] for number in numbers]
-    panels = [grid(t.fields() | {"group": t.where.group(f", b = {t.b}")}, t.strategies) for t in tables]
+    plotted = [COMPARISONS[number] for number in numbers]
+    panels = [grid(c.fields() | {"group": c.where.group(f", b = {c.b}")}, c.strategies) for c in plotted]
     return Preset(
         name=f"dal.fig{figure}",
         what=f"accuracy by round: the settings of tables {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}",
@@ -271,10 +262,12 @@ table1 = Preset(
 )
 
 
-def with_drift(where: Setting, plan: tuple[int, int]) -> Fields:
-    fields = planned(where, plan)
-    measures = by_scale(lambda scale: (*at(scale, fields["measures"]), MMDAndBound(start=at(scale, fields["start"]))))
-    return {**fields, "measures": measures}
+def with_drift(where: Setting, plan: tuple[int, int]) -> At:
+    def fields(scale: str) -> Fields:
+        own = at(scale, planned(where, plan))
+        return {**own, "measures": (*own["measures"], MMDAndBound(start=own["start"]))}
+
+    return by_scale(fields)
 
 
 def drift(
@@ -357,24 +350,18 @@ figure2 = Preset(
 )
 
 
-def along_training(where: Setting, b: int) -> Fields:
+def along_training(where: Setting, b: int) -> At:
     """One training on the start, looked at several times with random queries of b."""
-    sizes, draws = where.counts(b), At(50, 5, 3)
-    looks = At((200, 4), (240, 60), (20, 10))  # steps, and how many from one look to the next
+    looks = At((200, 4, 50), (240, 60, 5), (20, 10, 3))  # steps, how many from one look to the next, queries at each
 
-    def learner(scale: str) -> Supervised:
-        steps, every = at(scale, looks)
-        return replace(at(scale, fields["learner"]), steps=steps, evaluate_every=every, stop_accuracy=None)
+    def fields(scale: str) -> Fields:
+        steps, every, draws = at(scale, looks)
+        own = at(scale, planned(where, (0, b)))
+        learner = replace(own["learner"], steps=steps, evaluate_every=every, stop_accuracy=None)
+        [size] = at(scale, where.counts(b))
+        return {**own, "learner": learner, "along": (ApproximationRatio(size=size, draws=draws),), "measures": ()}
 
-    fields = where.fields(where.counts(500))
-    return {
-        **fields,
-        "group": where.group(),
-        "strategy": DynamicAL(),
-        "learner": by_scale(learner),
-        "along": by_scale(lambda s: (ApproximationRatio(size=at(s, sizes)[0], draws=at(s, draws)),)),
-        "measures": (),
-    }
+    return by_scale(fields)
 
 
 figure4 = Preset(
@@ -426,7 +413,7 @@ figure5 = Preset(
 
 PRESETS = (
     table1,
-    *(comparison(number, table) for number, table in TABLES.items()),
+    *(compared.table(number) for number, compared in COMPARISONS.items()),
     drift(
         "dal.table10",
         "dynamicAL, table 10: MMD / B for a budget of 1,000 in R rounds of b",

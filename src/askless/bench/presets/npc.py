@@ -4,35 +4,13 @@ from dataclasses import replace
 
 from askless.acquire import ALBL, BADGE, NPC, Margin, Random
 from askless.bench.plan import Data
-from askless.bench.presets.common import (
-    BARS_AND_CURVES,
-    BIAS,
-    CALIBRATED,
-    CIFAR10,
-    CIFAR100_DECAY,
-    CURVES_AND_WINS,
-    DIGITS,
-    LOOKS,
-    NEW_WEIGHTS,
-    ON_CIFAR10,
-    RANKS,
-    TINY,
-    YARDSTICK,
-    At,
-    Preset,
-    fixmatch,
-    grid,
-    smoke,
-    text,
-)
+from askless.bench.presets import common
+from askless.bench.presets.common import At, Preset, fixmatch, grid, smoke, text
 from askless.features.frozen import Frozen
 from askless.learn import DARP, FixMatch, Supervised
 
 POINTS = (
-    RANKS,
-    BIAS,
-    LOOKS,
-    NEW_WEIGHTS,
+    *common.POINTS,
     "Candidates: m = 50,000 random batches at full scale (the paper says O(N_U)), 1,000 (its example) below.",
     "DARP, optimiser and steps are those of FixMatch and of DARP's code, since Oliver et al., whom the paper cites, "
     "have neither; the target is uniform, as the paper says.",
@@ -58,7 +36,7 @@ PROTOCOL = At(
 )
 MEDIAN = At((5, "median"), None)
 VALUED = "Valued also by supervised training of the same labels (equations 1 and 2)."
-CIFAR = {**ON_CIFAR10, "learner": fixmatch(darp=True), "start": 10, "trials": MEDIAN}
+CIFAR = {**common.ON_CIFAR10, "learner": fixmatch(darp=True), "start": 10, "trials": MEDIAN}
 
 table1 = Preset(
     name="npc.table1",
@@ -76,7 +54,7 @@ table1 = Preset(
     seeds=(3, 10),
     protocol=text(PROTOCOL, At("", VALUED)),
     open_points=POINTS,
-    figures=CURVES_AND_WINS,
+    figures=common.CURVES_AND_WINS,
     claims="NPC beats the other schemes at nearly all numbers of labels and is at least competitive elsewhere; "
     "BADGE, the state of the art of supervised active learning, falls behind when labels are valued by "
     "semi-supervised training.",
@@ -88,12 +66,12 @@ table2 = Preset(
     title="NPC, table 2: CIFAR-100 from 300 to 900 labels",
     rows=grid(
         {
-            "data": At(Data(name="cifar100"), CIFAR10, TINY),
+            "data": At(Data(name="cifar100"), common.CIFAR10, common.TINY),
             # The paper's 128 features are fewer than its 300 to 900 labels; so are these 32 (and 4) than 40 (and 20).
             "net": At(
                 "wrn-28-2", Frozen(weak=1, strong=2, hidden=32), Frozen(backbone="raw", weak=1, strong=1, hidden=4)
             ),
-            "learner": fixmatch(darp=True, every=100, weight_decay=CIFAR100_DECAY),
+            "learner": fixmatch(darp=True, every=100, weight_decay=common.CIFAR100_DECAY),
             "fresh": "new",
             "start": At(100, 10),
             "counts": At((100, 300, 500, 700, 900), (10, 40, 60, 80, 100), (10, 20)),
@@ -122,7 +100,7 @@ table2 = Preset(
 
 # Frozen features do not change by training, so there NPC asks for the same items in both; a whole network is needed too.
 ON_DIGITS = {
-    "data": DIGITS,
+    "data": common.DIGITS,
     "net": "small-cnn",
     "learner": FixMatch(steps=250, batch=16, mu=4, darp=DARP()),
     "fresh": "new",
@@ -169,12 +147,12 @@ table3 = Preset(
     open_points=(
         "Zero-shot with totals of 40 and 60 but queries of 30 and 50: the 10 balanced labels are kept, in "
         "training and in the Gram matrix, and the untrained network asks.",
-        YARDSTICK,
-        CALIBRATED,
+        common.YARDSTICK,
+        common.CALIBRATED,
         *POINTS,
     ),
     layout="ends",
-    figures=BARS_AND_CURVES,
+    figures=common.BARS_AND_CURVES,
     claims="NPC excels with a single query and hardly depends on which model asks; BADGE suffers when a model "
     "trained on 10 labels asks, the more the larger the query.",
 )

@@ -40,10 +40,6 @@ class Embedded:
     tail: float | None = None
     times: int = 1
 
-    @property
-    def name(self) -> str:
-        return self.data.name
-
     def __call__(self) -> Pool:
         images = self.data()
         views = frozen_views(images, Frozen(backbone=self.backbone, weak=0, strong=0))
@@ -60,10 +56,6 @@ class Texts:
     """A pool of texts, whose rows of length 1 get the length that a linear head learns well from."""
 
     data: Data
-
-    @property
-    def name(self) -> str:
-        return self.data.name
 
     def __call__(self) -> Pool:
         pool, length = self.data(), SQ_LENGTH[False] ** 0.5

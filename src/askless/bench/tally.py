@@ -26,20 +26,14 @@ class Progress:
     cell_done: bool = False
 
 
-class Account:
+class Tally:
     """How far a run is: what is done is told to `progress` and to the trackers of `trail`, under `name` and the cell's; what
     failed is noted in its cell's folder."""
 
     def __init__(
-        self,
-        out: Path,
-        cells: list[Cell],
-        progress: Callable[[Progress], None] | None,
-        trail: Trail | None = None,
-        name: str = "",
+        self, out: Path, cells: list[Cell], progress: Callable[[Progress], None] | None, trail: Trail, name: str
     ) -> None:
-        self.out, self.progress = out, progress
-        self.trail, self.name = Trail(None) if trail is None else trail, name
+        self.out, self.progress, self.trail, self.name = out, progress, trail, name
         self.all_rounds, self.all_cells = sum(len(c.row.counts) for c in cells), len(cells)
         self.rounds = self.cells = self.failed = 0
         self.seen: dict[str, set[int]] = defaultdict(set)  # the rounds of a cell, by their numbers of labels
@@ -92,7 +86,7 @@ class Account:
         self.trail.tell(Event("step", self._run(cell), at, numbers), last)
 
     def _run(self, cell: Cell) -> str:
-        return f"{self.name}/{cell.name}" if self.name else cell.name
+        return f"{self.name}/{cell.name}"
 
     def _started(self, cell: Cell) -> None:
         if self.trail and cell.name not in self.begun:
