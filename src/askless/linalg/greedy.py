@@ -16,14 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.linalg.gram import Rows, beats, gram_score, rank_tolerance
+from askless.linalg.gram import GramRows, beats, gram_score, rank_tolerance
 
 SAMPLE = 16  # rows solved exactly per record
 BISECTIONS = 100
 
 
 def add_best(
-    rows: Rows, chosen: np.ndarray, allowed: np.ndarray, rng: np.random.Generator, max_memory: int = 2**28
+    rows: GramRows, chosen: np.ndarray, allowed: np.ndarray, rng: np.random.Generator, max_memory: int = 2**28
 ) -> int:
     """The position among `allowed` whose row, added to the rows at `chosen`, gives the best (rank, eigenvalue)."""
     _, sigma, vh = torch.linalg.svd(rows.take(chosen), full_matrices=False)
@@ -98,7 +98,7 @@ class _Tile:
 
 
 def swap_until_stable(
-    rows: Rows,
+    rows: GramRows,
     labelled: np.ndarray,
     batch: np.ndarray,
     unlabelled: np.ndarray,

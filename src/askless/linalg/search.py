@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.linalg.gram import Rows, Score, beats, rank_tolerance, score_batches
+from askless.linalg.gram import GramRows, Score, beats, rank_tolerance, score_batches
 
 TILE = 2**25  # bytes of rows read at a time
 CACHE = 2**22  # bytes that a screen works on at a time: more than fits in a core's cache takes twice as long
@@ -56,7 +56,7 @@ class Screen(Protocol):
 
 
 def best_batch_reference(
-    rows: Rows, labelled: np.ndarray, candidates: Iterable[np.ndarray], max_memory: int = 2**28
+    rows: GramRows, labelled: np.ndarray, candidates: Iterable[np.ndarray], max_memory: int = 2**28
 ) -> Found:
     """The first candidate that no other beats, by the eigenvalues of every one of them."""
     best: Found | None = None
@@ -72,7 +72,7 @@ def best_batch_reference(
 
 
 def best_batch(
-    rows: Rows,
+    rows: GramRows,
     labelled: np.ndarray,
     candidates: Iterable[np.ndarray],
     total: int,
@@ -103,7 +103,7 @@ def best_batch(
 class _Search:
     """The record so far, and the screen that candidates must pass to be scored against it."""
 
-    def __init__(self, rows: Rows, labelled: np.ndarray, total: int, max_memory: int) -> None:
+    def __init__(self, rows: GramRows, labelled: np.ndarray, total: int, max_memory: int) -> None:
         self.rows, self.labelled, self.total, self.max_memory = rows, labelled, total, max_memory
         self.best: Found | None = None
         self.screen: Screen | None = None
@@ -149,7 +149,7 @@ class _Search:
         rank = self.best.score.rank
         if self.screen is None and rank > self.tried_at:
             self.tried_at = rank
-            self.screen = _make_screen(self.rows, self.labelled, batches.shape[1], rank, self.total, self.max_memory)
+            self.screen = screen_for(self.rows, self.labelled, batches.shape[1], rank, self.total, self.max_memory)
         return record
 
 
@@ -158,7 +158,7 @@ def _report(progress: Callable[[int, int], None] | None, done: int, total: int) 
         progress(done, total)
 
 
-def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int) -> Screen | None:
+def screen_for(rows: GramRows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int) -> Screen | None:
     """The screen for a record of full rank, or None while a candidate might still win by rank.
 
     Full means min(rank of the labelled rows + q, p), where p counts the directions that the pool has at all.
@@ -174,7 +174,7 @@ def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int
     return None if axes is None else _Dual(rows, axes, phi @ axes, q, total, max_memory // 2)
 
 
-def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> Tensor | None:
+def _pool_axes(rows: GramRows, phi: Tensor, q: int, rank: int, max_memory: int) -> Tensor | None:
     """Orthonormal axes (p, rank) that hold every row of the pool, or None if the pool has more directions than that.
 
     Features with dead or dependent columns span fewer than p directions; then no batch can have a higher rank, and the
@@ -205,7 +205,7 @@ def _step(bytes_each: int, memory: int) -> int:
 class _Primal:
     """Cholesky of the Schur complement, q x q; for n <= p."""
 
-    def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, total: int, memory: int) -> None:
+    def __init__(self, rows: GramRows, v: Tensor, sq: Tensor, q: int, total: int, memory: int) -> None:
         self.rows, self.v, self.sq, self.q, self.p = rows, v, sq, q, len(v)
         self.width = self.p + len(sq)
         self.step = _step(4 * (2 * q * self.width + 3 * q * q), memory)
@@ -264,7 +264,7 @@ class _Dual:
 
     cap = float("inf")
 
-    def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, total: int, memory: int) -> None:
+    def __init__(self, rows: GramRows, axes: Tensor, phi: Tensor, q: int, total: int, memory: int) -> None:
         some = rows.take(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows)), dtype=np.int64)) @ axes
         gram = phi.T @ phi
         w = torch.linalg.eigh(gram + (q / len(some)) * some.T @ some).eigenvectors  # of the average M, ascending
