@@ -54,7 +54,7 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
             f"{per_item['grad_sq_by_class'].shape}"
         )
     labelled = check_labelled(arrays["labelled"], N)
-    labels = check_labels(strategy.name, arrays["labels"], labelled, "labels" in needs)
+    labels = labels_of_labelled(strategy.name, arrays["labels"], labelled, "labels" in needs)
     free = np.ones(N, dtype=bool)
     free[labelled] = False
     unlabelled = np.flatnonzero(free)
@@ -247,7 +247,7 @@ def check_labelled(given: Any, N: int) -> np.ndarray:
     return array
 
 
-def check_labels(strategy: str, given: Any, labelled: np.ndarray, needed: bool) -> np.ndarray | None:
+def labels_of_labelled(strategy: str, given: Any, labelled: np.ndarray, needed: bool) -> np.ndarray | None:
     """One whole number >= 0 per labelled item, or None where they are not needed."""
     if given is None:
         if needed and len(labelled):

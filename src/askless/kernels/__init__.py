@@ -7,7 +7,7 @@ from askless.kernels.blocks import group_blocks
 from askless.kernels.dropout import check_dropout, probs_by_pass
 
 # What the head sees
-from askless.kernels.features import Look, features, look
+from askless.kernels.features import FeaturesAndLogits, features, look
 
 # Gradients over the whole network, per example
 from askless.kernels.gradients import GradientStats, gradient_sq_by_class, gradient_stats
@@ -26,10 +26,10 @@ from askless.kernels.projection import gradient_features
 from askless.kernels.reference import jacobian, loss_gradients
 
 __all__ = [
+    "FeaturesAndLogits",
     "GradientStats",
     "InfiniteCNN",
     "InfiniteMLP",
-    "Look",
     "check_dropout",
     "features",
     "find_head",

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from askless.base.errors import ModelError
+from askless.base.options import check_count
 from askless.base.rng import Seed, stream
 from askless.kernels.evaluation import evaluating
 from askless.kernels.head import find_head, listening
-from askless.kernels.inputs import Examples, batches, check_size, count, place_of, rows, some
+from askless.kernels.inputs import Examples, batches, count, place_of, rows, some
 
 DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
 
@@ -36,7 +37,7 @@ def probs_by_pass(
     >>> probs_by_pass(net, torch.ones(4, 2), passes=5).shape
     torch.Size([4, 5, 3])
     """
-    check_size("passes", passes)
+    check_count("probs_by_pass", "passes", passes)
     check_dropout(model, x)
     _, layer = find_head(model, x, head)
     pieces = batches(x, batch_size, place_of(model))
