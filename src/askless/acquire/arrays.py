@@ -55,11 +55,8 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
         )
     labelled = check_labelled(arrays["labelled"], N)
     labels = labels_of_labelled(strategy.name, arrays["labels"], labelled, "labels" in needs)
-    free = np.ones(N, dtype=bool)
-    free[labelled] = False
-    unlabelled = np.flatnonzero(free)
-    if classes is None:
-        classes = known_classes(per_item, labels)
+    unlabelled = np.delete(np.arange(N), labelled)
+    classes = classes or known_classes(per_item, labels)
     return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, classes=classes, **per_item)
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, View, filled
+from askless.acquire.strategy import Selection, View, filled, working_type
 from askless.base.options import options
 
 TILE = 2**21  # bytes of features worked on at a time: what a processor's cache holds
@@ -98,7 +98,7 @@ class NearestPick:
         """One more pick: `sq` of the rows that are nearer to it than to those before."""
         self.free[pick] = False
         u_pick, b_sq = residual(self.probs[pick : pick + 1])[0], float(self.sq_norm[pick])
-        phi_pick = self.features[pick].astype(_working(self.features))
+        phi_pick = self.features[pick].astype(working_type(self.features))
         reach = 2 * float(self.length[pick])
         # u.u' = p.u' - u'_y^ loses digits for confident rows: good enough for the bound, with its rounding added.
         rounding = 2 * (len(u_pick) + 8) * float(np.finfo(u_pick.dtype).eps) * float(np.linalg.norm(u_pick))
@@ -139,7 +139,7 @@ def residual(probs: np.ndarray) -> np.ndarray:
     >>> residual(np.array([[0.25, 0.75]]))
     array([[ 0.25, -0.25]])
     """
-    u: np.ndarray = probs.astype(_working(probs), copy=True)
+    u: np.ndarray = probs.astype(working_type(probs), copy=True)
     u[np.arange(len(u)), u.argmax(axis=1)] -= 1
     return u
 
@@ -147,13 +147,8 @@ def residual(probs: np.ndarray) -> np.ndarray:
 def in_working_type(probs: np.ndarray, room: int) -> np.ndarray:
     """Every pick looks at all probabilities: those in half precision, or in shards, are converted once where there is room
     for them. What is computed from them is the same."""
-    dtype = _working(probs)
+    dtype = working_type(probs)
     small_enough = np.dtype(dtype).itemsize * probs.shape[0] * probs.shape[1] <= room
     if not small_enough or (isinstance(probs, np.ndarray) and probs.dtype == dtype):
         return probs
     return filled(np.empty(probs.shape, dtype=dtype), ROWS, probs.__getitem__)
-
-
-def _working(array: np.ndarray) -> type:
-    """float64 stays, anything narrower is computed in float32."""
-    return np.float64 if array.dtype.itemsize >= 8 else np.float32

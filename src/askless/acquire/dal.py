@@ -15,9 +15,8 @@ from askless.acquire.strategy import Selection, View
 from askless.base.options import Count, options
 from askless.base.rng import stream, torch_stream
 
-STOP = (
-    0.98  # of the training items told apart: a little before all are, so that look-alikes of labelled ones are not sure
-)
+# Of the training items told apart: a little before all are, so that look-alikes of labelled ones are not sure.
+STOP = 0.98
 RATE = 1e-3
 BATCH = 1024
 Score = Callable[[Tensor], Tensor]  # rows (k, d) -> (k,), larger for what looks less labelled

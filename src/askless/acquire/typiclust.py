@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from askless.acquire.clusters import cluster_of_each, k_means_seed, unit_length
+from askless.acquire.clusters import Centred, cluster_of_each, k_means_seed, unit_length
 from askless.acquire.strategy import Selection, View
 from askless.base.options import Count, Several, options
 
@@ -38,7 +38,7 @@ class TypiClust:
             return Selection(view.unlabelled[:0], np.empty(0))
         features = view["features"]
         k = min(len(view.labelled) + n, self.max_clusters, view.N)
-        cluster = cluster_of_each(features, k, self.normalize, k_means_seed(rng), view.max_memory)
+        cluster = cluster_of_each(Centred(features, self.normalize, view.max_memory), k, k_means_seed(rng))
         free = np.zeros(view.N, dtype=bool)
         free[view.unlabelled] = True
         taken = np.bincount(cluster[view.labelled], minlength=k)
@@ -174,9 +174,8 @@ def typicality_bound(x: np.ndarray, neighbours: int) -> np.ndarray:
     out = np.empty(m)
     step = max(1, TILE // m)
     for i in range(0, m, step):
-        distance = torch.addmm(
-            sq, points[i : i + step], points.T, alpha=-2
-        ).numpy()  # less the row's own square, (step, m)
+        # Squared distances (step, m), less the row's own square.
+        distance = torch.addmm(sq, points[i : i + step], points.T, alpha=-2).numpy()
         distance[np.arange(len(distance)), np.arange(i, i + len(distance))] = np.inf
         least = np.partition(distance, k - 1, axis=1)[:, :k] + (sq.numpy() - rounding)[i : i + step, None]
         out[i : i + step] = np.sqrt(np.maximum(least, 0)).mean(axis=1, dtype=np.float64)

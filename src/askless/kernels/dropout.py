@@ -42,16 +42,13 @@ def probs_by_pass(
     _, layer = find_head(model, x, head)
     pieces = batches(x, batch_size, place_of(model))
     seeds = [int(s) for s in stream(seed, "dropout").integers(2**62, size=passes)]
-    out, done = torch.empty(0), 0
+    out, done = torch.empty(count(x), passes, layer.out_features), 0
     with evaluating(model), torch.no_grad(), listening(model, only=layer) as calls:
         for batch in pieces:
             for k, pass_seed in enumerate(seeds):
                 with ConsistentDropout(pass_seed, len(batch)):
                     model(batch)
-                probs = calls.pop().output.double().softmax(dim=1)
-                if done == 0 and k == 0:
-                    out = torch.empty(count(x), passes, probs.shape[1])
-                out[done : done + len(batch), k] = probs
+                out[done : done + len(batch), k] = calls.pop().output.double().softmax(dim=1)
             done += len(batch)
     return out
 

@@ -203,9 +203,8 @@ def _along(layer: Conv, a: Tensor, delta: Tensor, G: Tensor) -> Tensor:
 def padded(layer: Conv, a: Tensor) -> Tensor:
     """The input with its padding made explicit, so that the convolution itself needs none."""
     sides = [side for both in reversed(_padding(layer)) for side in both]  # F.pad starts at the last axis
-    return (
-        F.pad(a, sides, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode) if any(sides) else a
-    )
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    return F.pad(a, sides, mode=mode) if any(sides) else a
 
 
 def _padding(layer: Conv) -> list[tuple[int, int]]:

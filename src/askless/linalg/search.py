@@ -315,9 +315,8 @@ class _Dual:
         # Sums of q products and a factorisation of k columns err by at most so much in the spectral norm.
         tau = 2 * (self.q + k) * torch.finfo(z.dtype).eps * diagonal.sum(1)  # (c,)
         diagonal.sub_((s - tau)[:, None])
-        return (
-            _positive_definite(corner) | ~tau.isfinite()
-        ).numpy()  # beyond the range of its type nothing is turned away
+        # Beyond the range of its type nothing is turned away.
+        return (_positive_definite(corner) | ~tau.isfinite()).numpy()
 
 
 def _parts(places: np.ndarray, bytes_each: int, memory: int) -> list[np.ndarray]:
