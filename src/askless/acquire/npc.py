@@ -70,7 +70,7 @@ class NPC:
         labelled = view.labelled
         if self.score == "schur":
             rows, labelled = outside_span(rows, view), view.labelled[:0]
-        found = best_batch(rows, labelled, candidates, self.draws, view.max_memory, view.progress)
+        found = best_batch(rows, labelled, candidates, self.draws, view.max_memory, view.report)
         return found.batch, {"draws": self.draws, "eigendecompositions": found.scored}
 
     def _greedy_search(self, rows: GramRows, view: View, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -81,9 +81,7 @@ class NPC:
             view.report(i + 1, n)
         batch = chosen[len(view.labelled) :]
         if self.search == "swap":
-            batch = swap_until_stable(
-                rows, view.labelled, batch, view.unlabelled, rng, 3, view.max_memory, view.progress
-            )
+            batch = swap_until_stable(rows, view.labelled, batch, view.unlabelled, rng, view.max_memory, view.report)
         return batch
 
 

@@ -60,17 +60,19 @@ class TypiClust:
 
     def _rank(self, features: np.ndarray, members: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> "Ranking":
         """The free members of a cluster by their typicality; those not measured come last."""
+        measured = members
         if len(members) > self.max_members:
             measured = np.sort(rng.choice(members, self.max_members, replace=False))
-        else:
-            measured = members
         keep = free[measured]
         ties = np.zeros(len(measured))
         ties[keep] = rng.random(int(keep.sum()))
         others = np.setdiff1d(members[free[members]], measured)
-        return Ranking(
-            lambda: rows_of(features, measured, self.normalize), self.neighbours, measured, keep, ties, others
-        )
+
+        def read() -> np.ndarray:
+            x: np.ndarray = features[measured].astype(np.float64)
+            return unit_length(x) if self.normalize else x
+
+        return Ranking(read, self.neighbours, measured, keep, ties, others)
 
 
 class Ranking:
@@ -125,12 +127,6 @@ class Ranking:
         order = sure[np.lexsort((self.ties[sure], -self.score[sure]))]
         self.left[order] = False
         self.ready = [(int(self.items[j]), float(self.score[j])) for j in order[::-1]]
-
-
-def rows_of(features: np.ndarray, positions: np.ndarray, normalize: bool) -> np.ndarray:
-    """The rows in float64, of unit length with `normalize`."""
-    x: np.ndarray = features[positions].astype(np.float64)
-    return unit_length(x) if normalize else x
 
 
 def typicality(x: np.ndarray, neighbours: int, of: np.ndarray | None = None) -> np.ndarray:

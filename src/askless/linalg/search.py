@@ -77,7 +77,7 @@ def best_batch(
     candidates: Iterable[np.ndarray],
     total: int,
     max_memory: int = 2**28,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Found:
     """The same batch as `best_batch_reference`, found by screening against the best so far.
 
@@ -90,12 +90,12 @@ def best_batch(
         at = 0
         while at < len(batches):
             if search.settled():
-                _report(progress, total, total)
+                progress(total, total)
                 return search.result()
             size = min(size, GROUP if search.screen is None else search.screen.step)
             search.look_at(batches[at : at + size], seen + at)
             at, size = at + size, 2 * size  # short blocks first: while s is low, many pass
-            _report(progress, seen + min(at, len(batches)), total)
+            progress(seen + min(at, len(batches)), total)
         seen += len(batches)
     return search.result()
 
@@ -151,11 +151,6 @@ class _Search:
             self.tried_at = rank
             self.screen = screen_for(self.rows, self.labelled, batches.shape[1], rank, self.total, self.max_memory)
         return record
-
-
-def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)
 
 
 def screen_for(rows: GramRows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int) -> Screen | None:
