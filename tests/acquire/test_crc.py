@@ -80,6 +80,14 @@ def test_the_screen_saves_most_eigenvalues(monkeypatch):
     assert sum(scored) < 200  # of 1985
 
 
+def test_where_the_labelled_items_cap_every_group_the_eigenvalues_tell():
+    features = np.eye(200)
+    features[150:] *= 0.5
+    picks = al.select(al.CRC(group=1, bias=False), 140, features=features, labelled=[0])
+    assert set(picks.indices) <= set(range(1, 150))
+    assert picks.scores == pytest.approx(1.0)
+
+
 def with_bias(features):
     rows = np.hstack([features, np.ones((len(features), 1))])
     return rows @ rows.T

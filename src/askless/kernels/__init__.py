@@ -2,7 +2,7 @@
 
 from askless.kernels.blocks import group_blocks
 from askless.kernels.dropout import check_dropout, probs_by_pass
-from askless.kernels.features import FeaturesAndLogits, features, look
+from askless.kernels.features import features, look
 from askless.kernels.gradients import GradientStats, gradient_sq_by_class, gradient_stats
 from askless.kernels.head import find_head
 from askless.kernels.infinite import infinite
@@ -13,7 +13,6 @@ from askless.kernels.projection import gradient_features
 from askless.kernels.reference import jacobian, loss_gradients
 
 __all__ = [
-    "FeaturesAndLogits",
     "GradientStats",
     "InfiniteCNN",
     "InfiniteMLP",

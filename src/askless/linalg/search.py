@@ -46,7 +46,7 @@ class Found(NamedTuple):
     scored: int
 
 
-class Screen(Protocol):
+class CandidateScreen(Protocol):
     cap: float  # no candidate can score higher
     step: int  # batches at a time
 
@@ -106,7 +106,7 @@ class _Search:
     def __init__(self, rows: GramRows, labelled: np.ndarray, total: int, max_memory: int) -> None:
         self.rows, self.labelled, self.total, self.max_memory = rows, labelled, total, max_memory
         self.best: Found | None = None
-        self.screen: Screen | None = None
+        self.screen: CandidateScreen | None = None
         self.scored = 0
         self.tried_at = -1  # the rank at which a screen was last asked for
 
@@ -153,7 +153,9 @@ class _Search:
         return record
 
 
-def screen_for(rows: GramRows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int) -> Screen | None:
+def screen_for(
+    rows: GramRows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int
+) -> CandidateScreen | None:
     """The screen for a record of full rank, or None while a candidate might still win by rank.
 
     Full means min(rank of the labelled rows + q, p), where p counts the directions that the pool has at all.
