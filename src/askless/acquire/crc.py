@@ -46,11 +46,12 @@ class CRC:
         whole = len(order) // size * size
         groups = order[:whole].reshape(-1, size)
         take = -(-n // size)
-        rank, value = np.zeros(len(groups), dtype=np.int64), np.zeros(len(groups))
-        if take:  # else skip the kernel, which may take long
-            rank, value = (
-                self._judge_by_kernel(view, groups) if self.by == "kernel" else self._judge(view, groups, take)
-            )
+        if take == 0:  # nothing is asked for: skip the kernel, which may take long
+            rank = value = np.zeros(len(groups))
+        elif self.by == "kernel":
+            rank, value = self._judge_by_kernel(view, groups)
+        else:
+            rank, value = self._judge(view, groups, take)
         best = np.lexsort((-value, -rank))[:take]
         picks = np.concatenate([groups[best].reshape(-1), order[whole:]])[:n]
         rest = np.full(max(0, n - len(best) * size), value[best].min(initial=np.inf))
