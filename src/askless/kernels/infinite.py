@@ -1,7 +1,7 @@
 """Kernels of infinitely wide networks, in tiles of bounded memory."""
 
 from collections.abc import Callable, Iterator
-from math import isqrt
+from math import isqrt, prod
 from typing import get_args
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 from askless.base.errors import InputError
 from askless.base.options import check_choice, check_count
 from askless.kernels.infinite_layers import Kind, kernel, pairs, twins
-from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, first_map, largest_map
+from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, largest_map
 from askless.kernels.inputs import Examples, Place, rows, some
 
 TILE = 2**17  # numbers of an array of pairs: larger tiles leave the cache, smaller ones are many
@@ -91,7 +91,7 @@ def _bytes_each(X: Tensor, net: InfiniteNet) -> int:
     """Bytes of one pair of items: arrays of its pixels or pairs of pixels, and the windows that the first layer sees."""
     if isinstance(net, InfiniteMLP):
         return 8 * ARRAYS
-    windows = first_map(net, tuple(X.shape[1:])) * X.shape[1] * net.kernel**2
+    windows = prod(map(net.convolutions()[0].side, X.shape[2:])) * X.shape[1] * net.kernel**2
     return 8 * (ARRAYS * _pixels(X, net) + WINDOWS * 2 * windows)
 
 
