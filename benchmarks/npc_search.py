@@ -18,7 +18,7 @@ from suite import Line, Other, arguments, compare, finish, seconds
 
 import askless as al
 from askless.acquire.npc import draw_batches
-from askless.linalg import Rows, best_batch, best_batch_reference
+from askless.linalg import GramRows, best_batch, best_batch_reference
 
 CASES = [  # N, d, labelled, Q, m, at most ours / eigvalsh
     (50_000, 128, 50, 20, 50_000, 1 / 15),
@@ -48,7 +48,7 @@ def inner_products(features: torch.Tensor, batches: np.ndarray) -> Callable[[], 
     return work
 
 
-def lobpcg(rows: Rows, labelled: np.ndarray, batches: np.ndarray) -> None:
+def lobpcg(rows: GramRows, labelled: np.ndarray, batches: np.ndarray) -> None:
     for batch in batches:
         phi = rows.take(np.concatenate([labelled, batch]))
         torch.lobpcg(phi @ phi.T, k=1, largest=False)
@@ -57,7 +57,7 @@ def lobpcg(rows: Rows, labelled: np.ndarray, batches: np.ndarray) -> None:
 def search_line(N: int, d: int, n_labelled: int, Q: int, m: int, limit: float | None) -> Line:
     rng = np.random.default_rng(0)
     features = clustered_features(N, d, rng)
-    rows, labelled = Rows(features), np.arange(n_labelled)
+    rows, labelled = GramRows(features), np.arange(n_labelled)
     blocks = list(draw_batches(np.arange(n_labelled, N), Q, m, rng))
     everything = np.concatenate(blocks)
     some = everything[: max(4, m // SHARE)]

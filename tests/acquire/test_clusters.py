@@ -23,7 +23,7 @@ def test_mini_batches_find_the_clusters_that_scikit_learn_finds(N, d, k, spread)
     features = pool(N, d, 30, spread)
     theirs = MiniBatchKMeans(k, batch_size=4096, n_init=1, random_state=3)
     expected = theirs.fit_predict(Centred(features, False, 2**28)[:])
-    ours = cluster_of_each(features, k, False, 3)
+    ours = cluster_of_each(Centred(features, False, 2**28), k, 3)
     assert (ours == expected).mean() > 0.999  # rounding may move a row at a border
 
 
@@ -33,7 +33,7 @@ def test_clusters_that_hardly_anything_goes_to_start_again_as_in_scikit_learn():
     features = np.vstack([copies, 30 + rng.normal(size=(5, 6))]).astype(np.float32)
     x = Centred(features, False, 2**28)[:]
     expected = MiniBatchKMeans(60, batch_size=4096, n_init=1, random_state=1).fit(x)
-    ours = cluster_of_each(features, 60, False, 1)
+    ours = cluster_of_each(Centred(features, False, 2**28), 60, 1)
     assert len(np.unique(ours)) >= 40
     inertia = sum(((x[ours == c] - x[ours == c].mean(axis=0)) ** 2).sum() for c in np.unique(ours))
     assert inertia <= expected.inertia_ + 1e-3 * (x**2).sum()
@@ -42,7 +42,7 @@ def test_clusters_that_hardly_anything_goes_to_start_again_as_in_scikit_learn():
 def test_few_clusters_of_a_small_pool_are_those_of_plain_k_means():
     features = pool(500, 6, 5, 3.0)
     expected = KMeans(8, n_init=1, random_state=2).fit_predict(Centred(features, False, 2**28)[:])
-    assert np.array_equal(cluster_of_each(features, 8, False, 2), expected)
+    assert np.array_equal(cluster_of_each(Centred(features, False, 2**28), 8, 2), expected)
 
 
 @pytest.mark.parametrize("memory", [1, 10_000, 2**28])

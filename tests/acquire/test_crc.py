@@ -3,7 +3,7 @@ import pytest
 
 import askless as al
 from askless.base.rng import stream
-from askless.linalg import Rows, gram_score
+from askless.linalg import GramRows, gram_score
 from askless.linalg.gram import score_batches
 
 
@@ -18,7 +18,7 @@ def test_crc_equals_a_direct_loop_over_the_groups(n_labelled, n, group, d):
 
     order = stream(2, "select").permutation(np.setdiff1d(np.arange(150), labelled))
     groups = [order[i : i + group] for i in range(0, len(order) - group + 1, group)]
-    scores = [gram_score(Rows(features).take(np.concatenate([labelled, g]))) for g in groups]
+    scores = [gram_score(GramRows(features).take(np.concatenate([labelled, g]))) for g in groups]
     ranked = sorted(range(len(groups)), key=lambda i: (-scores[i].rank, -scores[i].value))
     expected = np.concatenate([groups[i] for i in ranked])[:n]
     assert np.array_equal(picks.indices, expected)
@@ -63,7 +63,7 @@ def test_groups_that_the_screen_leaves_out_are_not_among_the_best(n_labelled, gr
 
     order = stream(1, "select").permutation(np.setdiff1d(np.arange(1200), labelled))
     groups = order[: len(order) // group * group].reshape(-1, group)
-    scores = score_batches(Rows(features), labelled, groups)
+    scores = score_batches(GramRows(features), labelled, groups)
     best = np.lexsort((-scores.value.numpy(), -scores.rank.numpy()))[:5]
     assert np.array_equal(picks.indices, groups[best].reshape(-1))
     assert np.allclose(picks.scores, np.repeat(scores.value.numpy()[best], group), rtol=1e-9)
@@ -73,11 +73,19 @@ def test_the_screen_saves_most_eigenvalues(monkeypatch):
     import askless.acquire.crc as crc
 
     scored = []
-    score = crc.score
-    monkeypatch.setattr(crc, "score", lambda *given: (scored.append(len(given[2])), score(*given))[1])
+    score = crc.scores_beside
+    monkeypatch.setattr(crc, "scores_beside", lambda *given: (scored.append(len(given[2])), score(*given))[1])
     features = np.random.default_rng(0).normal(size=(4000, 8))
     al.select(al.CRC(group=2), 8, features=features, labelled=range(30))
     assert sum(scored) < 200  # of 1985
+
+
+def test_where_the_labelled_items_cap_every_group_the_eigenvalues_tell():
+    features = np.eye(200)
+    features[150:] *= 0.5
+    picks = al.select(al.CRC(group=1, bias=False), 140, features=features, labelled=[0])
+    assert set(picks.indices) <= set(range(1, 150))
+    assert picks.scores == pytest.approx(1.0)
 
 
 def with_bias(features):

@@ -5,11 +5,11 @@ import torch
 import askless as al
 from askless.acquire.npc import draw_batches
 from askless.base.rng import stream
-from askless.linalg import Rows, beats, gram_score, score_batches
+from askless.linalg import GramRows, beats, gram_score, score_batches
 
 
 def union_score(features, labelled, batch, **options):
-    return gram_score(Rows(features, **options).take(np.concatenate([labelled, batch]).astype(int)))
+    return gram_score(GramRows(features, **options).take(np.concatenate([labelled, batch]).astype(int)))
 
 
 def test_the_picks_are_the_best_of_the_drawn_batches():
@@ -18,7 +18,7 @@ def test_the_picks_are_the_best_of_the_drawn_batches():
     labelled = np.arange(6)
     picks = al.select(al.NPC(draws=300), 5, features=features, labelled=labelled, seed=3)
     drawn = np.vstack(list(draw_batches(np.arange(6, 200), 5, 300, stream(3, "select"))))
-    scores = score_batches(Rows(features), labelled, drawn)
+    scores = score_batches(GramRows(features), labelled, drawn)
     assert (scores.rank == 11).all()
     assert set(picks.indices) == set(drawn[int(scores.value.argmax())])
 
@@ -58,13 +58,13 @@ def test_rankings_agree_between_float32_and_float64_beyond_the_rank():
     features = rng.normal(size=(2000, 16)).astype(np.float32)
     labelled = np.arange(280)
     batches = rng.integers(280, 2000, size=(200, 20))
-    wide = score_batches(Rows(features.astype(np.float64)), labelled, batches)
-    narrow = score_batches(Rows(features), labelled, batches)
+    wide = score_batches(GramRows(features.astype(np.float64)), labelled, batches)
+    narrow = score_batches(GramRows(features), labelled, batches)
     assert torch.equal(wide.value.argsort(), narrow.value.argsort())
     # Input that was rounded to float32 from other numbers keeps the ranking too.
     exact = rng.normal(size=(2000, 16))
-    a = score_batches(Rows(exact), labelled, batches).value
-    b = score_batches(Rows(exact.astype(np.float32)), labelled, batches).value
+    a = score_batches(GramRows(exact), labelled, batches).value
+    b = score_batches(GramRows(exact.astype(np.float32)), labelled, batches).value
     assert np.corrcoef(a.argsort().argsort(), b.argsort().argsort())[0, 1] > 0.9999
     for seed in range(5):
         one = al.select("npc", 20, features=exact, labelled=labelled, seed=seed)

@@ -47,7 +47,7 @@ def test_a_few_rows_at_a_time_give_the_same_picks():
 
 def test_the_radius_is_the_largest_that_is_pure_enough():
     x, _ = blobs(N=400, spread=1.5)
-    cluster, d = cluster_of_each(x, 6, True, 0), distances(x, True)
+    cluster, d = cluster_of_each(Centred(x, True, 2**28), 6, 0), distances(x, True)
     for alpha in (0.5, 0.9, 0.95, 1.0):
         delta = pure_radius(Centred(x, True, 2**28), cluster, alpha, np.random.default_rng(0), 2**28)
         purity, beyond = (

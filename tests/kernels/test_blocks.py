@@ -86,5 +86,5 @@ def test_positions_that_do_not_exist_are_refused(fixed, groups, message):
 def test_other_options_are_refused():
     with pytest.raises(InputError, match=r'layers must be "last" or "all", got \'first\''):
         group_blocks(nn.Linear(2, 2), torch.zeros(6, 2), [0], [[1]], layers="first")
-    with pytest.raises(InputError, match="max_memory must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="max_memory must be a whole number >= 1, got 0"):
         group_blocks(nn.Linear(2, 2), torch.zeros(6, 2), [0], [[1]], max_memory=0)

@@ -93,5 +93,5 @@ def test_what_is_no_set_of_examples_is_refused(x, message):
 
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, None])
 def test_a_batch_size_below_one_is_refused(size):
-    with pytest.raises(InputError, match="batch_size must be a whole number of at least 1, got"):
+    with pytest.raises(InputError, match="batch_size must be a whole number >= 1, got"):
         features(nn.Linear(3, 2), torch.zeros(2, 3), batch_size=size)

@@ -81,7 +81,7 @@ def test_a_model_that_vmap_refuses_is_looped_over(net, caplog, name):
 def test_options_that_do_not_exist_are_refused():
     with pytest.raises(InputError, match=r'layers must be "last" or "all", got \'first\''):
         ntk(nn.Linear(2, 2), torch.zeros(1, 2), layers="first")
-    with pytest.raises(InputError, match="max_memory must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="max_memory must be a whole number >= 1, got 0"):
         ntk(nn.Linear(2, 2), torch.zeros(1, 2), layers="all", max_memory=0)
     with pytest.raises(ModelError, match="expected a model with trainable parameters, got none"):
         ntk(nn.Linear(2, 2).requires_grad_(False), torch.zeros(1, 2), layers="all")

@@ -114,5 +114,5 @@ def test_options_that_do_not_fit_are_refused(net):
         gradient_features(case.model, case.x, of="features")
     with pytest.raises(InputError, match='labels only with of="loss"'):
         gradient_features(case.model, case.x, labels=case.labels)
-    with pytest.raises(InputError, match="dim must be a whole number of at least 1, got 0"):
+    with pytest.raises(InputError, match="dim must be a whole number >= 1, got 0"):
         gradient_features(case.model, case.x, 0)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from askless.linalg import Blocks, Rows, score_batches
+from askless.linalg import Blocks, GramRows, score_batches
 from askless.linalg.bordered import scores_beside
 
 
@@ -29,7 +29,7 @@ def test_equals_the_spectrum_of_every_batch(seed):
     if seed % 4 == 0:
         F = F[:, : max(1, d // 2)] @ rng.normal(size=(max(1, d // 2), d))  # low rank
     fixed, batches = draw(rng, 400, l, 40, q)
-    fast, slow = both(Rows(F, bias=bool(seed % 2)), fixed, batches, max_memory=2**16)
+    fast, slow = both(GramRows(F, bias=bool(seed % 2)), fixed, batches, max_memory=2**16)
     assert torch.equal(fast[0], slow.rank)
     size = float((F**2).sum(1).max()) * (l + q) + (l + q)
     assert torch.allclose(fast[1], slow.value, rtol=1e-7, atol=1e-12 * size)
@@ -44,8 +44,8 @@ def test_blocks_of_a_kernel_are_judged_as_its_rows(seed):
         F[rng.integers(400, size=60)] = F[0]
     fixed, batches = draw(rng, 400, l, 40, q)
     for normalize in (False, True):
-        rows = Rows(F, normalize=normalize)
-        L, G = (Rows(F).take(at) for at in (fixed, batches))
+        rows = GramRows(F, normalize=normalize)
+        L, G = (GramRows(F).take(at) for at in (fixed, batches))
         K = Blocks(L @ L.T, G @ L.T, G @ G.mT)
         K = K.normalized() if normalize else K
         parts = [scores for _, scores in K.scores(max_memory=2**16)]
@@ -61,16 +61,16 @@ def test_the_fast_way_is_the_one_that_runs_and_ranks_alike(monkeypatch):
     rng = np.random.default_rng(0)
     F = rng.normal(size=(3000, 128)).astype(np.float32)
     fixed, batches = draw(rng, 3000, 90, 500, 5)
-    _, slow = both(Rows(F), fixed, batches)
+    _, slow = both(GramRows(F), fixed, batches)
     monkeypatch.setattr(bordered, "batch_spectra", None)  # not one eigendecomposition of a union
-    fast, _ = both(Rows(F), fixed, batches)
+    fast, _ = both(GramRows(F), fixed, batches)
     assert torch.allclose(fast[1], slow.value, rtol=1e-9)
     assert torch.equal(fast[1].argsort(), slow.value.argsort())
 
 
 def test_the_smallest_eigenvalue_is_zero_for_a_batch_that_repeats_a_fixed_row():
     F = np.eye(6)
-    rows = Rows(np.vstack([F, F]), bias=False)
+    rows = GramRows(np.vstack([F, F]), bias=False)
     ((_, scores),) = scores_beside(rows, np.array([0, 1]), np.array([[2, 6], [2, 3]]))
     assert scores.rank.tolist() == [3, 4]
     assert scores.value.tolist() == pytest.approx([1.0, 1.0])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from askless.linalg import Rows, beats, gram_score, score_batches
+from askless.linalg import GramRows, beats, gram_score, score_batches
 
 
 def test_two_unit_rows_score_one_minus_their_inner_product():
@@ -41,7 +41,7 @@ def test_scores_of_batches_equal_scores_of_the_stacked_rows_whatever_the_memory(
     for labelled in (np.array([], dtype=np.int64), np.array([3, 5]), np.arange(9)):
         batches = rng.integers(10, 40, size=(25, 4))
         for normalize in (False, True):
-            rows = Rows(features, normalize=normalize)
+            rows = GramRows(features, normalize=normalize)
             scores = score_batches(rows, labelled, batches, max_memory=1)
             for i, batch in enumerate(batches):
                 expected = gram_score(rows.take(np.concatenate([labelled, batch])))
@@ -52,7 +52,7 @@ def test_scores_of_batches_equal_scores_of_the_stacked_rows_whatever_the_memory(
 def test_rows_append_the_bias_and_normalise_without_touching_the_features():
     features = np.array([[3.0, 4.0], [0.0, 0.0]])
     features.setflags(write=False)
-    assert Rows(features).take(np.array([0])).tolist() == [[3.0, 4.0, 1.0]]
-    unit = Rows(features, bias=False, normalize=True)
+    assert GramRows(features).take(np.array([0])).tolist() == [[3.0, 4.0, 1.0]]
+    unit = GramRows(features, bias=False, normalize=True)
     assert unit.take(np.array([0, 1])).tolist() == [[0.6, 0.8], [0.0, 0.0]]
     assert unit.width == 2

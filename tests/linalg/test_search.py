@@ -5,9 +5,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from askless.linalg import Rows, best_batch, best_batch_reference
+from askless.linalg import GramRows, best_batch, best_batch_reference
 from askless.linalg.gram import score_batches
-from askless.linalg.search import _make_screen
+from askless.linalg.search import screen_for
 
 KINDS = (
     "n < d+1",
@@ -44,7 +44,7 @@ def problem(kind: str, seed: int):
         features[1] = features[0]
     labelled = np.arange(n_labelled)
     candidates = np.stack([n_labelled + rng.choice(N - n_labelled, q, replace=False) for _ in range(150)])
-    return Rows(features.astype(rng.choice([np.float32, np.float64]))), labelled, candidates
+    return GramRows(features.astype(rng.choice([np.float32, np.float64]))), labelled, candidates
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -69,7 +69,7 @@ def test_a_screen_of_one_candidate_at_a_time_changes_nothing():
 @pytest.mark.parametrize(("n_labelled", "q"), [(20, 10), (0, 20), (120, 20)])
 def test_few_candidates_need_eigenvalues(n_labelled, q):
     rng = np.random.default_rng(0)
-    rows = Rows(rng.normal(size=(2000, 64)))
+    rows = GramRows(rng.normal(size=(2000, 64)))
     candidates = rng.integers(n_labelled, 2000, size=(2000, q))
     found = best_batch(rows, np.arange(n_labelled), [candidates], 2000)
     assert found.scored < 200
@@ -80,7 +80,7 @@ def test_few_candidates_need_eigenvalues(n_labelled, q):
 def scored(d, n_labelled, q, scale):
     rng = np.random.default_rng([d, n_labelled, q])
     # Some columns are much larger than others: a large entry beside a small eigenvalue is what rounding hurts.
-    rows = Rows(rng.normal(size=(1000, d)) * np.geomspace(1, scale, d))
+    rows = GramRows(rng.normal(size=(1000, d)) * np.geomspace(1, scale, d))
     labelled = np.arange(n_labelled)
     batches = np.stack(
         [n_labelled + rng.choice(1000 - n_labelled, q, replace=False) for _ in range(100 if q > 100 else 300)]
@@ -97,7 +97,7 @@ def test_a_screen_turns_away_most_but_never_a_candidate_that_wins(d, n_labelled,
     rows, labelled, batches, scores = scored(d, n_labelled, q, scale)
     full = scores.rank == scores.rank.max()  # one of lower rank loses whatever its value, and is turned away rightly
     batches, values = batches[full.numpy()], scores.value[full].numpy()
-    screen = _make_screen(rows, labelled, q, int(scores.rank.max()), len(batches), max_memory)
+    screen = screen_for(rows, labelled, q, int(scores.rank.max()), len(batches), max_memory)
     assert screen is not None
     for s in np.quantile(values, [0.0, 0.2, 0.5, 0.9, 0.99, 1.0]):
         passed = screen.passes(batches, float(s))
@@ -112,15 +112,15 @@ def test_features_of_any_size_give_the_same_batch(d, n_labelled, q, scale):
     features = rng.normal(size=(300, d))
     candidates = np.stack([n_labelled + rng.choice(300 - n_labelled, q, replace=False) for _ in range(300)])
     labelled = np.arange(n_labelled)
-    found = best_batch(Rows(features * scale, bias=False), labelled, [candidates], 300)
-    assert found.place == best_batch_reference(Rows(features, bias=False), labelled, [candidates]).place
+    found = best_batch(GramRows(features * scale, bias=False), labelled, [candidates], 300)
+    assert found.place == best_batch_reference(GramRows(features, bias=False), labelled, [candidates]).place
 
 
 def test_a_record_at_the_cap_ends_the_search_in_the_middle_of_a_block():
     features = np.eye(12)
     features[1:4] *= 0.5
     candidates = np.arange(1, 9)[:, None]
-    found = best_batch(Rows(features, bias=False), np.array([0]), [candidates], 8)
+    found = best_batch(GramRows(features, bias=False), np.array([0]), [candidates], 8)
     assert (found.place, found.score.value) == (3, 1.0)
 
 
@@ -132,7 +132,7 @@ def test_search_stops_when_a_near_duplicate_pair_in_the_labelled_set_caps_every_
     candidates = rng.integers(4, 300, size=(500, 3))
     seen = []
     found = best_batch(
-        Rows(features), labelled, [candidates], 500, progress=lambda done, total: seen.append((done, total))
+        GramRows(features), labelled, [candidates], 500, progress=lambda done, total: seen.append((done, total))
     )
-    assert found.place == best_batch_reference(Rows(features), labelled, [candidates]).place
+    assert found.place == best_batch_reference(GramRows(features), labelled, [candidates]).place
     assert seen[-1] == (500, 500)

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from askless.acquire.arrays import labels_of_labelled
 from askless.acquire.coreset import Coreset
 from askless.acquire.strategy import Selection, Strategy, View, looks_at
 from askless.acquire.uncertainty import Confidence
@@ -102,11 +103,7 @@ class ALBL:
                 f"ALBL: the history is of {len(last['log_weights'])} arms, the strategy has {K}; go on with the arms that "
                 "made it, or begin without a history"
             )
-        if view.labels is None and len(view.labelled):
-            raise InputError(
-                f"albl needs labels (L,) of the {len(view.labelled)} labelled items, which were not given; pass labels= "
-                "(--labels)"
-            )
+        labels_of_labelled(self.name, view.labels, view.labelled, needed=True)
         arm, p = int(last["drawn"]), np.array(last["probabilities"], dtype=np.float64)
         log_weights = np.array(last["log_weights"], dtype=np.float64)
         reward = self._reward(view, own)

@@ -40,7 +40,8 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
     N = pool_size({k: len(v) for k, v in per_item.items()}, pool)
     for name in needs:
         if isinstance(per_item.get(name), np.ndarray | ShardedArray):
-            check_values(name, per_item[name], narrow=is_narrow(arrays[name]))
+            few_digits = getattr(getattr(arrays[name], "dtype", None), "itemsize", 8) <= 2
+            check_values(name, per_item[name], SUM_TOLERANCE_16_BIT if few_digits else SUM_TOLERANCE)
     if "kernel" in needs and isinstance(per_item["kernel"], np.ndarray | ShardedArray):
         K = np.asarray(per_item["kernel"])
         check_kernel(K)
@@ -54,12 +55,9 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
             f"{per_item['grad_sq_by_class'].shape}"
         )
     labelled = check_labelled(arrays["labelled"], N)
-    labels = check_labels(strategy.name, arrays["labels"], labelled, "labels" in needs)
-    free = np.ones(N, dtype=bool)
-    free[labelled] = False
-    unlabelled = np.flatnonzero(free)
-    if classes is None:
-        classes = known_classes(per_item, labels)
+    labels = labels_of_labelled(strategy.name, arrays["labels"], labelled, "labels" in needs)
+    unlabelled = np.delete(np.arange(N), labelled)
+    classes = classes or known_classes(per_item, labels)
     return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, classes=classes, **per_item)
 
 
@@ -99,11 +97,6 @@ def plain_array(name: str, given: Any) -> np.ndarray:
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         got = f"{type(given).__name__}: {str(error).splitlines()[0]}"
         raise InputError(f"{name}: expected an array with rows of equal length, got {got}") from None
-
-
-def is_narrow(given: Any) -> bool:
-    """Whether the numbers have 16 bits, and so sums of them few digits."""
-    return getattr(getattr(given, "dtype", None), "itemsize", 8) <= 2
 
 
 def as_array(name: str, given: Any, needed: bool) -> Any:
@@ -153,7 +146,7 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     return N
 
 
-def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
+def check_values(name: str, array: np.ndarray, sum_tolerance: float) -> None:
     """No NaN or infinity; no feature too large to be squared, nor all of them too small; probabilities that sum to one;
     squared norms not negative."""
     rule = ARRAYS[name].rule
@@ -176,7 +169,7 @@ def check_values(name: str, array: np.ndarray, narrow: bool = False) -> None:
                     f"{np.abs(part[row]).max():.6g} in row {i + row}; rescale the features"
                 )
         elif rule == "probabilities":
-            check_sums(name, part, i, SUM_TOLERANCE_16_BIT if narrow else SUM_TOLERANCE)
+            check_sums(name, part, i, sum_tolerance)
         elif rule == "squares" and (part < 0).any():
             row = first_row(part < 0)
             raise InputError(f"{name}: expected squared norms >= 0, got {part[row].min()} in row {i + row}")
@@ -247,7 +240,7 @@ def check_labelled(given: Any, N: int) -> np.ndarray:
     return array
 
 
-def check_labels(strategy: str, given: Any, labelled: np.ndarray, needed: bool) -> np.ndarray | None:
+def labels_of_labelled(strategy: str, given: Any, labelled: np.ndarray, needed: bool) -> np.ndarray | None:
     """One whole number >= 0 per labelled item, or None where they are not needed."""
     if given is None:
         if needed and len(labelled):

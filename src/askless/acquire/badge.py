@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from askless.acquire.strategy import Selection, View, filled
+from askless.acquire.strategy import Selection, View, filled, working_type
 from askless.base.options import options
 
 TILE = 2**21  # bytes of features worked on at a time: what a processor's cache holds
@@ -36,20 +36,14 @@ class BADGE:
         return Selection(picks, scores)
 
 
-def draw(weights: np.ndarray, free: np.ndarray, uniform: float) -> int:
-    """A free position with probability proportional to its weight, by inverting the cumulative sum at `uniform` in [0, 1).
+def invert(ends: np.ndarray, target: float) -> int:
+    """The position, never one without weight, at which the cumulative sum of weights passes `target`.
 
-    Where all weights are zero (everything left is a copy of something chosen) all free positions are alike.
-
-    >>> draw(np.array([0.0, 3.0, 1.0]), np.array([True, True, True]), 0.8)
+    >>> invert(np.cumsum([0.0, 3.0, 1.0]), 0.8 * 4)
     2
     """
-    total = np.cumsum(np.where(free, weights, 0.0))
-    if not total[-1] > 0:
-        total = np.cumsum(free.astype(np.float64))
     # side="right" passes over positions of zero weight, and the target stays below the last sum.
-    target = min(uniform * total[-1], np.nextafter(total[-1], 0))
-    return int(np.searchsorted(total, target, side="right"))
+    return int(np.searchsorted(ends, min(target, np.nextafter(ends[-1], 0)), side="right"))
 
 
 class NearestPick:
@@ -60,7 +54,7 @@ class NearestPick:
 
     def __init__(self, features: np.ndarray, probs: np.ndarray, free: np.ndarray, max_memory: int) -> None:
         N, C = probs.shape
-        self.features, self.probs = features, held(probs, max_memory // 2)
+        self.features, self.probs = features, in_working_type(probs, max_memory // 2)
         self.free = np.zeros(N, dtype=bool)
         self.free[free] = True
         self.step = max(1, min(ROWS, max_memory // 4 // (8 * (C + 4))))
@@ -90,22 +84,21 @@ class NearestPick:
         return int(np.where(self.free, self.sq_norm, -1.0).argmax())
 
     def draw(self, uniform: float) -> int:
-        """A free position with probability proportional to `sq`; see `draw`, of which this is the form in tiles."""
+        """A free position with probability proportional to `sq`, `uniform` in [0, 1): first its tile, then itself."""
         ends = np.cumsum(self.totals)
-        if not ends[-1] > 0:
-            return draw(self.weight, self.free, uniform)
-        target = min(uniform * ends[-1], np.nextafter(ends[-1], 0))
-        tile = int(np.searchsorted(ends, target, side="right"))
+        if not ends[-1] > 0:  # everything left is a copy of something chosen: all are alike
+            free = np.cumsum(self.free, dtype=np.float64)
+            return invert(free, uniform * free[-1])
+        target = uniform * ends[-1]
+        tile = invert(ends, target)
         inside = np.cumsum(self.weight[tile * self.step : (tile + 1) * self.step])
-        # Rounding may leave the target at the very end of its tile: then it is the last position with any weight.
-        left = min(target - (ends[tile - 1] if tile else 0.0), np.nextafter(inside[-1], 0))
-        return tile * self.step + int(np.searchsorted(inside, left, side="right"))
+        return tile * self.step + invert(inside, target - (ends[tile - 1] if tile else 0.0))
 
     def add(self, pick: int) -> None:
         """One more pick: `sq` of the rows that are nearer to it than to those before."""
         self.free[pick] = False
         u_pick, b_sq = residual(self.probs[pick : pick + 1])[0], float(self.sq_norm[pick])
-        phi_pick = self.features[pick].astype(_working(self.features))
+        phi_pick = self.features[pick].astype(working_type(self.features))
         reach = 2 * float(self.length[pick])
         # u.u' = p.u' - u'_y^ loses digits for confident rows: good enough for the bound, with its rounding added.
         rounding = 2 * (len(u_pick) + 8) * float(np.finfo(u_pick.dtype).eps) * float(np.linalg.norm(u_pick))
@@ -146,21 +139,16 @@ def residual(probs: np.ndarray) -> np.ndarray:
     >>> residual(np.array([[0.25, 0.75]]))
     array([[ 0.25, -0.25]])
     """
-    u: np.ndarray = probs.astype(_working(probs), copy=True)
+    u: np.ndarray = probs.astype(working_type(probs), copy=True)
     u[np.arange(len(u)), u.argmax(axis=1)] -= 1
     return u
 
 
-def held(probs: np.ndarray, room: int) -> np.ndarray:
+def in_working_type(probs: np.ndarray, room: int) -> np.ndarray:
     """Every pick looks at all probabilities: those in half precision, or in shards, are converted once where there is room
     for them. What is computed from them is the same."""
-    dtype = _working(probs)
+    dtype = working_type(probs)
     small_enough = np.dtype(dtype).itemsize * probs.shape[0] * probs.shape[1] <= room
     if not small_enough or (isinstance(probs, np.ndarray) and probs.dtype == dtype):
         return probs
     return filled(np.empty(probs.shape, dtype=dtype), ROWS, probs.__getitem__)
-
-
-def _working(array: np.ndarray) -> type:
-    """float64 stays, anything narrower is computed in float32."""
-    return np.float64 if array.dtype.itemsize >= 8 else np.float32

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.acquire.strategy import filled
+from askless.acquire.strategy import filled, working_type
 from askless.base.rng import stream
 
 BATCH = 4096
@@ -24,13 +24,13 @@ LARGE, SMALL = 1e15, 1e-15  # of larger numbers float32 could not sum the square
 class Centred:
     """Rows of the features around their mean, of unit length before that with `normalize`, in float32.
 
-    The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. With `fit`,
-    rows whose squares float32 could not hold are divided, all by one number: `unit`.
+    The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. Rows
+    whose squares float32 could not hold are divided, all by one number: `unit`.
     """
 
-    def __init__(self, features: np.ndarray, normalize: bool, max_memory: int, fit: bool = False) -> None:
+    def __init__(self, features: np.ndarray, normalize: bool, max_memory: int) -> None:
         self.features, self.normalize = features, normalize
-        self.dtype = np.float64 if features.dtype.itemsize >= 8 or normalize else np.float32
+        self.dtype = np.float64 if normalize else working_type(features)
         self.step = max(1, min(max_memory // 4, 2**23) // (8 * features.shape[1]))
         total, largest = np.zeros(features.shape[1]), 0.0
         for i in range(0, len(features), self.step):
@@ -38,7 +38,7 @@ class Centred:
             total += rows.sum(axis=0, dtype=np.float64)
             largest = max(largest, float(rows.max(initial=0)), -float(rows.min(initial=0)))
         self.mean = (total / len(features)).astype(self.dtype)
-        self.unit = self.dtype(largest) if fit and largest and not SMALL <= largest <= LARGE else None
+        self.unit = self.dtype(largest) if largest and not SMALL <= largest <= LARGE else None
 
     def __len__(self) -> int:
         return len(self.features)
@@ -69,9 +69,8 @@ def k_means_seed(rng: np.random.Generator) -> int:
     return int(stream(rng, "k-means").integers(2**31 - 1))
 
 
-def cluster_of_each(features: np.ndarray, k: int, normalize: bool, state: int, max_memory: int = 2**28) -> np.ndarray:
+def cluster_of_each(x: Centred, k: int, state: int) -> np.ndarray:
     """The k-means cluster of each row, (N,); by mini-batches beyond 50 clusters or 50,000 rows, as TypiClust's do."""
-    x = Centred(features, normalize, max_memory, fit=True)
     if k > 50 or len(x) > 50_000:
         centres = mini_batch_centres(x, k, np.random.RandomState(state))
         return filled(

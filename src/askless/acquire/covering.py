@@ -187,7 +187,7 @@ def greedy(
     nearest = np.full(len(cover.best), n)  # which pick is nearest to each target; n: something from before
     high = Highest(bound, min(AGAIN, len(allowed)))
     for i in range(n):
-        while known[top := one_of_the_largest(high, rng)] < i:
+        while known[top := high.top(rng)] < i:
             some = high.positions()
             some = np.union1d(some[(known[some] < i) & (bound[some] > -np.inf)], top)
             bound[some], known[some] = np.minimum(bound[some], cover.gains_again(allowed[some])), i
@@ -209,7 +209,6 @@ class Highest:
 
     def __init__(self, numbers: np.ndarray, many: int) -> None:
         self.numbers, self.many = numbers, many
-        self._near, self._others = np.arange(len(numbers)), -np.inf  # the highest of the others
         self._renew()
 
     def near(self) -> np.ndarray:
@@ -223,18 +222,18 @@ class Highest:
         near = self.near()
         return near[largest(self.numbers[near], self.many)]
 
+    def top(self, rng: np.random.Generator) -> int:
+        """Of the highest, equals at random."""
+        near = self.near()
+        values = self.numbers[near]
+        equals = near[values == values.max()]
+        return int(equals[0] if len(equals) == 1 else rng.choice(equals))
+
     def _renew(self) -> None:
         N = len(self.numbers)
-        self._near, self._others = np.arange(N), -np.inf
+        self._near, self._others = np.arange(N), -np.inf  # the highest of the others
         if N > NEAR:
             parted = np.argpartition(self.numbers, N - NEAR)
             near, others = np.sort(parted[N - NEAR :]), self.numbers[parted[: N - NEAR]].max()
             if np.count_nonzero(self.numbers[near] > others) >= self.many:
                 self._near, self._others = near, float(others)
-
-
-def one_of_the_largest(high: Highest, rng: np.random.Generator) -> int:
-    near = high.near()
-    values = high.numbers[near]
-    equals = near[values == values.max()]
-    return int(equals[0] if len(equals) == 1 else rng.choice(equals))

@@ -15,9 +15,8 @@ from askless.acquire.strategy import Selection, View
 from askless.base.options import Count, options
 from askless.base.rng import stream, torch_stream
 
-STOP = (
-    0.98  # of the training items told apart: a little before all are, so that look-alikes of labelled ones are not sure
-)
+# Of the training items told apart: a little before all are, so that look-alikes of labelled ones are not sure.
+STOP = 0.98
 RATE = 1e-3
 BATCH = 1024
 Score = Callable[[Tensor], Tensor]  # rows (k, d) -> (k,), larger for what looks less labelled
@@ -49,24 +48,23 @@ class DAL:
     needs = ("features",)
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        features = view["features"]
+        if n == 0:
+            return Selection(view.unlabelled[:0], np.empty(0), {"parts": 0})
         known, free = view.labelled, view.unlabelled
         scores: list[np.ndarray] = []
         picks: list[np.ndarray] = []
-        parts = np.diff(np.linspace(0, n, min(self.sub_batches, max(n, 1)) + 1).astype(np.int64))
-        scaling = Scaling(features, view.max_memory) if n else None
+        parts = np.diff(np.linspace(0, n, min(self.sub_batches, n) + 1).astype(np.int64))
+        scaling = Scaling(view["features"], view.max_memory)
         for part in parts[parts > 0]:
-            if len(known) == 0 or scaling is None:
-                value = np.full(len(free), np.inf)
-            else:
+            value = np.full(len(free), np.inf)
+            if len(known):
                 value = scaling.scores(free, self._trained(scaling, known, free, rng))
             best = np.lexsort((rng.random(len(free)), -value))[:part]
             picks.append(free[best])
             scores.append(value[best])
             known, free = np.concatenate([known, free[best]]), np.delete(free, best)
             view.report(sum(map(len, picks)), n)
-        empty = view.unlabelled[:0]
-        return Selection(np.concatenate([empty, *picks]), np.concatenate([np.empty(0), *scores]), {"parts": len(picks)})
+        return Selection(np.concatenate(picks), np.concatenate(scores), {"parts": len(picks)})
 
     def _trained(self, x: "Scaling", known: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> Score:
         """A classifier of these labelled and unlabelled items."""

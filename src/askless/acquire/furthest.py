@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.acquire.strategy import largest
+from askless.acquire.strategy import largest, working_type
 
 KEPT = 2**18  # numbers in the rows that are kept exact, to begin with: they stay in the processor's cache
 CENTRES = 512  # in one product
@@ -26,7 +26,7 @@ class Furthest:
     def __init__(self, features: np.ndarray, centres: np.ndarray, allowed: np.ndarray, max_memory: int) -> None:
         N, d = features.shape
         self.features, self.max_memory = features, max_memory
-        self.dtype = np.float64 if features.dtype.itemsize >= 8 else np.float32
+        self.dtype = working_type(features)
         self.slack = (d + 16) * float(np.finfo(self.dtype).eps)
         self.middle = np.asarray(features[:: max(1, N // 1024)], dtype=np.float64).mean(axis=0).astype(self.dtype)
         # Those that every row is held against come first, spread over the centres as they were given.

@@ -10,7 +10,7 @@ import torch
 from askless.acquire.strategy import Selection, View
 from askless.base.errors import InputError
 from askless.base.options import Count, options
-from askless.linalg import Rows, Score, add_best, best_batch, gram_score, swap_until_stable
+from askless.linalg import GramRows, Score, add_best, best_batch, gram_score, swap_until_stable
 from askless.linalg.gram import rank_tolerance, spectra
 
 BLOCK = 2**20  # positions per block of random batches: fixed, so that the draws do not depend on memory settings
@@ -50,7 +50,7 @@ class NPC:
             )
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
-        rows = Rows(view["features"], self.bias, self.normalize)
+        rows = GramRows(view["features"], self.bias, self.normalize)
         info = {"draws": 0}
         if n == 0 or n == len(view.unlabelled):
             batch = view.unlabelled[:n]
@@ -62,7 +62,7 @@ class NPC:
             batch = most_new_first(rows, view.labelled, batch)
         return Selection(batch, None, info | spectrum_info(rows, view.labelled, batch))
 
-    def _random_search(self, rows: Rows, view: View, n: int, rng: np.random.Generator) -> tuple[np.ndarray, dict]:
+    def _random_search(self, rows: GramRows, view: View, n: int, rng: np.random.Generator) -> tuple[np.ndarray, dict]:
         candidates = draw_batches(view.unlabelled, n, self.draws, rng)
         if self.score == "positive":
             batch = best_by_smallest_positive(rows, view, candidates, self.draws)
@@ -70,10 +70,10 @@ class NPC:
         labelled = view.labelled
         if self.score == "schur":
             rows, labelled = outside_span(rows, view), view.labelled[:0]
-        found = best_batch(rows, labelled, candidates, self.draws, view.max_memory, view.progress)
+        found = best_batch(rows, labelled, candidates, self.draws, view.max_memory, view.report)
         return found.batch, {"draws": self.draws, "eigendecompositions": found.scored}
 
-    def _greedy_search(self, rows: Rows, view: View, n: int, rng: np.random.Generator) -> np.ndarray:
+    def _greedy_search(self, rows: GramRows, view: View, n: int, rng: np.random.Generator) -> np.ndarray:
         chosen, allowed = view.labelled, view.unlabelled
         for i in range(n):
             pick = add_best(rows, chosen, allowed, rng, view.max_memory)
@@ -81,9 +81,7 @@ class NPC:
             view.report(i + 1, n)
         batch = chosen[len(view.labelled) :]
         if self.search == "swap":
-            batch = swap_until_stable(
-                rows, view.labelled, batch, view.unlabelled, rng, 3, view.max_memory, view.progress
-            )
+            batch = swap_until_stable(rows, view.labelled, batch, view.unlabelled, rng, view.max_memory, view.report)
         return batch
 
 
@@ -112,7 +110,7 @@ def _distinct_rows(N: int, size: int, k: int, rng: np.random.Generator) -> np.nd
     return rows
 
 
-def spectrum_info(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> dict[str, object]:
+def spectrum_info(rows: GramRows, labelled: np.ndarray, batch: np.ndarray) -> dict[str, object]:
     """lambda_min and rank of the union, the cap that the labelled items set, and a note where the rank is limited."""
     union = gram_score(rows.take(np.concatenate([labelled, batch])))
     info = spectrum_numbers(union, gram_score(rows.take(labelled)) if len(labelled) else None)
@@ -135,7 +133,7 @@ def spectrum_numbers(union: Score, labelled: Score | None) -> dict[str, object]:
     return numbers if labelled is None else numbers | {"cap": labelled.value}
 
 
-def most_new_first(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> np.ndarray:
+def most_new_first(rows: GramRows, labelled: np.ndarray, batch: np.ndarray) -> np.ndarray:
     """The batch in the order in which each next item has most outside the span of the labelled and of those before it
     (pivoted Gram-Schmidt), so that whoever labels only its beginning loses least."""
     phi = rows.take(np.concatenate([labelled, batch]))
@@ -158,7 +156,7 @@ def most_new_first(rows: Rows, labelled: np.ndarray, batch: np.ndarray) -> np.nd
     return batch[order]
 
 
-def best_by_smallest_positive(rows: Rows, view: View, candidates: Iterable[np.ndarray], draws: int) -> np.ndarray:
+def best_by_smallest_positive(rows: GramRows, view: View, candidates: Iterable[np.ndarray], draws: int) -> np.ndarray:
     """The first candidate with the largest smallest eigenvalue above rounding, whatever the rank (CRC's way)."""
     best, best_value, done = None, -np.inf, 0
     for batches in candidates:
@@ -179,7 +177,7 @@ def smallest_positive(eigenvalues: torch.Tensor, n: int, p: int) -> torch.Tensor
     return torch.where(eigenvalues > tol, eigenvalues, torch.inf).amin(dim=1)
 
 
-def outside_span(rows: Rows, view: View) -> Rows:
+def outside_span(rows: GramRows, view: View) -> GramRows:
     """The rows minus their projection on the span of the labelled rows: their Gram matrix is the Schur complement
     K_uu - K_uL K_LL^-1 K_Lu (with the pseudo-inverse where K_LL is singular)."""
     phi = rows.take(view.labelled)

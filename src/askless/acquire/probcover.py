@@ -46,14 +46,13 @@ class ProbCover:
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         if n == 0:
             return Selection(view.unlabelled[:0], np.empty(0))
-        x = Centred(view["features"], self.normalize, view.max_memory, fit=True)
+        x = Centred(view["features"], self.normalize, view.max_memory)
         unit = 1.0 if x.unit is None else float(x.unit)
         if self.delta is not None:
             delta = self.delta / unit
         else:
             clusters = min(max(2, self.classes or view.classes or CLASSES), view.N)
-            cluster = cluster_of_each(view["features"], clusters, self.normalize, k_means_seed(rng), view.max_memory)
-            delta = pure_radius(x, cluster, self.alpha, rng, view.max_memory)
+            delta = pure_radius(x, cluster_of_each(x, clusters, k_means_seed(rng)), self.alpha, rng, view.max_memory)
         balls = Balls(x, view.unlabelled, drawn(view.N, self.targets, rng), delta, view.max_memory)
         balls.cover_by(view.labelled)
         balls.count()

@@ -73,14 +73,14 @@ def select(
         check_count("select", "classes", classes)
     if not isinstance(history, list | tuple) or not all(isinstance(past, Selection) for past in history):
         raise InputError(f"history: expected a list of what select returned so far, got {history!r}")
-    view = dataclasses.replace(check_arrays(chosen, arrays, pool, classes), history=tuple(history))
-    if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+    view = check_arrays(chosen, arrays, pool, classes)
+    if not is_whole_number(n, 0):
         raise InputError(f"n must be a whole number >= 0, got {n!r}")
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
     if not is_whole_number(max_memory, 1):
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}")
-    view = dataclasses.replace(view, max_memory=int(max_memory), progress=progress)
+    view = dataclasses.replace(view, history=tuple(history), max_memory=int(max_memory), progress=progress)
     view = with_probs(view, whole=not type(chosen).__module__.startswith("askless.acquire."))
     start = time.perf_counter()
     selection = chosen.select(view, int(n), stream(seed, "select"))

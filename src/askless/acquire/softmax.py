@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from askless.acquire.strategy import filled
+from askless.acquire.strategy import filled, working_type
 
 TILE = 2**18  # numbers at a time
 
@@ -20,7 +20,7 @@ class Softmax:
 
     def __init__(self, logits: np.ndarray) -> None:
         self.logits, self.shape, self.ndim = logits, logits.shape, logits.ndim
-        self.dtype = np.dtype(np.float64 if logits.dtype.itemsize >= 8 else np.float32)
+        self.dtype = np.dtype(working_type(logits))
         self.nbytes = self.dtype.itemsize * self.shape[0] * self.shape[1]
 
     def __len__(self) -> int:

@@ -47,15 +47,11 @@ class View:
         if self.progress is not None:
             self.progress(done, total)
 
-    def step(self, row_bytes: int) -> int:
-        """How many rows of so many bytes each fit in `max_memory`."""
-        return max(1, self.max_memory // max(1, row_bytes))
-
     def by_rows(self, score: Callable[..., np.ndarray], *names: str) -> np.ndarray:
         """`score` of the rows of these arrays in float64, (N,), a tile at a time."""
         arrays = [self[name] for name in names]
         row = 8 * 4 * sum(math.prod(a.shape[1:]) for a in arrays)
-        step = min(self.step(row), max(1, TILE // row))
+        step = max(1, min(self.max_memory, TILE) // row)
         return filled(np.empty(self.N), step, lambda part: score(*(a[part].astype(np.float64) for a in arrays)))
 
 
@@ -123,6 +119,11 @@ def filled(out: np.ndarray, step: int, rows: Callable[[slice], np.ndarray]) -> n
     for i in range(0, len(out), step):
         out[i : i + step] = rows(slice(i, i + step))
     return out
+
+
+def working_type(array: np.ndarray) -> type[np.float32] | type[np.float64]:
+    """float64 stays, anything narrower is computed in float32."""
+    return np.float64 if array.dtype.itemsize >= 8 else np.float32
 
 
 def drawn(N: int, most: int, rng: np.random.Generator) -> np.ndarray:

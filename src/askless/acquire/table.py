@@ -12,13 +12,13 @@ from askless.base.errors import OptionError, unknown
 if TYPE_CHECKING:
     from askless.acquire.strategy import Strategy
 
-Rule = Literal["any", "features", "probabilities", "squares", "kernel", "positions", "labels"]
+Rule = Literal["any", "features", "probabilities", "squares"]
 Reason = Literal["random", "stands for", "hesitates", "new region", "eigenvalue"]
 
 
 class Array(NamedTuple):
-    """`shape`: of N items of which L are labelled, d features, C classes, K passes with dropout. `rule`: how it is checked
-    beyond its shape (see `acquire/arrays.py`)."""
+    """`shape`: of N items of which L are labelled, d features, C classes, K passes with dropout. `rule`: how its values
+    are checked (see `acquire/arrays.py`)."""
 
     shape: str
     about: str
@@ -41,9 +41,9 @@ ARRAYS = {
         "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
         "squares",
     ),
-    "kernel": Array("(N, N)", "inner products of all items, such as kernels.ntk(model, x, layers='all')", "kernel"),
-    "labelled": Array("(L,)", "positions of the labelled items", "positions"),
-    "labels": Array("(L,)", "their classes, as whole numbers", "labels"),
+    "kernel": Array("(N, N)", "inner products of all items, such as kernels.ntk(model, x, layers='all')"),
+    "labelled": Array("(L,)", "positions of the labelled items"),
+    "labels": Array("(L,)", "their classes, as whole numbers"),
 }
 PER_ITEM = tuple(name for name, array in ARRAYS.items() if array.shape.startswith("(N"))
 BY_ROWS = tuple(name for name in PER_ITEM if name != "kernel")  # an item's row says nothing of the other items

@@ -48,8 +48,7 @@ def check_strategy(strategy: Strategy) -> None:
 
     Right count, distinct, never labelled, positions in the pool; same seed same picks; numpy and torch alike; float32 and
     float64; inputs unchanged; duplicated and constant pools; a single item; no labelled item; n = 0 and n = all; without the
-    arrays that it only wants. A
-    strategy with `equivariant = True` also promises the same picks from a shuffled pool.
+    arrays that it only wants. A strategy with `equivariant = True` also promises the same picks from a shuffled pool.
 
     >>> from askless import NPC
     >>> check_strategy(NPC(draws=50))

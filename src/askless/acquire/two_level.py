@@ -49,10 +49,10 @@ class TwoLevel:
         ends = np.linspace(0, len(view.unlabelled), self.how_many(view) + 1).astype(np.int64)
         winners = []
         for k, (start, end) in enumerate(itertools.pairwise(ends)):
-            part = Part(view, view.unlabelled[start:end], looks_at(self.of))
-            winners.append(part.select(self.of, min(n, int(end - start)), rng).indices)
+            part = view.unlabelled[start:end]
+            winners.append(choose_among(self.of, part, view, min(n, len(part)), rng).indices)
             view.report((k + 1) * n // len(ends), n)
-        last = Part(view, np.sort(np.concatenate(winners)), looks_at(self.of)).select(self.of, n, rng)
+        last = choose_among(self.of, np.sort(np.concatenate(winners)), view, n, rng)
         view.report(n, n)
         info: dict[str, Any] = {"parts": len(winners), "winners": sum(map(len, winners)), "among_winners": last.info}
         return dataclasses.replace(last, info=info)
@@ -66,24 +66,12 @@ class TwoLevel:
         return max(1, -(-2 * row * view.N // view.max_memory))
 
 
-class Part:
-    """Some of the unlabelled items, and all labelled ones, as a pool of their own."""
-
-    def __init__(self, view: View, unlabelled: np.ndarray, names: tuple[str, ...]) -> None:
-        self.at = np.sort(np.concatenate([unlabelled, view.labelled]))
-        own: dict[str, Any] = {
-            name: None if getattr(view, name) is None or name not in names else getattr(view, name)[self.at]
-            for name in PER_ITEM
-        }
-        self.view = dataclasses.replace(
-            view,
-            N=len(self.at),
-            labelled=np.searchsorted(self.at, view.labelled),
-            unlabelled=np.searchsorted(self.at, unlabelled),
-            progress=None,
-            **own,
-        )
-
-    def select(self, strategy: Strategy, n: int, rng: np.random.Generator) -> Selection:
-        picks = strategy.select(self.view, n, rng)
-        return dataclasses.replace(picks, indices=self.at[picks.indices])
+def choose_among(strategy: Strategy, unlabelled: np.ndarray, view: View, n: int, rng: np.random.Generator) -> Selection:
+    """What it chooses where these, and all labelled items, are a pool of their own."""
+    at = np.sort(np.concatenate([unlabelled, view.labelled]))
+    arrays = {name: getattr(view, name) if name in looks_at(strategy) else None for name in PER_ITEM}
+    own: dict[str, Any] = {name: None if array is None else array[at] for name, array in arrays.items()}
+    labelled, unlabelled = (np.searchsorted(at, some) for some in (view.labelled, unlabelled))
+    part = dataclasses.replace(view, N=len(at), labelled=labelled, unlabelled=unlabelled, progress=None, **own)
+    picks = strategy.select(part, n, rng)
+    return dataclasses.replace(picks, indices=at[picks.indices])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from askless.acquire.clusters import cluster_of_each, k_means_seed, unit_length
+from askless.acquire.clusters import Centred, cluster_of_each, k_means_seed, unit_length
 from askless.acquire.strategy import Selection, View
 from askless.base.options import Count, Several, options
 
@@ -38,7 +38,7 @@ class TypiClust:
             return Selection(view.unlabelled[:0], np.empty(0))
         features = view["features"]
         k = min(len(view.labelled) + n, self.max_clusters, view.N)
-        cluster = cluster_of_each(features, k, self.normalize, k_means_seed(rng), view.max_memory)
+        cluster = cluster_of_each(Centred(features, self.normalize, view.max_memory), k, k_means_seed(rng))
         free = np.zeros(view.N, dtype=bool)
         free[view.unlabelled] = True
         taken = np.bincount(cluster[view.labelled], minlength=k)
@@ -60,17 +60,19 @@ class TypiClust:
 
     def _rank(self, features: np.ndarray, members: np.ndarray, free: np.ndarray, rng: np.random.Generator) -> "Ranking":
         """The free members of a cluster by their typicality; those not measured come last."""
+        measured = members
         if len(members) > self.max_members:
             measured = np.sort(rng.choice(members, self.max_members, replace=False))
-        else:
-            measured = members
         keep = free[measured]
         ties = np.zeros(len(measured))
         ties[keep] = rng.random(int(keep.sum()))
         others = np.setdiff1d(members[free[members]], measured)
-        return Ranking(
-            lambda: rows_of(features, measured, self.normalize), self.neighbours, measured, keep, ties, others
-        )
+
+        def read() -> np.ndarray:
+            x: np.ndarray = features[measured].astype(np.float64)
+            return unit_length(x) if self.normalize else x
+
+        return Ranking(read, self.neighbours, measured, keep, ties, others)
 
 
 class Ranking:
@@ -127,12 +129,6 @@ class Ranking:
         self.ready = [(int(self.items[j]), float(self.score[j])) for j in order[::-1]]
 
 
-def rows_of(features: np.ndarray, positions: np.ndarray, normalize: bool) -> np.ndarray:
-    """The rows in float64, of unit length with `normalize`."""
-    x: np.ndarray = features[positions].astype(np.float64)
-    return unit_length(x) if normalize else x
-
-
 def typicality(x: np.ndarray, neighbours: int, of: np.ndarray | None = None) -> np.ndarray:
     """1 / mean distance of each row (m, d), or of those at `of`, to its `neighbours` nearest other rows.
 
@@ -174,9 +170,8 @@ def typicality_bound(x: np.ndarray, neighbours: int) -> np.ndarray:
     out = np.empty(m)
     step = max(1, TILE // m)
     for i in range(0, m, step):
-        distance = torch.addmm(
-            sq, points[i : i + step], points.T, alpha=-2
-        ).numpy()  # less the row's own square, (step, m)
+        # Squared distances (step, m), less the row's own square.
+        distance = torch.addmm(sq, points[i : i + step], points.T, alpha=-2).numpy()
         distance[np.arange(len(distance)), np.arange(i, i + len(distance))] = np.inf
         least = np.partition(distance, k - 1, axis=1)[:, :k] + (sq.numpy() - rounding)[i : i + step, None]
         out[i : i + step] = np.sqrt(np.maximum(least, 0)).mean(axis=1, dtype=np.float64)

@@ -11,15 +11,6 @@ from askless.base.options import options
 On = Literal["prob", "logit"]
 
 
-def confidence(outputs: np.ndarray) -> np.ndarray:
-    """Largest entry of each row (N, C) -> (N,).
-
-    >>> confidence(np.array([[0.7, 0.2, 0.1]]))
-    array([0.7])
-    """
-    return outputs.max(axis=1)
-
-
 def margin(outputs: np.ndarray) -> np.ndarray:
     """Largest minus second largest entry of each row (N, C) -> (N,); infinite where there is only one class.
 
@@ -72,7 +63,7 @@ class Confidence(Uncertainty):
     name = "confidence"
 
     def unsure(self, outputs: np.ndarray) -> np.ndarray:
-        return -confidence(outputs)
+        return -outputs.max(axis=1)
 
 
 @options

@@ -14,7 +14,7 @@ from askless.active.learner import ActiveLearner
 from askless.base.rng import stream
 from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
-from askless.linalg import Rows
+from askless.linalg import GramRows
 from askless.linalg.gram import score_batches
 from askless.theory.findings import approximation_ratio, unlabelled
 
@@ -175,7 +175,7 @@ class GroupEigenvalues:
         free = unlabelled(learner)
         drawn = rng.permutation(free)[: self.groups * self.group]
         drawn = drawn[: len(drawn) // self.group * self.group].reshape(-1, self.group)
-        scores = score_batches(Rows(phi.numpy(), CRC().bias, False), learner.labelled, drawn)
+        scores = score_batches(GramRows(phi.numpy(), CRC().bias, False), learner.labelled, drawn)
         return [Sample("group_lambda_min", float(v), i) for i, v in enumerate(scores.value)]
 
 

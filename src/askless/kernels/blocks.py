@@ -10,10 +10,11 @@ from torch import nn
 from torch.utils.data import Subset
 
 from askless.base.errors import InputError
+from askless.base.options import check_count
 from askless.kernels.evaluation import differentiating
 from askless.kernels.features import features
 from askless.kernels.head import find_head
-from askless.kernels.inputs import Examples, check_size, place_of, rows, some
+from askless.kernels.inputs import Examples, place_of, rows, some
 from askless.kernels.ntk import by_logit, fill, gram, inner
 from askless.kernels.reference import trainable
 from askless.linalg import Blocks
@@ -43,7 +44,7 @@ def group_blocks(
     (18.0, 9.0, 6.0)
     """
     n = some(x)
-    check_size("max_memory", max_memory)
+    check_count("group_blocks", "max_memory", max_memory)
     fixed, groups = positions("fixed", fixed, 1, n), positions("groups", groups, 2, n)
     if layers == "last":
         return last_layer_blocks(model, x, fixed, groups, head, batch_size)

@@ -8,10 +8,11 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from askless.base.errors import ModelError
+from askless.base.options import check_count
 from askless.base.rng import Seed, stream
 from askless.kernels.evaluation import evaluating
 from askless.kernels.head import find_head, listening
-from askless.kernels.inputs import Examples, batches, check_size, count, place_of, rows, some
+from askless.kernels.inputs import Examples, batches, count, place_of, rows, some
 
 DROPOUTS = (F.dropout, F.dropout1d, F.dropout2d, F.dropout3d, F.alpha_dropout, F.feature_alpha_dropout)
 
@@ -36,21 +37,18 @@ def probs_by_pass(
     >>> probs_by_pass(net, torch.ones(4, 2), passes=5).shape
     torch.Size([4, 5, 3])
     """
-    check_size("passes", passes)
+    check_count("probs_by_pass", "passes", passes)
     check_dropout(model, x)
     _, layer = find_head(model, x, head)
     pieces = batches(x, batch_size, place_of(model))
     seeds = [int(s) for s in stream(seed, "dropout").integers(2**62, size=passes)]
-    out, done = torch.empty(0), 0
+    out, done = torch.empty(count(x), passes, layer.out_features), 0
     with evaluating(model), torch.no_grad(), listening(model, only=layer) as calls:
         for batch in pieces:
             for k, pass_seed in enumerate(seeds):
                 with ConsistentDropout(pass_seed, len(batch)):
                     model(batch)
-                probs = calls.pop().output.double().softmax(dim=1)
-                if done == 0 and k == 0:
-                    out = torch.empty(count(x), passes, probs.shape[1])
-                out[done : done + len(batch), k] = probs
+                out[done : done + len(batch), k] = calls.pop().output.double().softmax(dim=1)
             done += len(batch)
     return out
 

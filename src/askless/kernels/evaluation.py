@@ -23,13 +23,14 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     """
     _refuse_batch_statistics(model)
     flags = [(module, module.training) for module in model.modules()]
+    cuda = list({p.device for p in model.parameters() if p.device.type == "cuda"})
     fast_attention = torch.backends.mha.get_fastpath_enabled()
     # The fused attention route skips submodules and therefore their hooks.
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         for module, _ in flags:
             module.training = False
-        with torch.random.fork_rng(devices=_cuda_devices(model)), _keeping_buffers(model):
+        with torch.random.fork_rng(devices=cuda), _keeping_buffers(model):
             yield
     finally:
         for module, flag in flags:
@@ -101,10 +102,6 @@ def _keeping_buffers(model: nn.Module) -> Iterator[None]:
                     module._buffers[name] = buffer
                 if buffer.shape == value.shape and not torch.equal(buffer, value):
                     buffer.copy_(value)
-
-
-def _cuda_devices(model: nn.Module) -> list[torch.device]:
-    return list({p.device for p in model.parameters() if p.device.type == "cuda"})
 
 
 def _refuse_batch_statistics(model: nn.Module) -> None:

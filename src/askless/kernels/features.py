@@ -10,7 +10,7 @@ from askless.kernels.head import find_head, listening
 from askless.kernels.inputs import Examples, batches, place_of
 
 
-class Look(NamedTuple):
+class FeaturesAndLogits(NamedTuple):
     """One pass over the pool."""
 
     features: Tensor  # (N, d)
@@ -28,7 +28,9 @@ def features(model: nn.Module, x: Examples, *, head: str | nn.Module | None = No
     return look(model, x, head=head, batch_size=batch_size).features
 
 
-def look(model: nn.Module, x: Examples, *, head: str | nn.Module | None = None, batch_size: int = 256) -> Look:
+def look(
+    model: nn.Module, x: Examples, *, head: str | nn.Module | None = None, batch_size: int = 256
+) -> FeaturesAndLogits:
     """phi(x) and f(x) = W phi(x) + b of every example, in one pass.
 
     The logits are the output of the head, also where the model goes on to a softmax and `head` was given.
@@ -38,4 +40,4 @@ def look(model: nn.Module, x: Examples, *, head: str | nn.Module | None = None, 
     with evaluating(model), torch.no_grad(), listening(model, only=layer) as calls:
         for batch in pieces:
             model(batch)
-    return Look(torch.cat([call.input for call in calls]), torch.cat([call.output for call in calls]))
+    return FeaturesAndLogits(torch.cat([call.input for call in calls]), torch.cat([call.output for call in calls]))

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from askless.base.errors import InputError
 from askless.kernels.evaluation import differentiating
-from askless.kernels.inputs import Examples, batches, check_size, count, place_of, some
+from askless.kernels.inputs import Examples, batches, count, place_of, some
 from askless.kernels.logits import as_labels, class_logits, cross_entropy, every_class, known
 from askless.kernels.reference import trainable
 from askless.kernels.route import choose_route, sums_by_batch
@@ -45,7 +45,6 @@ def gradient_stats(
     GradientStats(sq=tensor([1.0000, 2.5000], dtype=torch.float64), dot=tensor([-0.5000,  1.0000], dtype=torch.float64))
     """
     n = some(x)
-    check_size("batch_size", batch_size)
     if against is not None and not (isinstance(against, tuple | list) and len(against) == 2):
         raise InputError(f"expected against=(xs, ys), got {type(against).__name__}; pass ys=None for pseudo labels")
     with differentiating(model):

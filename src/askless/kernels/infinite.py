@@ -1,17 +1,17 @@
 """Kernels of infinitely wide networks, in tiles of bounded memory."""
 
 from collections.abc import Callable, Iterator
-from math import isqrt
+from math import isqrt, prod
 from typing import get_args
 
 import torch
 from torch import Tensor
 
 from askless.base.errors import InputError
-from askless.base.options import check_choice
+from askless.base.options import check_choice, check_count
 from askless.kernels.infinite_layers import Kind, kernel, pairs, twins
-from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, first_map, largest_map
-from askless.kernels.inputs import Examples, Place, check_size, rows, some
+from askless.kernels.infinite_nets import InfiniteCNN, InfiniteMLP, InfiniteNet, largest_map
+from askless.kernels.inputs import Examples, Place, rows, some
 
 TILE = 2**17  # numbers of an array of pairs: larger tiles leave the cache, smaller ones are many
 ARRAYS = 10  # of that size that are held at once
@@ -46,11 +46,11 @@ def infinite(
     """
     X, net = prepared("x", x, net, kind, max_memory)
     if x2 is None:
-        return tiles(X, X, net, kind, max_memory, progress, mirrored=True)
+        return kernel_matrix(X, X, net, kind, max_memory, progress, mirrored=True)
     X2, _ = prepared("x2", x2, net, kind, max_memory)
     if X2.shape[1:] != X.shape[1:]:
         raise InputError(f"x2: expected items of shape {tuple(X.shape[1:])} as x has, got {tuple(X2.shape[1:])}")
-    return tiles(X, X2.to(X.device), net, kind, max_memory, progress)
+    return kernel_matrix(X, X2.to(X.device), net, kind, max_memory, progress)
 
 
 def diagonal(X: Tensor, net: InfiniteNet, kind: Kind, max_memory: int) -> Tensor:
@@ -70,7 +70,7 @@ def prepared(
             'kernels.ntk(model, x, layers="all")'
         )
     check_choice("infinite", "kind", kind, get_args(Kind))
-    check_size("max_memory", max_memory)
+    check_count("infinite", "max_memory", max_memory)
     place = Place(x.device if isinstance(x, Tensor) else torch.device("cpu"), torch.float64)
     X = rows(x, 0, some(x), place).double()
     if X.ndim < 2 or X[0].numel() == 0:
@@ -91,7 +91,7 @@ def _bytes_each(X: Tensor, net: InfiniteNet) -> int:
     """Bytes of one pair of items: arrays of its pixels or pairs of pixels, and the windows that the first layer sees."""
     if isinstance(net, InfiniteMLP):
         return 8 * ARRAYS
-    windows = first_map(net, tuple(X.shape[1:])) * X.shape[1] * net.kernel**2
+    windows = prod(map(net.convolutions()[0].side, X.shape[2:])) * X.shape[1] * net.kernel**2
     return 8 * (ARRAYS * _pixels(X, net) + WINDOWS * 2 * windows)
 
 
@@ -106,7 +106,7 @@ def _room(X: Tensor, net: InfiniteNet, max_memory: int) -> int:
     return min(max_memory // _bytes_each(X, net), max(1, TILE // _pixels(X, net)))
 
 
-def tiles(
+def kernel_matrix(
     A: Tensor,
     B: Tensor,
     net: InfiniteNet,

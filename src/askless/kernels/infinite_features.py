@@ -4,12 +4,12 @@ from typing import Literal
 
 import torch
 
-from askless.base.options import check_choice
+from askless.base.options import check_choice, check_count
 from askless.base.rng import Seed, stream
-from askless.kernels.infinite import Progress, diagonal, prepared, tiles
+from askless.kernels.infinite import Progress, diagonal, kernel_matrix, prepared
 from askless.kernels.infinite_layers import Kind
 from askless.kernels.infinite_nets import InfiniteNet
-from askless.kernels.inputs import Examples, check_size
+from askless.kernels.inputs import Examples
 from askless.linalg.landmarks import Landmarks, partial_cholesky
 
 
@@ -38,12 +38,12 @@ def infinite_features(
     >>> found.features.shape, found.items.tolist()
     (torch.Size([3, 2]), [0, 1])
     """
-    check_size("dim", dim)
+    check_count("infinite_features", "dim", dim)
     check_choice("infinite_features", "landmarks", landmarks, ("greedy", "random"))
     X, net = prepared("x", x, net, kind, max_memory)
     order = stream(seed, "landmarks").permutation(len(X)) if landmarks == "random" else None
 
     def column(i: int) -> torch.Tensor:
-        return tiles(X, X[i : i + 1], net, kind, max_memory)[:, 0]
+        return kernel_matrix(X, X[i : i + 1], net, kind, max_memory)[:, 0]
 
     return partial_cholesky(diagonal(X, net, kind, max_memory).cpu(), column, dim, order, progress)

@@ -60,7 +60,7 @@ def pairs(net: InfiniteNet, A: Tensor, B: Tensor) -> Pairs:
     if isinstance(net, InfiniteMLP):
         A, B = A.flatten(1), B.flatten(1)
         return Pairs(sq_distances(A, B) / A.shape[1], _mean_sq(A)[:, None], _mean_sq(B), NO_PIXELS)
-    A, B = patches(A, net.convolutions()[0]), patches(B, net.convolutions()[0])  # (a, H, W, m)
+    A, B = windows(A, net.convolutions()[0]), windows(B, net.convolutions()[0])  # (a, H, W, m)
     p, q, m = _mean_sq(A), _mean_sq(B), A.shape[-1]
     if net.readout == "flatten":
         A, B = A.permute(1, 2, 0, 3), B.permute(1, 2, 0, 3)  # (H, W, a, m)
@@ -74,7 +74,7 @@ def twins(net: InfiniteNet, A: Tensor) -> Pairs:
     if isinstance(net, InfiniteMLP):
         p = _mean_sq(A.flatten(1))
         return Pairs(torch.zeros_like(p), p, p, NO_PIXELS)
-    A = patches(A, net.convolutions()[0])
+    A = windows(A, net.convolutions()[0])
     p, (a, h, w, m) = _mean_sq(A), A.shape
     if net.readout == "flatten":
         p = p.permute(1, 2, 0)
@@ -159,7 +159,7 @@ def window_means(X: Tensor, axes: Axes, conv: Conv) -> Tensor:
     return X.div_(conv.kernel ** len(axes))
 
 
-def patches(X: Tensor, conv: Conv) -> Tensor:
+def windows(X: Tensor, conv: Conv) -> Tensor:
     """What each window of the first layer sees: (n, C, H, W) -> (n, H', W', C kernel²)."""
     n, _, h, w = X.shape
     columns = F.unfold(X, conv.kernel, padding=conv.padding, stride=conv.stride)  # (n, m, H' W')

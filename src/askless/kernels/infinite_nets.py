@@ -81,11 +81,6 @@ def check_layers(owner: str, sigma_w: float, sigma_b: float) -> None:
         raise InputError(f"{owner}: expected 0 < sigma_w and finite numbers, got sigma_w={sigma_w}, sigma_b={sigma_b}")
 
 
-def first_map(net: InfiniteCNN, shape: tuple[int, ...]) -> int:
-    """Pixels of the map after the first layer, of images (C, H, W)."""
-    return math.prod(net.convolutions()[0].side(side) for side in shape[1:])
-
-
 def largest_map(net: InfiniteNet, shape: tuple[int, ...]) -> int:
     """Pixels of the largest map that a kernel of images (C, H, W) runs over, with its padding; 1 for an `InfiniteMLP`."""
     if isinstance(net, InfiniteMLP):

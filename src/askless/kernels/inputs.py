@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import InputError
-from askless.base.options import is_whole_number
+from askless.base.options import check_count
 
 
 class Examples(Protocol):
@@ -66,14 +66,9 @@ def spread(x: Examples, k: int, place: Place) -> Tensor:
 
 def batches(x: Examples, size: int, place: Place) -> Iterator[Tensor]:
     """All examples in order, `size` at a time. (A DataLoader would draw from the global generator.)"""
-    check_size("batch_size", size)
+    check_count("kernels", "batch_size", size)
     n = count(x)
     return (rows(x, start, min(start + size, n), place) for start in range(0, n, size))
-
-
-def check_size(name: str, size: int) -> None:
-    if not is_whole_number(size, 1):
-        raise InputError(f"{name} must be a whole number of at least 1, got {size!r}")
 
 
 def _taken(x: Examples, at: slice | list[int], positions: Sequence[int], place: Place) -> Tensor:

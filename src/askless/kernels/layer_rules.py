@@ -40,7 +40,7 @@ def rules_for(layer: nn.Module) -> Rules | None:
     """The rules of a layer, or None: its type has none, or its forward pass is not the one of that type."""
     for base, rules in RULES.items():
         if isinstance(layer, base) and _computes_as(layer, base):
-            return rules if _is_plain(layer) else None
+            return None if isinstance(layer, nn.Embedding) and _is_special(layer) else rules
     return None
 
 
@@ -49,10 +49,8 @@ def _computes_as(layer: nn.Module, base: type[nn.Module]) -> bool:
     return all(getattr(type(layer), m) is getattr(base, m) and m not in vars(layer) for m in methods)
 
 
-def _is_plain(layer: nn.Module) -> bool:
-    if isinstance(layer, nn.Embedding):
-        return layer.max_norm is None and not layer.sparse and not layer.scale_grad_by_freq
-    return True
+def _is_special(layer: nn.Embedding) -> bool:
+    return layer.max_norm is not None or layer.sparse or layer.scale_grad_by_freq
 
 
 # --- linear -----------------------------------------------------------------------------------------------------------
@@ -205,9 +203,8 @@ def _along(layer: Conv, a: Tensor, delta: Tensor, G: Tensor) -> Tensor:
 def padded(layer: Conv, a: Tensor) -> Tensor:
     """The input with its padding made explicit, so that the convolution itself needs none."""
     sides = [side for both in reversed(_padding(layer)) for side in both]  # F.pad starts at the last axis
-    return (
-        F.pad(a, sides, mode="constant" if layer.padding_mode == "zeros" else layer.padding_mode) if any(sides) else a
-    )
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    return F.pad(a, sides, mode=mode) if any(sides) else a
 
 
 def _padding(layer: Conv) -> list[tuple[int, int]]:
@@ -315,12 +312,8 @@ def dots(a: Tensor, b: Tensor) -> Tensor:
 
 RULES: dict[type[nn.Module], Rules] = {
     nn.Linear: Rules(linear_weight, last_axis_bias),
-    nn.Conv1d: Rules(conv_weight, channel_bias),
-    nn.Conv2d: Rules(conv_weight, channel_bias),
-    nn.Conv3d: Rules(conv_weight, channel_bias),
-    nn.BatchNorm1d: Rules(batch_norm_weight, channel_bias),
-    nn.BatchNorm2d: Rules(batch_norm_weight, channel_bias),
-    nn.BatchNorm3d: Rules(batch_norm_weight, channel_bias),
+    **dict.fromkeys((nn.Conv1d, nn.Conv2d, nn.Conv3d), Rules(conv_weight, channel_bias)),
+    **dict.fromkeys((nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d), Rules(batch_norm_weight, channel_bias)),
     nn.GroupNorm: Rules(group_norm_weight, channel_bias),
     nn.LayerNorm: Rules(layer_norm_weight, layer_norm_bias),
     nn.Embedding: Rules(embedding_weight, channel_bias),  # an embedding has no bias

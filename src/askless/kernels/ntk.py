@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import InputError
+from askless.base.options import check_count
 from askless.kernels.evaluation import differentiating
 from askless.kernels.features import features
 from askless.kernels.head import find_head
-from askless.kernels.inputs import Examples, check_size, place_of, rows, some
+from askless.kernels.inputs import Examples, place_of, rows, some
 from askless.kernels.logits import logits_of, one_logit
 from askless.kernels.per_example import gradient_rows
 from askless.kernels.reference import trainable
@@ -72,7 +73,7 @@ def all_layer_ntk(
     One logit at a time makes the tiles C times taller than whole Jacobians would, and gradients are computed again
     once per tile of rows: so the rows get most of the memory, and the columns pass by in small steps.
     """
-    check_size("max_memory", max_memory)
+    check_count("ntk", "max_memory", max_memory)
     place, parameters = place_of(model), trainable(model)
     room = max_memory // sum(p.numel() * p.element_size() for p in parameters.values())  # gradients
     step = max(1, min(64, room // 8))  # computed at a time

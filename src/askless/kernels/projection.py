@@ -11,10 +11,11 @@ from torch import Tensor, nn
 from torch.func import jvp
 
 from askless.base.errors import InputError, ModelError, first_line
+from askless.base.options import check_count
 from askless.base.rng import Seed, stream, torch_stream
 from askless.kernels import reference
 from askless.kernels.evaluation import after_each, call_with, differentiating, layer_input
-from askless.kernels.inputs import Examples, batches, check_size, place_of, rows, some
+from askless.kernels.inputs import Examples, batches, place_of, rows, some
 from askless.kernels.logits import as_labels, class_logits, known, logits_of
 from askless.kernels.reference import tolerance, trainable
 
@@ -42,7 +43,7 @@ def gradient_features(
     and two more copies of the parameters. Time: one forward-mode pass per direction, each about 3 forward passes.
     """
     n = some(x)
-    check_size("dim", dim)
+    check_count("gradient_features", "dim", dim)
     if of not in ("logits", "loss"):
         raise InputError(f'of must be "logits" or "loss", got {of!r}')
     if of == "logits" and labels is not None:

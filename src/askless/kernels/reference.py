@@ -26,17 +26,10 @@ def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
     return chosen
 
 
-def gradient(
-    model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, x: Tensor, label: Tensor
-) -> Tensor:
-    """grad of objective(f(x), label) over the parameters, (P,), for one example x without batch axis."""
-    return torch.cat([g.flatten() for g in gradient_by_name(model, parameters, objective, x, label).values()])
-
-
 def gradient_by_name(
     model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, x: Tensor, label: Tensor
 ) -> dict[str, Tensor]:
-    """The same in the shapes of the parameters."""
+    """grad of objective(f(x), label) by parameter, for one example x without batch axis."""
     value = objective(class_logits(model(x[None]))[0], label)
     tensors = list(parameters.values())
     if not value.requires_grad:
@@ -49,9 +42,9 @@ def gradient_by_name(
 def gradients(
     model: nn.Module, parameters: Mapping[str, Tensor], objective: Objective, batch: Tensor, labels: Tensor
 ) -> Tensor:
-    """The same for every example of a batch, one after the other, (b, P)."""
-    each = [gradient(model, parameters, objective, x, label) for x, label in zip(batch, labels, strict=True)]
-    return torch.stack(each)
+    """The same as one row for every example of a batch, one after the other, (b, P)."""
+    each = (gradient_by_name(model, parameters, objective, x, y) for x, y in zip(batch, labels, strict=True))
+    return torch.stack([torch.cat([g.flatten() for g in by_name.values()]) for by_name in each])
 
 
 def jacobian(model: nn.Module, x: Examples) -> Tensor:

@@ -99,9 +99,8 @@ def agrees(model: nn.Module, route: Route, few: Tensor, turn: Tensor) -> bool:
     parameters, few = trainable(model), arranged(route, few)
     logits = logits_of(model, few)
     labels = least_likely(logits)  # (k, 1)
-    gradient = partial(
-        reference.gradient_by_name, model, parameters, cross_entropy
-    )  # one at a time, to hold two at most
+    # One at a time, to hold two at most.
+    gradient = partial(reference.gradient_by_name, model, parameters, cross_entropy)
     along = gradient(few[0], labels[0, 0])
     try:
         sums = all_sums(model, route, few[turn], lambda _: labels[turn], along)

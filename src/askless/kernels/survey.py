@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,13 +24,8 @@ class Site:
     parameters: dict[str, str]  # "weight" and "bias", those that are trained -> name in the model
 
 
-class Survey(NamedTuple):
-    sites: tuple[Site, ...]
-    other: tuple[str, ...]  # names of the trainable parameters without a rule
-
-
-def survey(model: nn.Module, probes: Sequence[Tensor]) -> Survey:
-    """Sort the trainable parameters by running the `probes`, batches of differing length.
+def survey(model: nn.Module, probes: Sequence[Tensor]) -> tuple[tuple[Site, ...], tuple[str, ...]]:
+    """The sites, and the names of the trainable parameters without a rule, by running `probes`, batches of differing length.
 
     A layer has a site if its type has rules, it ran once in each probe with the batch along the first axis of input and
     output, and its parameters are its own. Uses that leave no trace here, such as F.linear(x, layer.weight), are found
@@ -42,7 +37,7 @@ def survey(model: nn.Module, probes: Sequence[Tensor]) -> Survey:
         candidates = {layer: site for layer, site in candidates.items() if fits(layer, calls[layer], len(probe))}
     sites = tuple(candidates.values())
     ruled = {name for site in sites for name in site.parameters.values()}
-    return Survey(sites, tuple(name for name in trainable(model) if name not in ruled))
+    return sites, tuple(name for name in trainable(model) if name not in ruled)
 
 
 def _candidates(model: nn.Module) -> dict[nn.Module, Site]:

@@ -13,35 +13,35 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.linalg.gram import BatchScores, Rows, batch_spectra, bordered, rank_tolerance, spectrum_scores
+from askless.linalg.gram import BatchScores, GramRows, batch_spectra, bordered, rank_tolerance, spectra, spectrum_scores
 
 HALVINGS = 52  # of [0, lambda_min(K_LL)]: as many as float64 has digits
 UNSURE = 8.0  # times the tolerance of the rank: below it the spectrum itself decides
 
 
 def scores_beside(
-    rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28
+    rows: GramRows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28
 ) -> Iterator[tuple[slice, BatchScores]]:
     """(where, scores) of rows at `fixed` (l,) united with those of each batch (m, q), in chunks; as `score_batches`."""
     phi = rows.take(fixed)  # (l, p)
     l, q, p = len(fixed), batches.shape[1], rows.width
     n = l + q
-    values, vectors = torch.linalg.eigh(phi @ phi.T)
-    few = _halving_is_quicker(values, n, p)
-    side = min(n, p)
-    step = max(1, max_memory // (8 * (2 * q * p + 3 * (q * l if few else side * side) + 1)))
+    # With more rows than columns the fixed ones' own eigenvalues are of no use.
+    values, vectors = torch.linalg.eigh(phi @ phi.T) if n <= p else (phi.new_empty(0), phi.new_empty(l, 0))
+    if not _halving_is_quicker(values, n, p):
+        for at, eigenvalues in spectra(rows, fixed, batches, max_memory):
+            yield at, spectrum_scores(eigenvalues, n, p)
+        return
+    step = max(1, max_memory // (8 * (2 * q * p + 3 * q * l + 1)))
     basis = phi.T @ vectors  # (p, l)
     for i in range(0, len(batches), step):
         batch = rows.take(batches[i : i + step])  # (c, q, p)
 
-        def exact(at: Tensor | slice, batch: Tensor = batch) -> BatchScores:
+        def exact(at: Tensor, batch: Tensor = batch) -> BatchScores:
             return spectrum_scores(batch_spectra(phi, batch[at]), n, p)
 
-        if few:
-            scores = _by_halving(values, batch @ basis, batch @ batch.mT, n, p)
-            _make_sure(scores, exact, max(1, max_memory // (8 * 3 * side * side)))
-        else:
-            scores = exact(slice(None))
+        scores = _by_halving(values, batch @ basis, batch @ batch.mT, n, p)
+        _make_sure(scores, exact, max(1, max_memory // (8 * 3 * n * n)))
         yield slice(i, i + step), scores
 
 
@@ -92,7 +92,7 @@ class Blocks(NamedTuple):
         for i in range(0, m, step):
             GL, GG = self.GL[i : i + step], self.GG[i : i + step]
 
-            def exact(at: Tensor | slice, GL: Tensor = GL, GG: Tensor = GG) -> BatchScores:
+            def exact(at: Tensor, GL: Tensor = GL, GG: Tensor = GG) -> BatchScores:
                 return spectrum_scores(torch.linalg.eigvalsh(bordered(self.LL, GL[at], GG[at])), self.n, self.p)
 
             scores = _by_halving(values, GL @ vectors, GG, self.n, self.p)

@@ -37,7 +37,7 @@ class BatchScores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rows:
+class GramRows:
     """The rows [phi, 1] of a pool (the 1 only with `bias`, unit length with `normalize`), read a few at a time.
 
     With `outside` (r, p), orthonormal rows, what lies in their span is taken away.
@@ -133,7 +133,7 @@ def bordered(LL: Tensor, GL: Tensor, GG: Tensor) -> Tensor:
     return K
 
 
-def spectra(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int) -> Iterator[tuple[slice, Tensor]]:
+def spectra(rows: GramRows, fixed: np.ndarray, batches: np.ndarray, max_memory: int) -> Iterator[tuple[slice, Tensor]]:
     """(where, ascending eigenvalues) of the Gram matrices of rows at `fixed` (l,) with each batch (m, q), in chunks."""
     phi = rows.take(fixed)
     q, p = batches.shape[1], rows.width
@@ -143,7 +143,7 @@ def spectra(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int)
         yield slice(i, i + step), batch_spectra(phi, rows.take(batches[i : i + step]))
 
 
-def score_batches(rows: Rows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28) -> BatchScores:
+def score_batches(rows: GramRows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28) -> BatchScores:
     """The score of rows at `fixed` (l,) united with those of each batch (m, q): one eigendecomposition per batch."""
     n, p = len(fixed) + batches.shape[1], rows.width
     parts = [spectrum_scores(eigenvalues, n, p) for _, eigenvalues in spectra(rows, fixed, batches, max_memory)]

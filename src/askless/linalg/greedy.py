@@ -16,14 +16,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.linalg.gram import Rows, beats, gram_score, rank_tolerance
+from askless.linalg.gram import GramRows, beats, gram_score, rank_tolerance
 
 SAMPLE = 16  # rows solved exactly per record
 BISECTIONS = 100
+PASSES = 3  # over the batch, to exchange its rows
 
 
 def add_best(
-    rows: Rows, chosen: np.ndarray, allowed: np.ndarray, rng: np.random.Generator, max_memory: int = 2**28
+    rows: GramRows, chosen: np.ndarray, allowed: np.ndarray, rng: np.random.Generator, max_memory: int = 2**28
 ) -> int:
     """The position among `allowed` whose row, added to the rows at `chosen`, gives the best (rank, eigenvalue)."""
     _, sigma, vh = torch.linalg.svd(rows.take(chosen), full_matrices=False)
@@ -98,19 +99,18 @@ class _Tile:
 
 
 def swap_until_stable(
-    rows: Rows,
+    rows: GramRows,
     labelled: np.ndarray,
     batch: np.ndarray,
     unlabelled: np.ndarray,
     rng: np.random.Generator,
-    passes: int = 3,
     max_memory: int = 2**28,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> np.ndarray:
-    """`batch` improved by exchanging one row at a time, until nothing is gained or `passes` rounds are over."""
+    """`batch` improved by exchanging one row at a time, until nothing is gained or `PASSES` rounds are over."""
     batch = batch.copy()
     score = gram_score(rows.take(np.concatenate([labelled, batch])))
-    for turn in range(passes):
+    for turn in range(PASSES):
         before = score
         for i in range(len(batch)):
             others = np.delete(batch, i)
@@ -122,8 +122,7 @@ def swap_until_stable(
                 trial_score = gram_score(rows.take(np.concatenate([labelled, trial])))
                 if beats(trial_score, score):
                     batch, score = trial, trial_score
-            if progress is not None:
-                progress(turn * len(batch) + i + 1, passes * len(batch))
+            progress(turn * len(batch) + i + 1, PASSES * len(batch))
         if not beats(score, before):
             break
     return batch

@@ -26,7 +26,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.linalg.gram import Rows, Score, beats, rank_tolerance, score_batches
+from askless.linalg.gram import GramRows, Score, beats, rank_tolerance, score_batches
 
 TILE = 2**25  # bytes of rows read at a time
 CACHE = 2**22  # bytes that a screen works on at a time: more than fits in a core's cache takes twice as long
@@ -46,7 +46,7 @@ class Found(NamedTuple):
     scored: int
 
 
-class Screen(Protocol):
+class CandidateScreen(Protocol):
     cap: float  # no candidate can score higher
     step: int  # batches at a time
 
@@ -56,7 +56,7 @@ class Screen(Protocol):
 
 
 def best_batch_reference(
-    rows: Rows, labelled: np.ndarray, candidates: Iterable[np.ndarray], max_memory: int = 2**28
+    rows: GramRows, labelled: np.ndarray, candidates: Iterable[np.ndarray], max_memory: int = 2**28
 ) -> Found:
     """The first candidate that no other beats, by the eigenvalues of every one of them."""
     best: Found | None = None
@@ -72,12 +72,12 @@ def best_batch_reference(
 
 
 def best_batch(
-    rows: Rows,
+    rows: GramRows,
     labelled: np.ndarray,
     candidates: Iterable[np.ndarray],
     total: int,
     max_memory: int = 2**28,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Found:
     """The same batch as `best_batch_reference`, found by screening against the best so far.
 
@@ -90,12 +90,12 @@ def best_batch(
         at = 0
         while at < len(batches):
             if search.settled():
-                _report(progress, total, total)
+                progress(total, total)
                 return search.result()
             size = min(size, GROUP if search.screen is None else search.screen.step)
             search.look_at(batches[at : at + size], seen + at)
             at, size = at + size, 2 * size  # short blocks first: while s is low, many pass
-            _report(progress, seen + min(at, len(batches)), total)
+            progress(seen + min(at, len(batches)), total)
         seen += len(batches)
     return search.result()
 
@@ -103,10 +103,10 @@ def best_batch(
 class _Search:
     """The record so far, and the screen that candidates must pass to be scored against it."""
 
-    def __init__(self, rows: Rows, labelled: np.ndarray, total: int, max_memory: int) -> None:
+    def __init__(self, rows: GramRows, labelled: np.ndarray, total: int, max_memory: int) -> None:
         self.rows, self.labelled, self.total, self.max_memory = rows, labelled, total, max_memory
         self.best: Found | None = None
-        self.screen: Screen | None = None
+        self.screen: CandidateScreen | None = None
         self.scored = 0
         self.tried_at = -1  # the rank at which a screen was last asked for
 
@@ -149,16 +149,13 @@ class _Search:
         rank = self.best.score.rank
         if self.screen is None and rank > self.tried_at:
             self.tried_at = rank
-            self.screen = _make_screen(self.rows, self.labelled, batches.shape[1], rank, self.total, self.max_memory)
+            self.screen = screen_for(self.rows, self.labelled, batches.shape[1], rank, self.total, self.max_memory)
         return record
 
 
-def _report(progress: Callable[[int, int], None] | None, done: int, total: int) -> None:
-    if progress is not None:
-        progress(done, total)
-
-
-def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int) -> Screen | None:
+def screen_for(
+    rows: GramRows, labelled: np.ndarray, q: int, rank: int, total: int, max_memory: int
+) -> CandidateScreen | None:
     """The screen for a record of full rank, or None while a candidate might still win by rank.
 
     Full means min(rank of the labelled rows + q, p), where p counts the directions that the pool has at all.
@@ -174,7 +171,7 @@ def _make_screen(rows: Rows, labelled: np.ndarray, q: int, rank: int, total: int
     return None if axes is None else _Dual(rows, axes, phi @ axes, q, total, max_memory // 2)
 
 
-def _pool_axes(rows: Rows, phi: Tensor, q: int, rank: int, max_memory: int) -> Tensor | None:
+def _pool_axes(rows: GramRows, phi: Tensor, q: int, rank: int, max_memory: int) -> Tensor | None:
     """Orthonormal axes (p, rank) that hold every row of the pool, or None if the pool has more directions than that.
 
     Features with dead or dependent columns span fewer than p directions; then no batch can have a higher rank, and the
@@ -205,7 +202,7 @@ def _step(bytes_each: int, memory: int) -> int:
 class _Primal:
     """Cholesky of the Schur complement, q x q; for n <= p."""
 
-    def __init__(self, rows: Rows, v: Tensor, sq: Tensor, q: int, total: int, memory: int) -> None:
+    def __init__(self, rows: GramRows, v: Tensor, sq: Tensor, q: int, total: int, memory: int) -> None:
         self.rows, self.v, self.sq, self.q, self.p = rows, v, sq, q, len(v)
         self.width = self.p + len(sq)
         self.step = _step(4 * (2 * q * self.width + 3 * q * q), memory)
@@ -264,7 +261,7 @@ class _Dual:
 
     cap = float("inf")
 
-    def __init__(self, rows: Rows, axes: Tensor, phi: Tensor, q: int, total: int, memory: int) -> None:
+    def __init__(self, rows: GramRows, axes: Tensor, phi: Tensor, q: int, total: int, memory: int) -> None:
         some = rows.take(np.linspace(0, len(rows) - 1, min(SAMPLE, len(rows)), dtype=np.int64)) @ axes
         gram = phi.T @ phi
         w = torch.linalg.eigh(gram + (q / len(some)) * some.T @ some).eigenvectors  # of the average M, ascending
@@ -315,9 +312,8 @@ class _Dual:
         # Sums of q products and a factorisation of k columns err by at most so much in the spectral norm.
         tau = 2 * (self.q + k) * torch.finfo(z.dtype).eps * diagonal.sum(1)  # (c,)
         diagonal.sub_((s - tau)[:, None])
-        return (
-            _positive_definite(corner) | ~tau.isfinite()
-        ).numpy()  # beyond the range of its type nothing is turned away
+        # Beyond the range of its type nothing is turned away.
+        return (_positive_definite(corner) | ~tau.isfinite()).numpy()
 
 
 def _parts(places: np.ndarray, bytes_each: int, memory: int) -> list[np.ndarray]:

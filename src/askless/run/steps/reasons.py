@@ -8,7 +8,7 @@ from askless.acquire import STRATEGIES, Selection
 from askless.active.learner import ActiveLearner
 from askless.base.rng import stream
 from askless.data import Pool
-from askless.linalg import Rows, gram_score
+from askless.linalg import GramRows, gram_score
 
 HESITATES = 0.3  # difference of the two largest probabilities below which the model hesitates
 REPLACEMENTS = 5  # random items that a pick is compared with
@@ -96,7 +96,7 @@ def eigenvalue_gains(
     if len(others) == 0:
         return [(0.0, 0.0)] * len(picks)
     stand_ins = rng.choice(others, REPLACEMENTS)
-    rows = Rows(features)
+    rows = GramRows(features)
     high = gram_score(rows.take(members)).value
     result = []
     for place in range(len(labelled), len(members)):
