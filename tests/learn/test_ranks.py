@@ -365,7 +365,7 @@ def test_the_views_of_the_blocks_differ_and_do_not_depend_on_who_makes_them():
     def made(ranks, blocks):
         views = Typed()
         views.weak = views.strong = lambda indices, generator: torch.rand(len(indices), generator=generator)
-        material = Material(views, len(digits()), *labelled(), 0, torch.device("cpu"), ranks, blocks)
+        material = Material(Task(views, len(digits()), *labelled(), 10), 0, torch.device("cpu"), ranks, blocks)
         return material.weak(torch.arange(8 // ranks.world))
 
     alone = made(ALONE, 4)

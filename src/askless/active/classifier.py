@@ -20,7 +20,7 @@ from askless.base.rng import stream
 from askless.data import as_pool
 from askless.features.frozen import standardisation
 from askless.learn import LabelPropagation, Learner
-from askless.learn.observe import Rows, wants_gradients
+from askless.learn.observe import WithoutNetwork, wants_gradients
 
 DEFAULT = LabelPropagation(metric="euclidean")  # on digits with 2 labels a class .90, a linear head .67
 
@@ -218,7 +218,9 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     def _seen(self, X: np.ndarray) -> Any:
         """What a strategy sees of these rows."""
         probs: Any = self._proba(X) if hasattr(self, "predict_proba") else None
-        return Rows(self._standardised(X), None if probs is None else probs / probs.sum(axis=1, keepdims=True))
+        return WithoutNetwork(
+            self._standardised(X), None if probs is None else probs / probs.sum(axis=1, keepdims=True)
+        )
 
     def _checked(self, X: Any, ask: bool = False) -> np.ndarray:
         check_is_fitted(self, "labelled_")

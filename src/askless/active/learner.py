@@ -32,7 +32,7 @@ from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
 from askless.learn import Course, Learner, Learnt, Task, as_learner
 from askless.learn.calibration import calibrated
-from askless.learn.learner import Look, Watch, check_labels
+from askless.learn.learner import Inspect, Watch, check_labelled
 from askless.learn.observe import Sight, without_bias
 from askless.learn.ranks import these
 from askless.learn.training import TrainingError
@@ -237,7 +237,7 @@ class ActiveLearner:
             raise InputError(
                 f"expected positions as whole numbers, got dtype {positions.dtype}; pass np.array(positions, dtype=int)"
             )
-        check_labels(positions, numbers, len(self.pool), self.classes)
+        check_labelled(positions, numbers, len(self.pool), self.classes)
         new: dict[int, int] = {}
         for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
             if new.get(i, y) != y:
@@ -263,7 +263,7 @@ class ActiveLearner:
         log: str | Path | None = None,
         validation: tuple[Any, Any] | None = None,
         watch: Watch | None = None,
-        look: Look | None = None,
+        look: Inspect | None = None,
         bar: bool = False,
         blocks: int | None = None,
     ) -> Learnt:

@@ -26,8 +26,7 @@ from askless.features.frozen import Frozen
 VERSION = 1
 KINDS: dict[str, type] = {
     **{info.make.__name__: info.make for info in acquire.STRATEGIES.values()},
-    **{info.make.__name__: info.make for info in learn.LEARNERS.values()},
-    **{kind.__name__: kind for kind in (acquire.TwoLevel, learn.DARP, Frozen)},
+    **{kind.__name__: kind for kind in (*learn.LEARNERS.values(), acquire.TwoLevel, learn.DARP, Frozen)},
 }
 
 

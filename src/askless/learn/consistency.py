@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.base.options import Count, Limits, NotNegative, options
+from askless.data import Views
 from askless.learn.differing import check_differing
-from askless.learn.material import Material, Views
+from askless.learn.material import Material
 from askless.learn.schedule import Schedule
 from askless.learn.training import Optimiser, Training
 

@@ -12,7 +12,7 @@ from askless import kernels
 from askless.acquire import DynamicAL, Strategy, looks_at
 from askless.base.errors import InputError
 from askless.base.rng import Seed
-from askless.learn.material import Views
+from askless.data import Views
 from askless.linalg import Blocks
 
 
@@ -125,12 +125,12 @@ def observe(
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Feature vectors (N, d) and their probabilities (N, C), where they have some, of something without a network. Gradients
-    are those of a linear head that had these probabilities."""
+class WithoutNetwork:
+    """Feature vectors (N, d) and their probabilities (N, C), or None, of something that has no network. Gradients are those
+    of a linear head that had these probabilities."""
 
     features: np.ndarray
-    probs: np.ndarray | None
+    probs: Any
     model = None
 
     @property
@@ -138,8 +138,7 @@ class Rows:
         return []
 
     def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
-        probs = np.asarray(self.probs)
-        return probs if at is None else probs[at]
+        return self.probs if at is None else self.probs[at]
 
     def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
         """The arrays in `strategy.needs` and `wants`."""
