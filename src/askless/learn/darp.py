@@ -25,7 +25,7 @@ from scipy.optimize import brentq, newton
 from scipy.special import expit, logsumexp, xlogy
 
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import Count, Limits, NotNegative, check_annotated
+from askless.base.options import Between, Count, NotNegative, check_annotated
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 Solver = Literal["newton", "alternating"]
@@ -93,7 +93,7 @@ def solve(
     *,
     solver: Solver = "newton",
     iterations: Count = 10,
-    tol: Annotated[float, Limits(1e-15)] = 0.1,
+    tol: Annotated[float, Between(1e-15)] = 0.1,
     start: Any = None,
 ) -> Refined:
     """What `darp` returns, with the multipliers and an account."""

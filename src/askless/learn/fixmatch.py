@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.base.errors import InputError
-from askless.base.options import Count, Limits, NotNegative, Share, check_choice, options
+from askless.base.options import Between, Count, NotNegative, Share, check_choice, options
 from askless.data import Views
 from askless.learn.darp import Refined, Solver, solve
 from askless.learn.differing import check_differing
@@ -50,7 +50,7 @@ class FixMatch(Training):
     mu: Count = 7
     tau: Share = 0.95
     weight: NotNegative = 1.0
-    temperature: Annotated[float, Limits(1e-6)] = 1.0
+    temperature: Annotated[float, Between(1e-6)] = 1.0
     darp: DARP | None = None
     ema: Share | None = 0.999
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import InputError
-from askless.base.options import Count, Limits, options
+from askless.base.options import Between, Count, options
 from askless.base.rng import Seed
 from askless.data import Views
 from askless.learn.learner import Course, Learnt, Task
@@ -25,7 +25,7 @@ class LabelPropagation:
     """
 
     neighbours: Count = 15
-    alpha: Annotated[float, Limits(0, 0.999999)] = 0.99
+    alpha: Annotated[float, Between(0, 0.999999)] = 0.99
     metric: Metric = "cosine"
     has_network = False
 

@@ -12,17 +12,19 @@ def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, st
     """README.md of a model's folder; `files`: the name and the sha256 of each file of weights."""
     weights = "; ".join(f"{name}, sha256 {digest}" for name, digest in files.items())
     noun = noun_of(config)
+    number = "" if config.get("round") is None else f", round {config['round']}"
+    date = f", {config['date']}" if config.get("date") else ""
     lines = [
         f"- **What it is**: {architecture(config)}.",
         f"- **Classes**, in the order of its outputs: {', '.join(map(inert, config['classes']))}.",
         f"- **Trained on** {config['labels']} labelled and {config['unlabelled']} unlabelled {noun}s of one collection, by "
-        f"{inert(config['learner'])}{rounds(config)}. Strategy for choosing what to label: "
+        f"{inert(config['learner'])}{number}. Strategy for choosing what to label: "
         f"{inert(config.get('strategy', 'not recorded'))}.",
         f"- **How good**: {quality(config)}",
         f"- **Input**: {expected(config, preprocess)}",
         f"- **Weights**: {weights}.",
         f"- **Made with** {', '.join(f'{inert(name)} {inert(version)}' for name, version in config['versions'].items())}"
-        f"{dated(config)}.",
+        f"{date}.",
         f"- **Limits**: it knows only these classes and says one of them for any {noun}; it was measured on {noun}s of the "
         "same collection, and may do worse on others.",
     ]
@@ -62,10 +64,6 @@ def architecture(config: dict[str, Any]) -> str:
     return f"{inert(config['net'] or config.get('module', 'a module of your own'))}, trained"
 
 
-def rounds(config: dict[str, Any]) -> str:
-    return f", round {config['round']}" if config.get("round") is not None else ""
-
-
 def quality(config: dict[str, Any]) -> str:
     """The honest measure in words."""
     if "measure" not in config:
@@ -87,10 +85,6 @@ def expected(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
     height, width = (size, size) if isinstance(size, int) else size
     cut = f"scaled to cover {height} x {width} pixels, the centre cut out"
     return f"{preprocess['channels']}, EXIF orientation applied, {cut}."
-
-
-def dated(config: dict[str, Any]) -> str:
-    return f", {config['date']}" if config.get("date") else ""
 
 
 def usage(config: dict[str, Any]) -> str:

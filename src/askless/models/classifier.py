@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -84,14 +85,10 @@ class Classifier:
     def predict_proba(self, items: Iterable[Any]) -> np.ndarray:
         """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (of a model on features: of rows; on texts: of
         texts)."""
-        parts, rows = [], []
-        for item in [items] if isinstance(items, str) and self.kind == "text" else items:
-            rows.append(self.read_item(item))
-            if len(rows) == BATCH:
-                parts.append(self._judged(rows))
-                rows = []
-        if rows:
-            parts.append(self._judged(rows))
+        parts = []
+        rows = map(self.read_item, [items] if isinstance(items, str) and self.kind == "text" else items)
+        while batch := list(islice(rows, BATCH)):
+            parts.append(self._judged(batch))
         return np.concatenate(parts) if parts else np.empty((0, len(self.classes_)))
 
     def predict(self, items: Iterable[Any]) -> np.ndarray:
@@ -103,9 +100,7 @@ class Classifier:
         if self.kind == "text":
             return self._forward(rows)
         stack = np.stack(rows)
-        return self._forward(
-            stack if self.size is None else stack.transpose(0, 3, 1, 2)
-        )  # (n, H, W, C) -> (n, C, H, W)
+        return self._forward(stack if self.size is None else stack.transpose(0, 3, 1, 2))  # -> (n, C, H, W)
 
     def read_item(self, item: Any) -> Any:
         """What the model takes of an item: (H, W, 3) or (H, W, 1) uint8 of an image file or array, the text, or the row.

@@ -162,7 +162,7 @@ def write_files(folder: Path, trained: Trained) -> None:
     if trained.features is not None:
         tensors |= {f"features.{k}": v.contiguous() for k, v in zip(("mean", "scale"), trained.features, strict=True)}
     save_file(tensors, folder / "model.safetensors")
-    describe(folder, {"format": FORMAT, **trained.config}, trained.preprocess)
+    write_description(folder, {"format": FORMAT, **trained.config}, trained.preprocess)
 
 
 def write_onnx(folder: Path, trained: Trained, items: Items | None, said: np.ndarray | None) -> None:
@@ -179,7 +179,7 @@ def write_onnx(folder: Path, trained: Trained, items: Items | None, said: np.nda
     told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
     data = onnx_bytes(whole, every, INPUTS[trained.kind], told)
     (folder / "model.onnx").write_bytes(data)
-    describe(folder, config | {"compared": check_onnx(data, whole, every)}, trained.preprocess)
+    write_description(folder, config | {"compared": check_onnx(data, whole, every)}, trained.preprocess)
 
 
 def check_said(probs: np.ndarray, said: np.ndarray, advice: str) -> None:
@@ -209,7 +209,7 @@ def write_backbone(folder: Path, trained: Trained) -> dict[str, Any]:
     return {}
 
 
-def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
+def write_description(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
     """The files for people and for `askless.load`, beside the weights."""
     for name, value in (("config.json", config), ("preprocess.json", preprocess)):
         (folder / name).write_text(json.dumps(value, indent=1), encoding="utf-8")
