@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from askless.base.errors import AsklessError, InputError, OptionError
+from askless.base.options import is_whole_number
 
 EVERY = 100  # steps, of a tracker that does not say
 
@@ -324,7 +325,7 @@ def finite_or_none(value: Any) -> Any:
 
 
 def check_every(every: int) -> int:
-    if isinstance(every, bool) or not isinstance(every, int) or every < 0:
+    if not is_whole_number(every, 0):
         raise InputError(f"every: expected a whole number of steps, 0 for none, got {every!r}")
     return every
 

@@ -27,7 +27,7 @@ from askless.active.saving import Saved, SaveError, save
 from askless.active.tracking import Tracking
 from askless.active.worth import Surprise, compare, surprises
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import Count, check_annotated
+from askless.base.options import Count, check_annotated, is_whole_number
 from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
 from askless.learn import Course, Learner, Learnt, Task, as_learner
@@ -199,7 +199,7 @@ class ActiveLearner:
 
     def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
         """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        if not is_whole_number(n, 0):
             raise InputError(f"n must be a whole number >= 0, got {n!r}")
         out = np.array(sorted({int(i) for i in exclude} - set(self.labels)), dtype=np.int64)
         if len(out) and not 0 <= out[0] <= out[-1] < len(self.pool):

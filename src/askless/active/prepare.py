@@ -29,12 +29,12 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
     if classes is None:
         raise InputError("the pool does not know its classes; pass classes=10, or classes=['cat', 'dog']")
     if isinstance(classes, int | np.integer):
-        names = pool.classes if pool.classes is not None and len(pool.classes) == classes else map(str, range(classes))
-        classes = tuple(names)
-    names_ = tuple(str(name) for name in classes)
-    if len(names_) < 2 or len(set(names_)) < len(names_):
-        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names_) or 'none'}")
-    return names_
+        known = pool.classes or ()
+        classes = known if len(known) == classes else [str(number) for number in range(classes)]
+    names = tuple(map(str, classes))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names) or 'none'}")
+    return names
 
 
 def default_net(pool: Pool) -> str:

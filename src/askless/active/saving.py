@@ -114,12 +114,9 @@ class Saved:
         return value
 
 
-class NotData(Exception):
-    """Something that only its maker can make again: a module, a strategy of one's own."""
-
-
 def to_plain(value: Any) -> Any:
-    """An option object as plain data; NotData where that is not possible."""
+    """An option object as plain data; a TypeError for what only its maker can make again: a module, a strategy of one's
+    own."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | int | float | bool) or value is None:
@@ -135,13 +132,13 @@ def to_plain(value: Any) -> Any:
         return {"tuple": value.tolist()}
     if isinstance(value, Path):
         return str(value)
-    raise NotData(type(value).__name__)
+    raise TypeError(type(value).__name__)
 
 
 def plain_or_none(value: Any) -> Any:
     try:
         return to_plain(value)
-    except NotData:
+    except TypeError:
         return None
 
 

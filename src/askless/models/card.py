@@ -50,6 +50,12 @@ def kind_of(config: dict[str, Any]) -> str:
     return "features" if config.get("features") else str(config.get("kind", "image"))
 
 
+def sides(preprocess: dict[str, Any]) -> tuple[int, int]:
+    """(height, width) of the images that a model sees."""
+    size = preprocess["size"]
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
 def noun_of(config: dict[str, Any]) -> str:
     kind = kind_of(config)
     return kind if kind in ("image", "text") else "item"
@@ -78,11 +84,10 @@ def quality(config: dict[str, Any]) -> str:
 
 
 def expected(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
-    size = preprocess.get("size")
-    if not size:
+    if not preprocess.get("size"):
         told = preprocess.get("input", "numbers")
         return f"{told}." if "text" in config else f"{told}; shape {tuple(config['shape'])}."
-    height, width = (size, size) if isinstance(size, int) else size
+    height, width = sides(preprocess)
     cut = f"scaled to cover {height} x {width} pixels, the centre cut out"
     return f"{preprocess['channels']}, EXIF orientation applied, {cut}."
 

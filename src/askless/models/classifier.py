@@ -12,7 +12,7 @@ import numpy as np
 
 from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.files import damage_of_files, run_beside
-from askless.models.card import kind_of
+from askless.models.card import kind_of, sides
 from askless.sources import Source, UnreadableError, open_source, read_arrays, read_image, read_texts
 from askless.sources.texts import TABLES
 
@@ -177,12 +177,6 @@ def onnx_file(place: Path) -> Path | None:
         return place
     file = place / "model.onnx"
     return file if file.is_file() and not (place / "model.safetensors").is_file() else None
-
-
-def sides(preprocess: dict[str, Any]) -> tuple[int, int]:
-    """(height, width) of the images that a model sees."""
-    size = preprocess["size"]
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
 
 def fit_array(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

@@ -28,7 +28,7 @@ from askless.features.backbones import Backbone, TextBackbone, copy_hf
 from askless.features.frozen import Frozen, make_backbone
 from askless.features.text_backbone import load_text_backbone
 from askless.learn.label_propagation import Neighbours
-from askless.models.card import card, kind_of
+from askless.models.card import card, kind_of, sides
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
 
@@ -76,9 +76,7 @@ class Trained:
         """Of an item as it is read; `config["shape"]` is what the network takes."""
         if self.backbone is None:
             return tuple(self.config["shape"])
-        size = self.preprocess["size"]
-        channels = 1 if self.preprocess["channels"] == "grey" else 3
-        return (channels, size, size) if isinstance(size, int) else (channels, *size)
+        return 1 if self.preprocess["channels"] == "grey" else 3, *sides(self.preprocess)
 
     @torch.inference_mode()
     def probabilities(self, items: Items) -> np.ndarray:
