@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -128,7 +128,10 @@ class WithoutNetwork:
     features: np.ndarray
     probs: Any
     model = None
-    metrics: ClassVar[list[dict[str, float]]] = []
+
+    @property
+    def metrics(self) -> list[dict[str, float]]:
+        return []
 
     def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
         return self.probs if at is None else self.probs[at]

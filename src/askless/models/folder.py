@@ -76,7 +76,8 @@ class Trained:
         """Of an item as it is read; `config["shape"]` is what the network takes."""
         if self.backbone is None:
             return tuple(self.config["shape"])
-        return 1 if self.preprocess["channels"] == "grey" else 3, *sides(self.preprocess)
+        channels = 1 if self.preprocess["channels"] == "grey" else 3
+        return (channels, *sides(self.preprocess))
 
     @torch.inference_mode()
     def probabilities(self, items: Items) -> np.ndarray:
