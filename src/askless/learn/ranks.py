@@ -116,7 +116,7 @@ class Ranks:
             running_mean, running_var, weight, bias, momentum, eps = layer
             running = (running_mean, running_var, eps, momentum)
             return SyncBatchNorm.apply(x, weight, bias, *running, dist.group.WORLD, self.world)
-        return batch_norm(x, *layer, _Total.apply, self.world)
+        return batch_norm(x, *layer, total=_Total.apply, world=self.world)
 
 
 ALONE = Ranks()
