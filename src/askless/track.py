@@ -11,15 +11,17 @@ import json
 import math
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from askless.base.errors import AsklessError, InputError, OptionError
+from askless.base.options import is_whole_number
 
 EVERY = 100  # steps, of a tracker that does not say
-KINDS = ("jsonl", "tensorboard", "mlflow", "wandb")
 
 
 class Event(NamedTuple):
@@ -68,10 +70,10 @@ class TensorBoard:
     goes on with what is there; further loops of that name that it hears of have a number added."""
 
     def __init__(self, folder: str | Path, *, every: int = EVERY) -> None:
-        require("tensorboard", "tensorboard")
+        require("tensorboard")
         self.folder, self.every = Path(folder), check_every(every)
         self.writers: dict[str, Any] = {}
-        self.loops: dict[str, int] = {}  # how many have begun under a name
+        self.loops: Counter[str] = Counter()  # how many have begun under a name
 
     def __call__(self, event: Event) -> None:
         from torch.utils.tensorboard import SummaryWriter
@@ -80,11 +82,10 @@ class TensorBoard:
             self.writers.pop(event.run).close()
         if event.kind == "end":
             return
-        if event.kind == "start":
-            self.loops[event.run] = self.loops.get(event.run, 0) + 1
+        self.loops[event.run] += event.kind == "start"
         if event.run not in self.writers:
-            number = self.loops.get(event.run, 1)
-            name = event.run if number == 1 else f"{event.run or 'loop'}-{number}"
+            number = self.loops[event.run]
+            name = event.run if number <= 1 else f"{event.run or 'loop'}-{number}"
             self.writers[event.run] = SummaryWriter(str(self.folder / name))
         writer = self.writers[event.run]
         for name, value in named(event).items():
@@ -103,7 +104,7 @@ class MLflow:
     with an id goes on in the run that has the id as its tag. Runs end with their loop, at `close`, or with Python."""
 
     def __init__(self, uri: str | Path, *, experiment: str = "askless", every: int = EVERY) -> None:
-        require("mlflow", "mlflow")
+        require("mlflow")
         self.uri, self.experiment, self.every = str(uri), experiment, check_every(every)
         if "://" not in self.uri:
             self.uri = f"sqlite:///{Path(self.uri).resolve()}"
@@ -170,7 +171,7 @@ class WandB:
         mode: Literal["offline", "online"] = "offline",
         every: int = EVERY,
     ) -> None:
-        require("wandb", "wandb")
+        require("wandb")
         if mode not in ("offline", "online"):
             raise OptionError(f"WandB: mode must be offline or online, got {mode!r}")
         self.project, self.folder, self.mode, self.every = project, Path(folder), mode, check_every(every)
@@ -212,6 +213,9 @@ class WandB:
             self(Event("end", run))
 
 
+KINDS = {"jsonl": JSONLines, "tensorboard": TensorBoard, "mlflow": MLflow, "wandb": WandB}
+
+
 def make(text: str) -> "JSONLines | TensorBoard | MLflow | WandB":
     """The tracker that a command line names: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE or mlflow:URI, or wandb:PROJECT.
 
@@ -223,9 +227,7 @@ def make(text: str) -> "JSONLines | TensorBoard | MLflow | WandB":
         raise OptionError(
             f"track: expected jsonl:FILE, tensorboard:FOLDER, mlflow:FILE or mlflow:URI, or wandb:PROJECT, got {text!r}"
         )
-    if kind == "jsonl":
-        return JSONLines(place)
-    return TensorBoard(place) if kind == "tensorboard" else MLflow(place) if kind == "mlflow" else WandB(place)
+    return KINDS[kind](place)
 
 
 def settled(text: str) -> str:
@@ -272,14 +274,12 @@ class Trail:
 
     def tell(self, event: Event, last: bool = False) -> None:
         """To all; of a training step (`last`: of its training) to those whose turn it is. Numbers are made plain."""
-        if not self.trackers:
-            return
         plain = {name: float(value) for name, value in event.numbers.items() if is_number(value)}
         event = event._replace(numbers=plain)
         for tracker in list(self.trackers):
             if event.kind == "step" and not due((rate_of(tracker),), event.at, last):
                 continue
-            self._try(tracker, lambda t=tracker: t(event))  # type: ignore[misc]
+            self._try(tracker, partial(tracker, event))
 
     def close(self) -> None:
         for tracker in list(self.trackers):
@@ -325,11 +325,13 @@ def finite_or_none(value: Any) -> Any:
 
 
 def check_every(every: int) -> int:
-    if isinstance(every, bool) or not isinstance(every, int) or every < 0:
+    if not is_whole_number(every, 0):
         raise InputError(f"every: expected a whole number of steps, 0 for none, got {every!r}")
     return every
 
 
-def require(package: str, extra: str) -> None:
+def require(package: str) -> None:
     if find_spec(package) is None:
-        raise AsklessError(f"{package} is not installed; run `pip install 'askless[{extra}]'`, or use track.JSONLines")
+        raise AsklessError(
+            f"{package} is not installed; run `pip install 'askless[{package}]'`, or use track.JSONLines"
+        )

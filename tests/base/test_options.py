@@ -9,9 +9,9 @@ import pytest
 import askless as al
 from askless.base.errors import InputError, OptionError
 from askless.base.options import (
+    Between,
     Count,
     CountOrZero,
-    Limits,
     NotNegative,
     Several,
     Share,
@@ -29,7 +29,7 @@ class Cake:
     candles: CountOrZero = 0
     sugar: NotNegative = 0.5
     cocoa: Share | None = None
-    heat: Annotated[float, Limits(1e-3, 250)] = 180.0
+    heat: Annotated[float, Between(1e-3, 250)] = 180.0
     glaze: bool = True
     form: Literal["round", "square"] = "round"
     cut: bool | Literal["twice"] = False

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import askless.learn
-from askless.learn import MeanTeacher, PiModel
+from askless.learn import MeanTeacher, PiModel, Task
 from askless.learn.batchnorm import statistics_kept
 from askless.learn.consistency import consistency_loss
 from askless.learn.material import Material
@@ -46,7 +46,7 @@ def test_the_weight_ramps_up_as_exp_of_minus_five_times_the_square():
 
 
 def material(views, labelled):
-    return Material(views, len(views), *labelled, seed=0, device=torch.device("cpu"))
+    return Material(Task(views, len(views), *labelled, 2), seed=0, device=torch.device("cpu"))
 
 
 def test_the_teacher_is_the_average_of_the_student_in_train_mode(views, labelled, make_net):

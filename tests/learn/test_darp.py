@@ -12,7 +12,6 @@ from scipy.special import expit
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.learn.darp import (
     check_target,
-    column_error,
     darp,
     estimate_target,
     maximise_by_newton,
@@ -24,6 +23,11 @@ from askless.learn.darp import (
 )
 
 INF = float("inf")
+
+
+def column_error(x, M):
+    """The largest error of a column sum, over N."""
+    return float(np.abs(x.sum(axis=0) - M).max() / len(x))
 
 
 def softmax(z):

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from askless.learn import DARP, FixMatch
 from askless.learn.fixmatch import FixMatchLoss, Refinement
+from askless.learn.ranks import ALONE
 
 
 class Fixed:
@@ -15,6 +16,7 @@ class Fixed:
 
     size = 3
     device = torch.device("cpu")
+    ranks = ALONE
 
     def labelled(self, size):
         return torch.tensor([[2.0, 0.0]]), torch.tensor([0])

@@ -365,7 +365,7 @@ def test_the_views_of_the_blocks_differ_and_do_not_depend_on_who_makes_them():
     def made(ranks, blocks):
         views = Typed()
         views.weak = views.strong = lambda indices, generator: torch.rand(len(indices), generator=generator)
-        material = Material(views, len(digits()), *labelled(), 0, torch.device("cpu"), ranks, blocks)
+        material = Material(Task(views, len(digits()), *labelled(), 10), 0, torch.device("cpu"), ranks, blocks)
         return material.weak(torch.arange(8 // ranks.world))
 
     alone = made(ALONE, 4)
@@ -404,7 +404,7 @@ def test_our_batch_norm_is_that_of_torch(shape, affine):
         return [y.detach(), mean, var, *(t.grad for t in leaves if t is not None)]
 
     theirs = run(lambda x, mean, var, w, b: F.batch_norm(x, mean, var, w, b, True, 0.3, 1e-5))
-    ours = run(lambda x, mean, var, w, b: batch_norm(x, mean, var, w, b, 0.3, 1e-5, lambda t: t, 1))
+    ours = run(lambda x, mean, var, w, b: batch_norm(x, mean, var, w, b, 0.3, 1e-5, total=lambda t: t, world=1))
     for a, c in zip(theirs, ours, strict=True):
         assert torch.allclose(a, c, rtol=1e-10, atol=1e-12)
 

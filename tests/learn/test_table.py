@@ -15,7 +15,7 @@ STEPS = {"steps": 3, "batch": 8}
 
 
 def made(name, **options):
-    return make(name, **options | (STEPS if LEARNERS[name].make.has_network else {}))
+    return make(name, **options | (STEPS if LEARNERS[name].has_network else {}))
 
 
 @pytest.mark.parametrize("name", LEARNERS)

@@ -12,6 +12,7 @@ from torch import nn
 import askless as al
 from askless.base.intervals import wilson
 from askless.base.machine import versions
+from askless.nets.cnn import SmallCNN
 
 MADE_WITH = f"askless {versions(())['askless']}"
 
@@ -179,7 +180,7 @@ def test_images_of_four_channels_are_not_called_grey(tmp_path):
 def test_a_network_that_comes_back_as_another_is_not_handed_out(learner, tmp_path, monkeypatch):
     from askless.models import folder as reading
 
-    class Turned(al.nets.SmallCNN):
+    class Turned(SmallCNN):
         def forward(self, x):
             return -5 * super().forward(x)
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from askless.base.errors import OptionError
-from askless.nets import ResNet18, make
+from askless.nets import make
+from askless.nets.resnet import ResNet18
 
 
 def parameters(net):

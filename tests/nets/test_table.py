@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from askless.base.errors import InputError, OptionError
-from askless.nets import NETS, WideResNet, make
+from askless.nets import NETS, make
+from askless.nets.wrn import WideResNet
 
 IMAGE_NETS = [
     "wrn-28-1",

@@ -32,7 +32,7 @@ def test_every_learner_can_be_made():
     assert set(LEARNERS) == set(learn.LEARNERS)
     for name in LEARNERS:
         made = training(Settings("x", learner=name, steps=7))
-        assert type(made) is learn.LEARNERS[name].make
+        assert type(made) is learn.LEARNERS[name]
         assert getattr(made, "steps", None) == (7 if made.has_network else None)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
 from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
-from askless.base.options import Count, Limits, NotNegative, Several, options
+from askless.base.options import Between, Count, NotNegative, Several, options
 
 FLOOR = 0.01  # weight of an item of which the model is certain: if it is certain of all, coverage still decides
 PER_LABEL = 8  # targets that a label stands for, at least
@@ -41,7 +41,7 @@ class Askless:
     """
 
     trust: NotNegative = 10.0
-    reach: Annotated[float, Limits(1e-3, 1e3)] = 1.0
+    reach: Annotated[float, Between(1e-3, 1e3)] = 1.0
     directions: Count = 256
     targets: Several = 8192
     balance: bool = True

@@ -20,7 +20,7 @@ from askless.base.rng import stream
 from askless.data import as_pool
 from askless.features.frozen import standardisation
 from askless.learn import LabelPropagation, Learner
-from askless.learn.observe import Rows, wants_gradients
+from askless.learn.observe import WithoutNetwork, wants_gradients
 
 DEFAULT = LabelPropagation(metric="euclidean")  # on digits with 2 labels a class .90, a linear head .67
 
@@ -29,7 +29,7 @@ def _can(method: str) -> Any:
     """Whether what learns has this method: askless' own learners have all, another classifier perhaps not."""
 
     def check(self: "ActiveClassifier") -> bool:
-        return self.estimator is None or is_own(self.estimator) or hasattr(self.estimator, method)
+        return self._is_own or hasattr(self.estimator, method)
 
     return check
 
@@ -179,7 +179,8 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
 
     @property
     def _is_own(self) -> bool:
-        return self.estimator is None or is_own(self.estimator)
+        given = self.estimator
+        return given is None or isinstance(given, str) or (isinstance(given, Learner) and not isinstance(given, type))
 
     def _loop_over(self, X: np.ndarray, labelled: np.ndarray) -> ActiveLearner:
         """A loop over these rows, of which those at `labelled` have the labels of the fitted ones. Of another classifier it
@@ -187,7 +188,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         loop = ActiveLearner(
             as_pool(self._standardised(X).astype(np.float32), kind="features"),
             net="linear",
-            learner=DEFAULT if self.estimator is None or not self._is_own else self.estimator,
+            learner=self.estimator if self._is_own and self.estimator is not None else DEFAULT,
             strategy="random",
             classes=max(len(self.classes_), 2),
             seed=self._seed,
@@ -218,7 +219,9 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     def _seen(self, X: np.ndarray) -> Any:
         """What a strategy sees of these rows."""
         probs: Any = self._proba(X) if hasattr(self, "predict_proba") else None
-        return Rows(self._standardised(X), None if probs is None else probs / probs.sum(axis=1, keepdims=True))
+        return WithoutNetwork(
+            self._standardised(X), None if probs is None else probs / probs.sum(axis=1, keepdims=True)
+        )
 
     def _checked(self, X: Any, ask: bool = False) -> np.ndarray:
         check_is_fitted(self, "labelled_")
@@ -248,10 +251,6 @@ class Head:
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         return softmax(X @ self.coef.T + self.intercept, axis=1)
-
-
-def is_own(estimator: Any) -> bool:
-    return isinstance(estimator, str) or (isinstance(estimator, Learner) and not isinstance(estimator, type))
 
 
 def is_unlabelled(y: np.ndarray, mark: Any) -> np.ndarray:

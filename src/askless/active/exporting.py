@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from askless.active.prepare import head_of
 from askless.base.errors import ModelError
 from askless.base.intervals import share
 from askless.base.machine import versions
 from askless.data import ImageViews, PlainViews
 from askless.features.backbones.backbone import Backbone, TextBackbone
-from askless.features.frozen import Frozen, FrozenViews, as_frozen
+from askless.features.frozen import FrozenViews, as_frozen
 from askless.features.text_backbone import TextViews
 from askless.kernels.logits import probabilities
 from askless.learn.label_propagation import Neighbours
@@ -59,10 +60,13 @@ def trained_model(learner: "ActiveLearner") -> Trained:
         kind = "other"  # views of the user's own: what they do is not known here
     taken = views.plain(torch.arange(1))
     frozen = as_frozen(net)
+    name, options = (net if isinstance(net, str) else None, {}) if frozen is None else head_of(frozen)
+    if isinstance(network, Neighbours):
+        name, options = "neighbours", network.options
     config: dict[str, Any] = {
-        "net": "neighbours" if isinstance(network, Neighbours) else network_name(net, frozen),
+        "net": name,  # None: a module of the user's own
         "module": type(network).__name__,
-        "options": network.options if isinstance(network, Neighbours) else head_options(frozen),
+        "options": options,
         "backbone": None if frozen is None else frozen.backbone if isinstance(frozen.backbone, str) else OWN,
         "backbone_size": None if frozen is None else frozen.size,
         "pooling": "auto" if frozen is None else frozen.pooling,
@@ -83,17 +87,6 @@ def trained_model(learner: "ActiveLearner") -> Trained:
     return Trained(network, config, preprocess, features, backbone, texts)
 
 
-def head_options(frozen: Frozen | None) -> dict[str, Any]:
-    return {"hidden": [frozen.hidden]} if frozen is not None and frozen.hidden else {}
-
-
-def network_name(net: Any, frozen: Frozen | None) -> str | None:
-    """The name by which `nets.make` makes it again; None for a module of the user's own."""
-    if frozen is not None:
-        return "mlp" if frozen.hidden else "linear"
-    return net if isinstance(net, str) else None
-
-
 def own_copy(backbone: Backbone) -> Backbone:
     """The same around a copy of its module, which may be the user's and in training."""
     return backbone._replace(module=copy.deepcopy(backbone.module).cpu().eval())
@@ -104,8 +97,7 @@ def measured(learner: "ActiveLearner") -> dict[str, Any] | None:
     if learner.pool.test is None:
         return None
     right = learner.predict_test().argmax(axis=1) == learner.pool.test[1]
-    found = share(int(right.sum()), len(right))
-    return None if found is None else {"on": "held-out test items", **found}
+    return {"on": "held-out test items", **found} if (found := share(int(right.sum()), len(right))) else None
 
 
 def as_read(learner: "ActiveLearner", kind: str, at: np.ndarray) -> Items:

@@ -27,12 +27,12 @@ from askless.active.saving import Saved, SaveError, save
 from askless.active.tracking import Tracking
 from askless.active.worth import Surprise, compare, surprises
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import Count, check_annotated
+from askless.base.options import Count, check_annotated, is_whole_number
 from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
 from askless.learn import Course, Learner, Learnt, Task, as_learner
 from askless.learn.calibration import calibrated
-from askless.learn.learner import Look, Watch, check_labels
+from askless.learn.learner import Inspect, Watch, check_labelled
 from askless.learn.observe import Sight, without_bias
 from askless.learn.ranks import these
 from askless.learn.training import TrainingError
@@ -199,7 +199,7 @@ class ActiveLearner:
 
     def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
         """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""
-        if isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0:
+        if not is_whole_number(n, 0):
             raise InputError(f"n must be a whole number >= 0, got {n!r}")
         out = np.array(sorted({int(i) for i in exclude} - set(self.labels)), dtype=np.int64)
         if len(out) and not 0 <= out[0] <= out[-1] < len(self.pool):
@@ -237,7 +237,7 @@ class ActiveLearner:
             raise InputError(
                 f"expected positions as whole numbers, got dtype {positions.dtype}; pass np.array(positions, dtype=int)"
             )
-        check_labels(positions, numbers, len(self.pool), self.classes)
+        check_labelled(positions, numbers, len(self.pool), self.classes)
         new: dict[int, int] = {}
         for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
             if new.get(i, y) != y:
@@ -263,7 +263,7 @@ class ActiveLearner:
         log: str | Path | None = None,
         validation: tuple[Any, Any] | None = None,
         watch: Watch | None = None,
-        look: Look | None = None,
+        look: Inspect | None = None,
         bar: bool = False,
         blocks: int | None = None,
     ) -> Learnt:

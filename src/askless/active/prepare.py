@@ -12,7 +12,7 @@ from torch import nn
 
 from askless import kernels, nets
 from askless.acquire import Strategy
-from askless.base.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError, first_line
 from askless.base.files import in_full
 from askless.data import Pool, views_for
 from askless.features.frozen import Frozen, as_frozen, frozen_views
@@ -29,12 +29,12 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
     if classes is None:
         raise InputError("the pool does not know its classes; pass classes=10, or classes=['cat', 'dog']")
     if isinstance(classes, int | np.integer):
-        names = pool.classes if pool.classes is not None and len(pool.classes) == classes else map(str, range(classes))
-        classes = tuple(names)
-    names_ = tuple(str(name) for name in classes)
-    if len(names_) < 2 or len(set(names_)) < len(names_):
-        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names_) or 'none'}")
-    return names_
+        known = pool.classes or ()
+        classes = known if len(known) == classes else [str(number) for number in range(classes)]
+    names = tuple(map(str, classes))
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names) or 'none'}")
+    return names
 
 
 def default_net(pool: Pool) -> str:
@@ -79,10 +79,14 @@ def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> 
     frozen = as_frozen(net)
     if frozen is None:
         return nets.make(str(net), classes=classes, shape=pool.shape, seed=seed)
-    shape, dropout = tuple(views.plain(torch.arange(1)).shape[1:]), frozen.dropout
-    if frozen.hidden:
-        return nets.make("mlp", classes=classes, shape=shape, hidden=(frozen.hidden,), dropout=dropout, seed=seed)
-    return nets.make("linear", classes=classes, shape=shape, dropout=dropout, seed=seed)
+    name, options = head_of(frozen)
+    shape = tuple(views.plain(torch.arange(1)).shape[1:])
+    return nets.make(name, classes=classes, shape=shape, dropout=frozen.dropout, seed=seed, **options)
+
+
+def head_of(frozen: Frozen) -> tuple[str, dict[str, Any]]:
+    """The name of the network on frozen features, and its options beside dropout, which only its training has."""
+    return ("mlp", {"hidden": [frozen.hidden]}) if frozen.hidden else ("linear", {})
 
 
 def made_by(make: Callable[[int], nn.Module], seed: int) -> nn.Module:
@@ -121,7 +125,7 @@ def check_network(net: nn.Module, views: Any, classes: int) -> None:
     except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
         shape = tuple(views.plain(torch.arange(1)).shape[1:])
         raise ModelError(
-            f"the network cannot take items of shape {shape}: {str(error).splitlines()[0]}; use a network for such items"
+            f"the network cannot take items of shape {shape}: {first_line(error)}; use a network for such items"
         ) from error
     if logits.shape != (1, classes):
         raise ModelError(

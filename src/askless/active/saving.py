@@ -6,6 +6,7 @@ one whole state.
 
 import dataclasses
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from torch import nn
 from askless import acquire, learn
 from askless.acquire.albl import history_of
 from askless.base import digest
-from askless.base.errors import AsklessError, InputError
+from askless.base.errors import AsklessError, InputError, first_line
 from askless.base.files import part_of, sync, write_whole
 from askless.data import Pool
 from askless.features.frozen import Frozen
@@ -26,8 +27,7 @@ from askless.features.frozen import Frozen
 VERSION = 1
 KINDS: dict[str, type] = {
     **{info.make.__name__: info.make for info in acquire.STRATEGIES.values()},
-    **{info.make.__name__: info.make for info in learn.LEARNERS.values()},
-    **{kind.__name__: kind for kind in (acquire.TwoLevel, learn.DARP, Frozen)},
+    **{kind.__name__: kind for kind in (*learn.LEARNERS.values(), acquire.TwoLevel, learn.DARP, Frozen)},
 }
 
 
@@ -114,12 +114,9 @@ class Saved:
         return value
 
 
-class NotData(Exception):
-    """Something that only its maker can make again: a module, a strategy of one's own."""
-
-
 def to_plain(value: Any) -> Any:
-    """An option object as plain data; NotData where that is not possible."""
+    """An option object as plain data; a TypeError for what only its maker can make again: a module, a strategy of one's
+    own."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, str | int | float | bool) or value is None:
@@ -135,13 +132,13 @@ def to_plain(value: Any) -> Any:
         return {"tuple": value.tolist()}
     if isinstance(value, Path):
         return str(value)
-    raise NotData(type(value).__name__)
+    raise TypeError(type(value).__name__)
 
 
 def plain_or_none(value: Any) -> Any:
     try:
         return to_plain(value)
-    except NotData:
+    except TypeError:
         return None
 
 
@@ -169,19 +166,17 @@ def _save_pool(pool: Pool, folder: Path) -> dict[str, Any] | None:
         arrays |= {"test_x": np.asarray(pool.test[0]), "test_y": pool.test[1]}
     files = {}
     for name, array in arrays.items():
-        key = digest.of_tensors({name: torch.from_numpy(np.ascontiguousarray(array).copy())})
+        content = np.ascontiguousarray(array)
+        key = digest.of_tensors({name: torch.from_numpy(content.copy())})
         files[name] = f"pool-{key[:16]}.npy"
         if not (folder / files[name]).exists():
-            content = np.ascontiguousarray(array)
-            write_whole(folder / files[name], lambda file, content=content: np.save(file, content, allow_pickle=False))  # type: ignore[misc]
+            write_whole(folder / files[name], partial(np.save, arr=content, allow_pickle=False))
     return {"files": files, "tensor": isinstance(pool.x, torch.Tensor), **_about(pool)}
 
 
 def _about(pool: Pool) -> dict[str, Any]:
-    return {
-        **{"name": pool.name, "kind": pool.kind, "flip": pool.flip, "ids": pool.ids, "classes": pool.classes},
-        **{"skipped": pool.skipped, "columns": dict(pool.columns)},
-    }
+    names = ("name", "kind", "flip", "ids", "classes", "skipped")
+    return {name: getattr(pool, name) for name in names} | {"columns": dict(pool.columns)}
 
 
 def _save_texts(pool: Pool, folder: Path) -> dict[str, Any]:
@@ -209,9 +204,7 @@ def _load_pool(folder: Path, about: dict[str, Any]) -> Pool:
         try:
             arrays[name] = np.load(inside(folder, file), allow_pickle=False)
         except (ValueError, EOFError) as error:
-            raise SaveError(
-                f"{folder}/{file} is damaged ({str(error).splitlines()[0]}); pass load(..., pool=...)"
-            ) from None
+            raise SaveError(f"{folder}/{file} is damaged ({first_line(error)}); pass load(..., pool=...)") from None
     x: Any = torch.from_numpy(arrays["x"]) if about["tensor"] else arrays["x"]
     test = (torch.from_numpy(arrays["test_x"]), arrays["test_y"]) if "test_x" in arrays else None
     return Pool(x, arrays["labels"], ids, classes, test, *known)
@@ -246,7 +239,7 @@ def _load_net(net: nn.Module, path: Path) -> nn.Module:
             raise RuntimeError(f"only one of the two has {', '.join(unknown[:3])}")
     except (RuntimeError, OSError, SafetensorError) as error:
         raise InputError(
-            f"{path.name} does not fit the network ({str(error).splitlines()[0]}); pass the module that was saved"
+            f"{path.name} does not fit the network ({first_line(error)}); pass the module that was saved"
         ) from None
     return net
 

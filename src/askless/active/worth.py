@@ -1,6 +1,7 @@
 """Were the chosen items worth more than random ones?"""
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,12 +31,12 @@ def compare(seen: list[Surprise]) -> dict[str, Any]:
     >>> compare([Surprise(0, "chosen", True, 2.0), Surprise(1, "random", False, 0.5)])["chosen"]
     {'n': 1, 'wrong': 1.0, 'loss': 2.0}
     """
-    out: dict[str, Any] = {}
-    for how in ("chosen", "random"):
-        of_kind = [s for s in seen if s.how == how]
-        wrong, loss = ([float(v) for v in values] for values in ((s.wrong for s in of_kind), (s.loss for s in of_kind)))
-        out[how] = {"n": len(of_kind), "wrong": _mean(wrong), "loss": _mean(loss)}
-    a, b = (np.array([s.loss for s in seen if s.how == how]) for how in ("chosen", "random"))
+    by_how = {how: [s for s in seen if s.how == how] for how in ("chosen", "random")}
+    out: dict[str, Any] = {
+        how: {"n": len(group), "wrong": _mean([s.wrong for s in group]), "loss": _mean([s.loss for s in group])}
+        for how, group in by_how.items()
+    }
+    a, b = (np.array([s.loss for s in group]) for group in by_how.values())
     if len(a) > 1 and len(b) > 1:
         half = 1.96 * math.sqrt(a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b))
         gain = float(a.mean() - b.mean())
@@ -44,5 +45,5 @@ def compare(seen: list[Surprise]) -> dict[str, Any]:
     return out
 
 
-def _mean(values: list[float]) -> float | None:
+def _mean(values: Sequence[float]) -> float | None:
     return float(np.mean(values)) if values else None

@@ -20,18 +20,18 @@ T = TypeVar("T")
 LATER = {"later": True}  # metadata of an option that came later: at its default all is as it was before there was one
 
 
-class Limits(NamedTuple):
+class Between(NamedTuple):
     """The least and the most that an `Annotated[int, ...]` or `Annotated[float, ...]` may be."""
 
     least: float = 0
     most: float = float("inf")
 
 
-Count = Annotated[int, Limits(1)]
-CountOrZero = Annotated[int, Limits(0)]
-Several = Annotated[int, Limits(2)]
-NotNegative = Annotated[float, Limits(0)]
-Share = Annotated[float, Limits(0, 1)]
+Count = Annotated[int, Between(1)]
+CountOrZero = Annotated[int, Between(0)]
+Several = Annotated[int, Between(2)]
+NotNegative = Annotated[float, Between(0)]
+Share = Annotated[float, Between(0, 1)]
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
@@ -86,7 +86,7 @@ def check_value(owner: str, option: str, got: object, annotation: Any) -> None:
         check_choice(owner, option, got, tuple(known))
     elif len(parts) == 1 and get_origin(parts[0]) is Annotated:
         number, *notes = get_args(parts[0])
-        for limits in (note for note in notes if isinstance(note, Limits)):
+        for limits in (note for note in notes if isinstance(note, Between)):
             if number is int:
                 check_count(owner, option, got, int(limits.least))
             else:

@@ -29,9 +29,8 @@ def stream(seed: Seed, name: str) -> np.random.Generator:
     return np.random.default_rng([int(seed), zlib.crc32(name.encode())])
 
 
-def torch_stream(seed: Seed, name: str, device: "torch.device | str" = "cpu") -> "torch.Generator":
-    """The same as a torch generator on `device`."""
+def torch_stream(seed: Seed, name: str) -> "torch.Generator":
+    """The same as a torch generator, on the processor."""
     import torch
 
-    start = int(stream(seed, name).integers(2**63 - 1))
-    return torch.Generator(device=device).manual_seed(start)
+    return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63 - 1)))

@@ -49,7 +49,10 @@ class Screen(Console):
 out, notes = Screen(), Screen(stderr=True)
 
 
-def _bar(console: Console) -> Progress:
+@contextmanager
+def progress_bar(text: str, console: Console = notes) -> Iterator[Callable[..., None]]:
+    """A function (done, total, latest="") that moves the bar and shows the latest news beside it; the bar goes away at the
+    end."""
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -58,33 +61,19 @@ def _bar(console: Console) -> Progress:
         TimeRemainingColumn(),
         TextColumn("{task.fields[latest]}", markup=False),
     )
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-@contextmanager
-def progress_bar(text: str, console: Console) -> Iterator[Callable[[int, int], None]]:
-    """A function (done, total) that moves the bar; the bar goes away at the end."""
-    with _bar(console) as bar:
-        task = bar.add_task(visible(text), total=None, latest="")
-        yield lambda done, total: bar.update(task, completed=done, total=total)
-
-
-@contextmanager
-def text_bar(text: str, console: Console) -> Iterator[Callable[[int, int, str], None]]:
-    """A function (done, total, latest) that moves the bar and shows the latest news beside it."""
-    with _bar(console) as bar:
-        task = bar.add_task(visible(text), total=None, latest="")
-        yield lambda done, total, latest: bar.update(task, completed=done, total=total, latest=visible(latest))
-
-
-@contextmanager
-def training_bar(text: str, console: Console | None = None) -> Iterator[Callable[[int, int, dict[str, float]], None]]:
-    """A function (done, total, numbers) that moves the bar and shows the latest numbers beside it."""
-    with _bar(notes if console is None else console) as bar:
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(visible(text), total=None, latest="")
 
-        def move(done: int, total: int, numbers: dict[str, float]) -> None:
-            latest = "  ".join(f"{name} {numbers[name]:.3f}" for name in SHOWN if name in numbers)
-            bar.update(task, completed=done, total=total, latest=latest)
+        def move(done: int, total: int, latest: str = "") -> None:
+            bar.update(task, completed=done, total=total, latest=visible(latest))
 
         yield move
+
+
+@contextmanager
+def training_bar(text: str, console: Console = notes) -> Iterator[Callable[[int, int, dict[str, float]], None]]:
+    """A function (done, total, numbers) that moves the bar and shows the latest numbers beside it."""
+    with progress_bar(text, console) as move:
+        yield lambda done, total, numbers: move(
+            done, total, "  ".join(f"{name} {numbers[name]:.3f}" for name in SHOWN if name in numbers)
+        )

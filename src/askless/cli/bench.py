@@ -15,7 +15,7 @@ import typer
 from rich.table import Table
 
 from askless.base.errors import AsklessError, InputError, OptionError, unknown
-from askless.base.terminal import notes, out, text_bar
+from askless.base.terminal import notes, out, progress_bar
 from askless.cli.files import check_folder
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def stoppable() -> Iterator[None]:
 def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
     """A bar with rounds done and the latest number; where nobody looks at a terminal, a line for each finished cell."""
     began = time.monotonic()
-    with text_bar(name, notes) as bar:
+    with progress_bar(name, notes) as bar:
 
         def move(p: "Progress") -> None:
             failed = f", {p.failed} failed" if p.failed else ""

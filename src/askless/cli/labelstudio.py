@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from askless.base.errors import BusyError, OptionError
-from askless.base.terminal import notes, out, progress_bar, text_bar
+from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files
 from askless.cli.doctor import show, warned_of_damage
 
@@ -150,7 +150,7 @@ def catch_up(run: "Run") -> None:
     """What is missing before the next batch can be pushed: embedding, training, choosing."""
     from askless.run.steps.worker import catch_up as work
 
-    with text_bar("preparing", notes) as bar:
+    with progress_bar("preparing", notes) as bar:
         try:
             work(run, lambda step, text, done, total: bar(done, total, text))
         except BusyError as error:

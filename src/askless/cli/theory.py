@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from askless.base.errors import InputError, OptionError
-from askless.base.terminal import notes, out, progress_bar, text_bar
+from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files
 from askless.cli.bench import find
 
@@ -41,7 +41,7 @@ def theory(
     folder = to or default
     files.check_folder(folder)
     learner = load_learner(place)
-    with text_bar(name, notes) as progress:
+    with progress_bar(name, notes) as progress:
         found = examine(learner, items=items, queries=queries, seed=seed, progress=progress)
     out.print(table(found, f"What the theory says about {name}").terminal())
     for note in found.notes:

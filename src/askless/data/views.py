@@ -22,7 +22,8 @@ BatchView = Callable[[Tensor, torch.Generator], Tensor]
 
 
 class Views(Protocol):
-    """What the training loop needs of its data; `indices` are positions in the pool."""
+    """What the training loop needs of its data; `indices` are positions in the pool. Views that have `labelled(indices,
+    generator)` show labelled items by it, any other by `weak`."""
 
     def __len__(self) -> int: ...
 

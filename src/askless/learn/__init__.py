@@ -3,14 +3,14 @@
 from askless.learn.checkpoint import CheckpointError
 from askless.learn.darp import darp, estimate_target
 from askless.learn.fixmatch import DARP, FixMatch
-from askless.learn.label_propagation import LabelPropagation, Propagated
+from askless.learn.label_propagation import LabelPropagation
 from askless.learn.learner import Course, Learner, Learnt, Task
 from askless.learn.mean_teacher import MeanTeacher
 from askless.learn.pi_model import PiModel
 from askless.learn.rate import admissible_rate
 from askless.learn.supervised import Supervised
 from askless.learn.table import LEARNERS, as_learner, make
-from askless.learn.training import Fitted, Training, TrainingError
+from askless.learn.training import Training, TrainingError
 
 __all__ = [
     # learners
@@ -28,8 +28,6 @@ __all__ = [
     "Task",
     "Course",
     "Learnt",
-    "Fitted",
-    "Propagated",
     "Training",
     "TrainingError",
     "CheckpointError",

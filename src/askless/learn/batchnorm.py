@@ -32,6 +32,7 @@ def batch_norm(
     bias: Tensor | None,
     momentum: float,
     eps: float,
+    *,
     total: Callable[[Tensor], Tensor],
     world: int,
 ) -> Tensor:

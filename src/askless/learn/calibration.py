@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from askless.learn.material import Views
+from askless.data import Views
 
 
 @torch.no_grad()

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 
-from askless.base.errors import AsklessError
+from askless.base.errors import AsklessError, first_line
 from askless.base.files import write_whole
 
 
@@ -29,7 +29,7 @@ def read(path: Path) -> dict[str, Any]:
         return torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise CheckpointError(
-            f"expected a checkpoint of askless, got {path}, which cannot be read ({str(error).splitlines()[0]}); "
+            f"expected a checkpoint of askless, got {path}, which cannot be read ({first_line(error)}); "
             "delete it to start afresh"
         ) from error
 

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from askless.base.options import Count, Limits, NotNegative, options
+from askless.base.options import Between, Count, NotNegative, options
+from askless.data import Views
 from askless.learn.differing import check_differing
-from askless.learn.material import Material, Views
+from askless.learn.material import Material
 from askless.learn.schedule import Schedule
 from askless.learn.training import Optimiser, Training
 
@@ -20,7 +21,7 @@ class Consistency(Training):
     """Options of both: Adam, and `weight` reached by exp(-5 (1 - t)^2), t running from 0 to 1 over `ramp` of the steps."""
 
     weight: NotNegative = 8.0
-    ramp: Annotated[float, Limits(1e-9, 1)] = 0.4
+    ramp: Annotated[float, Between(1e-9, 1)] = 0.4
     batch: Count = 50
     optimiser: Optimiser = "adam"
     weight_decay: NotNegative = 0.0

@@ -25,7 +25,7 @@ from scipy.optimize import brentq, newton
 from scipy.special import expit, logsumexp, xlogy
 
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import Count, Limits, NotNegative, check_annotated
+from askless.base.options import Between, Count, NotNegative, check_annotated
 
 Array = TypeVar("Array", np.ndarray, torch.Tensor)
 Solver = Literal["newton", "alternating"]
@@ -93,7 +93,7 @@ def solve(
     *,
     solver: Solver = "newton",
     iterations: Count = 10,
-    tol: Annotated[float, Limits(1e-15)] = 0.1,
+    tol: Annotated[float, Between(1e-15)] = 0.1,
     start: Any = None,
 ) -> Refined:
     """What `darp` returns, with the multipliers and an account."""
@@ -310,14 +310,9 @@ def column_root(log_c: np.ndarray, h: np.ndarray, M_k: float, guess: float, tol:
 # --- is it one? -------------------------------------------------------------------------------------------------------
 
 
-def column_error(x: np.ndarray, M: np.ndarray) -> float:
-    """The largest error of a column sum, over N."""
-    return float(np.abs(x.sum(axis=0) - M).max() / len(x))
-
-
 def sum_error(x: np.ndarray, M: np.ndarray) -> float:
     """The largest error of a row sum, or of a column sum over N; infinite where x is not finite."""
-    error = max(column_error(x, M), float(np.abs(x.sum(axis=1) - 1).max()))
+    error = float(max(np.abs(x.sum(axis=0) - M).max() / len(x), np.abs(x.sum(axis=1) - 1).max()))
     return error if np.isfinite(error) else np.inf
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import InputError
-from askless.learn.material import Views
+from askless.data import Views
 
 ITEMS, DRAWS = 16, 8  # that are looked at, and how often
 

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from askless.base.errors import InputError
-from askless.base.options import Count, Limits, NotNegative, Share, check_choice, options
+from askless.base.options import Between, Count, NotNegative, Share, check_choice, options
+from askless.data import Views
 from askless.learn.darp import Refined, Solver, solve
 from askless.learn.differing import check_differing
-from askless.learn.material import Material, Views
-from askless.learn.ranks import ALONE, Ranks
+from askless.learn.material import Material
 from askless.learn.training import Method, Training
 
 
@@ -50,7 +50,7 @@ class FixMatch(Training):
     mu: Count = 7
     tau: Share = 0.95
     weight: NotNegative = 1.0
-    temperature: Annotated[float, Limits(1e-6)] = 1.0
+    temperature: Annotated[float, Between(1e-6)] = 1.0
     darp: DARP | None = None
     ema: Share | None = 0.999
 
@@ -58,15 +58,13 @@ class FixMatch(Training):
         check_differing("FixMatch", net, views, size, "strong")
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "FixMatchLoss":
-        return FixMatchLoss(self, net, material, classes, material.ranks)
+        return FixMatchLoss(self, net, material, classes)
 
 
 class FixMatchLoss(Method):
-    def __init__(
-        self, options: FixMatch, net: nn.Module, material: Material, classes: int, ranks: Ranks = ALONE
-    ) -> None:
+    def __init__(self, options: FixMatch, net: nn.Module, material: Material, classes: int) -> None:
         self.options, self.net, self.material = options, net, material
-        self.refinement = Refinement(options.darp, options.steps, material, classes, ranks) if options.darp else None
+        self.refinement = Refinement(options.darp, options.steps, material, classes) if options.darp else None
 
     def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
         B, tau = self.options.batch, self.options.tau
@@ -98,8 +96,8 @@ class Refinement:
     P has the predictions of all ranks, X is what rank 0 has solved: both are the same on all.
     """
 
-    def __init__(self, options: DARP, steps: int, material: Material, classes: int, ranks: Ranks = ALONE) -> None:
-        self.options, self.first, self.ranks = options, round(options.warm_up * steps), ranks
+    def __init__(self, options: DARP, steps: int, material: Material, classes: int) -> None:
+        self.options, self.first, self.ranks = options, round(options.warm_up * steps), material.ranks
         self.P = torch.full((material.size, classes), 1 / classes, dtype=torch.float64)
         self.X: Tensor | None = None
         self.nu: np.ndarray | None = None

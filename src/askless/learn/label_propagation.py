@@ -8,11 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.errors import InputError
-from askless.base.options import Count, Limits, options
+from askless.base.options import Between, Count, options
 from askless.base.rng import Seed
+from askless.data import Views
 from askless.learn.learner import Course, Learnt, Task
-from askless.learn.material import Views
-from askless.learn.observe import Rows
+from askless.learn.observe import WithoutNetwork
 from askless.learn.propagation import Metric, neighbour_graph, predict_new, prepared, propagate
 
 
@@ -25,7 +25,7 @@ class LabelPropagation:
     """
 
     neighbours: Count = 15
-    alpha: Annotated[float, Limits(0, 0.999999)] = 0.99
+    alpha: Annotated[float, Between(0, 0.999999)] = 0.99
     metric: Metric = "cosine"
     has_network = False
 
@@ -54,7 +54,7 @@ class LabelPropagation:
 
 
 @dataclass(frozen=True)
-class Propagated(Rows):
+class Propagated(WithoutNetwork):
     """What was learnt (a `Learnt`): the probabilities of all items."""
 
     options: LabelPropagation
@@ -67,7 +67,7 @@ class Propagated(Rows):
 
     def as_network(self) -> "Neighbours":
         """The same for those who have only torch."""
-        (items, *shape), options, probs = self.features.shape, self.options, torch.from_numpy(np.asarray(self.probs))
+        (items, *shape), options, probs = self.features.shape, self.options, torch.from_numpy(self.probs)
         how: Any = {"neighbours": options.neighbours, "metric": options.metric}
         net = Neighbours(items=items, shape=tuple(shape), classes=probs.shape[1], **how)
         net.load_state_dict({"rows": prepared("features", self.features, options.metric), "probs": probs.float()})

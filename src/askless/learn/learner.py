@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from askless.acquire import Strategy
 from askless.base.errors import InputError
 from askless.base.rng import Seed
-from askless.learn.material import Views
+from askless.data import Views
 from askless.learn.observe import Sight
 
 Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
-Look = Callable[[int, nn.Module], None]  # steps done, the network that would be used
+Inspect = Callable[[int, nn.Module], None]  # steps done, the network that would be used
 
 
 class Task(NamedTuple):
@@ -29,7 +29,7 @@ class Task(NamedTuple):
 
     def checked(self) -> "Task":
         """With int64 arrays: at least one label, inside the pool and the classes."""
-        labelled, labels = check_labels(self.labelled, self.labels, self.size, self.classes)
+        labelled, labels = check_labelled(self.labelled, self.labels, self.size, self.classes)
         return self._replace(labelled=labelled, labels=labels)
 
 
@@ -48,7 +48,7 @@ class Course(NamedTuple):
     checkpoint: str | Path | None = None
     log: str | Path | None = None
     watch: Watch | None = None
-    look: Look | None = None
+    look: Inspect | None = None
     bar: bool = False
     blocks: int | None = None
 
@@ -97,13 +97,7 @@ class Learner(Protocol):
         what was learnt last of the same pool."""
 
 
-def check_learner(given: Any, what: str = "a learner such as FixMatch(steps=500)") -> Learner:
-    if isinstance(given, type) or not isinstance(given, Learner):
-        raise InputError(f"expected {what}, got {given!r}")
-    return given
-
-
-def check_labels(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+def check_labelled(labelled: Any, labels: Any, size: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
     """Positions and labels as int64 arrays; at least one, inside the pool and the classes."""
     labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
     if len(labelled) == 0:

@@ -1,7 +1,6 @@
 """What a loss may draw from: labelled and unlabelled items in weak and strong views."""
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -9,19 +8,10 @@ from torch import Tensor
 
 from askless.base import digest
 from askless.base.rng import Seed, torch_stream
+from askless.learn.learner import Task
 from askless.learn.ranks import ALONE, Ranks
-from askless.learn.sampler import Shuffled
 
-
-class Views(Protocol):
-    """How items of the pool look in training (see `askless.data.views`). One that has `labelled(indices, generator)` shows
-    labelled items by it, any other by `weak`."""
-
-    def plain(self, indices: Tensor) -> Tensor: ...
-
-    def weak(self, indices: Tensor, generator: torch.Generator) -> Tensor: ...
-
-    def strong(self, indices: Tensor, generator: torch.Generator) -> Tensor: ...
+SAMPLE = 256  # items that tell one pool from another
 
 
 class Material:
@@ -31,25 +21,15 @@ class Material:
     from one generator each, so that it does not matter which process makes which block.
     """
 
-    def __init__(
-        self,
-        views: Views,
-        size: int,
-        labelled: np.ndarray,
-        labels: np.ndarray,
-        seed: Seed,
-        device: torch.device,
-        ranks: Ranks = ALONE,
-        blocks: int = 1,
-    ) -> None:
-        self.views, self.size, self.device, self.ranks = views, size, device, ranks
+    def __init__(self, task: Task, seed: Seed, device: torch.device, ranks: Ranks = ALONE, blocks: int = 1) -> None:
+        self.views, self.size, self.device, self.ranks = task.views, task.size, device, ranks
         self.blocks = blocks
         self.mine = ranks.mine(torch.arange(blocks)).tolist()  # the blocks that are made here
         self.generators = [torch_stream(seed, f"views {block}" if block else "views") for block in self.mine]
-        self._labelled = Shuffled(torch.from_numpy(labelled), torch_stream(seed, "labelled order"))
-        self._pool = Shuffled(torch.arange(size), torch_stream(seed, "pool order"))
-        self._label_of = torch.full((size,), -1, dtype=torch.int64)
-        self._label_of[torch.from_numpy(labelled)] = torch.from_numpy(labels)
+        self._labelled = Shuffled(torch.from_numpy(task.labelled), torch_stream(seed, "labelled order"))
+        self._pool = Shuffled(torch.arange(task.size), torch_stream(seed, "pool order"))
+        self._label_of = torch.full((task.size,), -1, dtype=torch.int64)
+        self._label_of[self._labelled.items] = torch.from_numpy(task.labels)
 
     def labelled(self, size: int) -> tuple[Tensor, Tensor]:
         """Views (size, ...) of labelled items, weak ones of images, and their labels (size,): this rank's part of W size."""
@@ -65,17 +45,17 @@ class Material:
         """Their labels, in that order."""
         return self._label_of[self._labelled.items]
 
-    def fingerprint(self, most: int = 256) -> str:
+    def fingerprint(self) -> str:
         """A hash of items spread evenly over the pool and of labelled ones, which tells one pool from another; of a Dataset
         whose items are never the same twice, only their shape."""
-        spread = torch.linspace(0, self.size - 1, min(most, self.size)).long()
-        items = torch.cat([spread, self._labelled.items[:most]])
+        spread = torch.linspace(0, self.size - 1, min(SAMPLE, self.size)).long()
+        items = torch.cat([spread, self._labelled.items[:SAMPLE]])
         first, again = (digest.of_tensors({"items": self.views.plain(items)}) for _ in range(2))
         return first if first == again else digest.of_text(self.views.plain(items[:1]).shape)
 
     def class_counts(self, classes: int) -> np.ndarray:
         """How many labelled items each class has, (classes,)."""
-        return np.bincount(self._label_of[self._labelled.items].numpy(), minlength=classes).astype(np.float64)
+        return np.bincount(self.plain_labels().numpy(), minlength=classes).astype(np.float64)
 
     def unlabelled(self, size: int) -> Tensor:
         """Positions (size,) of items of the pool: this rank's part of W size positions."""
@@ -104,3 +84,28 @@ class Material:
             generator.set_state(saved[block].clone())  # torch crashes on a part of a tensor
         self._labelled.load_state_dict(state["labelled"])
         self._pool.load_state_dict(state["pool"])
+
+
+class Shuffled:
+    """Batches of any size from `items` (n,): every item once before any comes again.
+
+    Works for fewer items than a batch holds: then a batch spans several permutations.
+    """
+
+    def __init__(self, items: Tensor, generator: torch.Generator) -> None:
+        self.items, self.generator = items, generator
+        self.left = items[:0]
+
+    def take(self, size: int) -> Tensor:
+        while len(self.left) < size:
+            order = torch.randperm(len(self.items), generator=self.generator)
+            self.left = torch.cat([self.left, self.items[order]])
+        batch, self.left = self.left[:size], self.left[size:]
+        return batch
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return {"left": self.left.clone(), "generator": self.generator.get_state()}
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        self.left = state["left"].clone()
+        self.generator.set_state(state["generator"])

@@ -12,8 +12,10 @@ from askless import kernels
 from askless.acquire import DynamicAL, Strategy, looks_at
 from askless.base.errors import InputError
 from askless.base.rng import Seed
-from askless.learn.material import Views
+from askless.data import Views
 from askless.linalg import Blocks
+
+BATCH = 256  # items whose gradients are computed together
 
 
 class Sight(NamedTuple):
@@ -24,7 +26,6 @@ class Sight(NamedTuple):
     width: int = 512
     head: str | None = None
     seed: Seed = 0
-    batch_size: int = 256
 
 
 class PlainItems:
@@ -54,7 +55,6 @@ class PoolKernel:
     positions: np.ndarray
     layers: Literal["last", "all"] = "all"
     head: str | None = None
-    batch_size: int = 256
 
     def __len__(self) -> int:
         return len(self.positions)
@@ -76,7 +76,6 @@ class PoolKernel:
             groups,
             layers=self.layers,
             head=self.head,
-            batch_size=self.batch_size,
             max_memory=max_memory,
             progress=progress,
         )
@@ -96,41 +95,38 @@ def observe(
     DynamicAL's features are those of the loss gradients. `kernel` is exact, over the last or all layers. `probs_by_pass` are
     of as many passes with dropout as the strategy says.
     """
-    layers, width, head, seed, batch_size = sight
+    layers, width, head, seed = sight
     needs = looks_at(strategy)
     everything = PlainItems(views, np.arange(size))
     arrays: dict[str, Any] = {"labels": labels}
     of_loss = isinstance(strategy, DynamicAL)
     if {"logits", "probs"} & set(needs) or ("features" in needs and layers == "last" and not of_loss):
-        look = kernels.look(model, everything, head=head, batch_size=batch_size)
+        look = kernels.look(model, everything, head=head)
         arrays |= {"features": look.features, "logits": look.logits, "probs": look.logits.double().softmax(dim=1)}
     if "features" in needs and (of_loss or layers == "all"):
         of: Literal["loss", "logits"] = "loss" if of_loss else "logits"
-        arrays["features"] = kernels.gradient_features(
-            model, everything, width, seed=seed, of=of, batch_size=batch_size
-        )
+        arrays["features"] = kernels.gradient_features(model, everything, width, seed=seed, of=of)
     if "probs_by_pass" in needs:
-        arrays["probs_by_pass"] = kernels.probs_by_pass(
-            model, everything, passes=passes_of(strategy), seed=seed, head=head, batch_size=batch_size
-        )
+        passes = passes_of(strategy)
+        arrays["probs_by_pass"] = kernels.probs_by_pass(model, everything, passes=passes, seed=seed, head=head)
     if {"grad_sq", "grad_dot"} & set(needs):
         against = (PlainItems(views, labelled), labels)
-        stats = kernels.gradient_stats(model, everything, against=against, batch_size=batch_size)
+        stats = kernels.gradient_stats(model, everything, against=against, batch_size=BATCH)
         arrays |= {"grad_sq": stats.sq, "grad_dot": stats.dot}
     if "grad_sq_by_class" in needs:
-        arrays["grad_sq_by_class"] = kernels.gradient_sq_by_class(model, everything, batch_size=batch_size)
+        arrays["grad_sq_by_class"] = kernels.gradient_sq_by_class(model, everything, batch_size=BATCH)
     if "kernel" in needs:
-        arrays["kernel"] = PoolKernel(model, views, np.arange(size), layers, head, batch_size)
+        arrays["kernel"] = PoolKernel(model, views, np.arange(size), layers, head)
     return {name: arrays[name] for name in needs}
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Feature vectors (N, d) and their probabilities (N, C), where they have some, of something without a network. Gradients
-    are those of a linear head that had these probabilities."""
+class WithoutNetwork:
+    """Feature vectors (N, d) and their probabilities (N, C), or None, of something that has no network. Gradients are those
+    of a linear head that had these probabilities."""
 
     features: np.ndarray
-    probs: np.ndarray | None
+    probs: Any
     model = None
 
     @property
@@ -138,8 +134,7 @@ class Rows:
         return []
 
     def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
-        probs = np.asarray(self.probs)
-        return probs if at is None else probs[at]
+        return self.probs if at is None else self.probs[at]
 
     def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
         """The arrays in `strategy.needs` and `wants`."""

@@ -10,7 +10,7 @@ it, in proportion to how many labels a class happens to have; what tells the cla
 centred first (the idea of Poisson learning, Calder et al., ICML 2020). Each class is then scaled to unit deviation.
 """
 
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sparse
@@ -20,7 +20,6 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import softmax
 
 from askless.base.errors import InputError
-from askless.base.options import check_choice, check_count, check_number
 
 Metric = Literal["cosine", "euclidean"]
 
@@ -37,7 +36,6 @@ def neighbour_graph(features: Any, k: int = 15, *, metric: Metric = "cosine") ->
     with s_i the distance of i to its 7th neighbour, so that dense and sparse regions hold together alike. "cosine" suits
     the features of networks; "euclidean" suits a few measured numbers.
     """
-    check_count("neighbour_graph", "k", k)
     X = prepared("features", features, metric)
     distance, nearest = neighbours(X, X, min(k, len(X) - 1), apart_from_itself=True)
     if nearest.shape[1] == 0:
@@ -51,19 +49,24 @@ def neighbour_graph(features: Any, k: int = 15, *, metric: Metric = "cosine") ->
 
 
 def propagate(
-    graph: Any, labelled: Any, labels: Any, classes: int, alpha: float = 0.99, *, tol: float = 1e-8
+    W: sparse.csr_array,
+    labelled: np.ndarray,
+    labels: np.ndarray,
+    classes: int,
+    alpha: float = 0.99,
+    *,
+    tol: float = 1e-8,
 ) -> np.ndarray:
-    """Class probabilities (N, classes) of every item, from the labels (L,) of the items at positions `labelled` (L,).
+    """Class probabilities (N, classes) of every item of the graph W (N, N), from the labels (L,) of the items at distinct
+    positions `labelled` (L,).
 
     softmax(2 F_c / std F_c) over the classes that have a label; the others get 0. The deviation is that of the unlabelled
     items, so that classes with many labels have no advantage. Items that no label reaches get equal probabilities. `tol`
     is the relative residual at which conjugate gradients stop.
     """
-    W = check_graph(graph)
+    if len(np.unique(labelled)) < len(labelled):
+        raise InputError("labelled: expected each position once, got one twice; keep one label per item")
     N = W.shape[0]
-    check_count("propagate", "classes", classes)
-    check_number("propagate", "alpha", alpha, 0, 1 - 1e-9)
-    labelled, labels = check_known(labelled, labels, N, classes)
     seen, column = np.unique(labels, return_inverse=True)
 
     part = connected_components(W, directed=False)[1]
@@ -76,7 +79,7 @@ def propagate(
 
     Y = np.zeros((N, len(seen)))
     Y[labelled, column] = 1
-    F = spread(S, Y - np.outer(q, q @ Y), alpha, tol)
+    F = spread_labels(S, Y - np.outer(q, q @ Y), alpha, tol)
     unlabelled = reached.copy()
     unlabelled[labelled] = False
     deviation = F[unlabelled if unlabelled.any() else reached].std(axis=0)
@@ -86,7 +89,7 @@ def propagate(
     return probs
 
 
-def spread(S: sparse.csr_array, source: np.ndarray, alpha: float, tol: float) -> np.ndarray:
+def spread_labels(S: sparse.csr_array, source: np.ndarray, alpha: float, tol: float) -> np.ndarray:
     """(I - alpha S)^{-1} source, (N, C), by conjugate gradients on all columns at once."""
     shape = source.shape
     if not source.any():
@@ -104,18 +107,14 @@ def spread(S: sparse.csr_array, source: np.ndarray, alpha: float, tol: float) ->
 
 
 def predict_new(
-    features_pool: Any, scores: Any, features_new: Any, k: int = 15, *, metric: Metric = "cosine"
+    features_pool: Any, scores: np.ndarray, features_new: Any, k: int = 15, *, metric: Metric = "cosine"
 ) -> np.ndarray:
     """Scores (n, C) of new items (n, d): the mean over their k nearest items of the pool, the nearer the weightier.
 
     `scores` (N, C) are those of the pool, as `propagate` gives them. The weight of a neighbour at distance d is
     exp(-d^2 / r^2), r the distance of the furthest of the k.
     """
-    check_count("predict_new", "k", k)
     X, new = prepared("features_pool", features_pool, metric), prepared("features_new", features_new, metric)
-    scores = np.asarray(scores, dtype=np.float64)
-    if scores.ndim != 2 or len(scores) != len(X):
-        raise InputError(f"scores: expected one row per item of the pool, shape ({len(X)}, C), got {scores.shape}")
     if new.shape[1] != X.shape[1]:
         raise InputError(f"features_new: expected {X.shape[1]} columns as features_pool has, got {new.shape[1]}")
     distance, nearest = neighbours(new, X, min(k, len(X)))
@@ -153,7 +152,6 @@ def neighbours(
 
 def prepared(name: str, given: Any, metric: Metric) -> torch.Tensor:
     """Rows in float32, of unit length for cosine distances."""
-    check_choice(name, "metric", metric, get_args(Metric))
     if isinstance(given, torch.Tensor):
         given = given.detach().cpu().float().numpy()
     rows: np.ndarray = np.asarray(given, dtype=np.float32)
@@ -168,29 +166,3 @@ def prepared(name: str, given: Any, metric: Metric) -> torch.Tensor:
         norm = np.linalg.norm(rows, axis=1, keepdims=True)
         rows = rows / np.where(norm > 0, norm, 1)
     return torch.from_numpy(np.ascontiguousarray(rows))
-
-
-def check_graph(given: Any) -> sparse.csr_array:
-    W = sparse.csr_array(given, dtype=np.float64)
-    if W.ndim != 2 or W.shape[0] != W.shape[1] or W.shape[0] == 0:
-        raise InputError(f"graph: expected a square matrix of affinities (N, N), got shape {W.shape}")
-    if not np.isfinite(W.data).all() or (W.data < 0).any() or abs(W - W.T).max() > 1e-9 * max(W.max(), 1e-300):
-        raise InputError("graph: expected finite affinities >= 0 with W = W^T; symmetrise it, for example as W + W.T")
-    return W
-
-
-def check_known(labelled: Any, labels: Any, N: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Distinct positions (L,) and their classes (L,), at least one."""
-    labelled, labels = np.asarray(labelled), np.asarray(labels)
-    if labelled.ndim != 1 or labelled.shape != labels.shape or len(labelled) == 0:
-        raise InputError(
-            f"expected as many labels as labelled positions, at least one, got {labels.shape} and {labelled.shape}; "
-            f"label something first"
-        )
-    for name, array, limit in (("labelled", labelled, N), ("labels", labels, classes)):
-        if array.dtype.kind not in "iu" or array.min() < 0 or array.max() >= limit:
-            got = f"{array.dtype} from {array.min()} to {array.max()}"
-            raise InputError(f"{name}: expected whole numbers from 0 to {limit - 1}, got {got}")
-    if len(np.unique(labelled)) < len(labelled):
-        raise InputError("labelled: expected each position once, got one twice; keep one label per item")
-    return labelled.astype(np.int64), labels.astype(np.int64)

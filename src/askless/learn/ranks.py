@@ -110,20 +110,13 @@ class Ranks:
         """Inside, BatchNorm in train mode normalises by the batches of all ranks together."""
         return nullcontext() if self.world == 1 else Normalised(self._batch_norm)
 
-    def _batch_norm(
-        self,
-        x: Tensor,
-        running_mean: Tensor | None,
-        running_var: Tensor | None,
-        weight: Tensor | None,
-        bias: Tensor | None,
-        momentum: float,
-        eps: float,
-    ) -> Tensor:
+    def _batch_norm(self, x: Tensor, *layer: Any) -> Tensor:
+        """`layer`: running mean and variance, weight, bias, momentum and eps, as `Normalised` has them."""
         if x.is_cuda:  # torch's own has fast kernels, but for graphics cards only
+            running_mean, running_var, weight, bias, momentum, eps = layer
             running = (running_mean, running_var, eps, momentum)
             return SyncBatchNorm.apply(x, weight, bias, *running, dist.group.WORLD, self.world)
-        return batch_norm(x, running_mean, running_var, weight, bias, momentum, eps, _Total.apply, self.world)
+        return batch_norm(x, *layer, total=_Total.apply, world=self.world)
 
 
 ALONE = Ranks()

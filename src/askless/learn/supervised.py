@@ -7,7 +7,6 @@ from torch.nn import functional as F
 
 from askless.base.options import CountOrZero, Share, options
 from askless.learn.material import Material
-from askless.learn.ranks import ALONE, Ranks
 from askless.learn.training import Method, Training
 
 
@@ -23,13 +22,13 @@ class Supervised(Training):
     stop_epochs: CountOrZero = 10
 
     def method(self, net: nn.Module, material: Material, classes: int) -> "SupervisedLoss":
-        return SupervisedLoss(self, net, material, material.ranks)
+        return SupervisedLoss(self, net, material)
 
 
 class SupervisedLoss(Method):
-    def __init__(self, options: Supervised, net: nn.Module, material: Material, ranks: Ranks = ALONE) -> None:
-        self.options, self.net, self.material, self.ranks = options, net, material, ranks
-        self.epoch = -(-len(material.plain_labels()) // (ranks.world * options.batch))  # steps
+    def __init__(self, options: Supervised, net: nn.Module, material: Material) -> None:
+        self.options, self.net, self.material, self.ranks = options, net, material, material.ranks
+        self.epoch = -(-len(material.plain_labels()) // (self.ranks.world * options.batch))  # steps
         self.right = self.seen = 0  # in this epoch
         self.above = 0  # epochs whose accuracy was above the mark
 

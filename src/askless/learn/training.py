@@ -20,12 +20,14 @@ from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.options import Count, NotNegative, Share, check_count, options
 from askless.base.rng import Seed, stream
 from askless.base.terminal import training_bar
+from askless.data import Views
+from askless.kernels import features
 from askless.kernels.logits import probabilities
 from askless.learn import checkpoint as checkpoints
 from askless.learn.ema import Average
 from askless.learn.learner import Course, Learnt, Task
 from askless.learn.log import Log
-from askless.learn.material import Material, Views
+from askless.learn.material import Material
 from askless.learn.observe import Sight, observe
 from askless.learn.ranks import Ranks, these
 from askless.learn.rate import admissible_rate
@@ -33,6 +35,7 @@ from askless.learn.schedule import Schedule, rate_at
 
 Optimiser = Literal["sgd", "adam"]
 KEEP_EVERY = 50  # steps between copies of the last good weights
+KEPT = ("step", "metrics", "best", "since_best", "best_state", "lr", "numbers")  # of a training, in its checkpoint
 
 
 class TrainingError(AsklessError):
@@ -144,7 +147,6 @@ class Fitted(NamedTuple):
 
 def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Course | None) -> Fitted:
     task, course = task.checked(), course or Course()
-    views, size, labelled, labels, classes = task
     validation, watch, look = course.validation, course.watch, course.look
     if not any(p.requires_grad for p in net.parameters()):
         raise ModelError(
@@ -155,17 +157,17 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
     blocks = check_blocks(course.blocks, learner.batch, ranks, seed)
     device = torch.device(course.device)
     net.to(device)
-    learner.check_views(net, views, size)
-    material = Material(views, size, labelled, labels, seed, device, ranks, blocks)
+    learner.check_views(net, task.views, task.size)
+    material = Material(task, seed, device, ranks, blocks)
     if learner.patience is not None and validation is None:
         raise InputError(
             f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
         )
-    settings = describe(net, learner, task, material, seed)
+    settings = settings_of(net, learner, task, material, seed)
     path = None if course.checkpoint is None else Path(course.checkpoint)
     measured = None if validation is None else len(validation[1])
     ranks.check_alike(settings | {"validation": measured, "checkpoint": path is not None})
-    run = _Run(net, learner, material, classes, seed, ranks)
+    run = _Run(net, learner, material, task.classes, seed)
     saved = None if path is None else ranks.first(lambda: checkpoints.read(path) if path.exists() else None)
     # A finished training may be followed by another.
     ended = saved is None or ((saved["step"] >= saved["steps"] or saved["finished"]) and saved["settings"] != settings)
@@ -186,13 +188,13 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
             run.finished = run.method.finished(run.step)
             last = run.step == learner.steps or run.finished
             due = run.step % learner.evaluate_every == 0 or last
-            if due and validation is not None:
-                numbers["validation"] = run.validate(*validation)
             if due:
+                if validation is not None:
+                    numbers["validation"] = run.validate(*validation)
                 run.metrics.append(numbers)
                 written.add(numbers)
-            if due and look is not None:
-                look(run.step, run.used)
+                if look is not None:
+                    look(run.step, run.used)
             show(run.step, learner.steps, numbers)
             if watch is not None:
                 watch(run.step, learner.steps, numbers)
@@ -202,16 +204,15 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
                 state = run.state_dict() | {"settings": settings, "steps": learner.steps}
                 ranks.first(partial(checkpoints.write, path, state))
     run.stop_unless_finite()
-    return Fitted(run.result(), run.metrics, views, size)
+    return Fitted(run.result(), run.metrics, task.views, task.size)
 
 
 class _Run:
     """One training under way: everything that a checkpoint must hold."""
 
-    def __init__(
-        self, net: nn.Module, learner: Training, material: Material, classes: int, seed: Seed, ranks: Ranks
-    ) -> None:
-        self.net, self.learner, self.material, self.ranks = net, learner, material, ranks
+    def __init__(self, net: nn.Module, learner: Training, material: Material, classes: int, seed: Seed) -> None:
+        self.net, self.learner, self.material = net, learner, material
+        self.ranks = ranks = material.ranks
         self.lr = learner.lr
         self.numbers: dict[str, float] = {}
         if learner.kernel_rate:
@@ -267,8 +268,9 @@ class _Run:
 
     def validate(self, x: Tensor, y: Tensor) -> float:
         """Accuracy of the used network; counts towards early stopping."""
-        mine = self.ranks.mine
-        accuracy = self.ranks.total(count_right(self.used, mine(x), mine(y))) / max(len(y), 1)
+        x_here, y_here = self.ranks.mine(x), self.ranks.mine(y)
+        right = int((probabilities(self.used, x_here).argmax(axis=1) == y_here.numpy()).sum()) if len(y_here) else 0
+        accuracy = self.ranks.total(right) / max(len(y), 1)
         if accuracy > self.best:
             self.best, self.since_best = accuracy, 0
             if self.learner.patience is not None:
@@ -288,26 +290,19 @@ class _Run:
 
     def state_dict(self) -> dict[str, Any]:
         return {
-            "step": self.step,
+            **{name: getattr(self, name) for name in KEPT},
             "net": self.net.state_dict(),
             "average": None if self.average is None else self.average.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "method": self.method.state_dict(),
             "material": self.material.state_dict(),
-            "metrics": self.metrics,
-            "best": self.best,
-            "since_best": self.since_best,
             "finished": self.stopped,
-            "best_state": self.best_state,
             "global_state": self.ranks.gather(self.global_state[None]),  # (W, state)
-            "lr": self.lr,
-            "numbers": self.numbers,
         }
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        self.step, self.metrics, self.best = saved["step"], saved["metrics"], saved["best"]
-        self.since_best, self.best_state, self.finished = saved["since_best"], saved["best_state"], saved["finished"]
-        self.lr, self.numbers = saved["lr"], saved["numbers"]
+        for name in (*KEPT, "finished"):
+            setattr(self, name, saved[name])
         states = torch.atleast_2d(saved["global_state"])
         if self.ranks.rank < len(states):  # with more processes than before, the new ones start afresh
             self.global_state = states[self.ranks.rank].clone()
@@ -320,8 +315,6 @@ class _Run:
         self.good = self._copy()
 
     def _cap_rate(self) -> None:
-        from askless.kernels import features
-
         momentum = self.learner.momentum if self.learner.optimiser == "sgd" else 0.0
         admits = self.ranks.first(lambda: admissible_rate(features(self.net, self.material.plain_labelled()), momentum))
         self.lr = min(self.lr, admits.lr)
@@ -329,8 +322,8 @@ class _Run:
 
     def _copy(self) -> tuple[int, dict[str, Tensor], dict[str, Tensor] | None]:
         """The step, and the weights of the live and of the averaged network."""
-        average = None if getattr(self, "average", None) is None else copy.deepcopy(self.average.model.state_dict())  # type: ignore[union-attr]
-        return getattr(self, "step", 0), copy.deepcopy(self.net.state_dict()), average
+        average = None if self.average is None else copy.deepcopy(self.average.model.state_dict())
+        return self.step, copy.deepcopy(self.net.state_dict()), average
 
     def is_finite(self) -> bool:
         """Whether every number of the live and of the averaged network is one, on all ranks."""
@@ -365,21 +358,6 @@ def make_optimiser(net: nn.Module, learner: Training) -> torch.optim.Optimizer:
     return torch.optim.SGD(groups, lr=learner.lr, momentum=learner.momentum, nesterov=learner.momentum > 0)
 
 
-@torch.no_grad()
-def count_right(model: nn.Module, x: Tensor, y: Tensor, batch: int = 512) -> int:
-    """How many inputs the model, in eval mode, gets right."""
-    was = model.training
-    model.eval()
-    device = next(model.parameters()).device
-    right = sum(
-        int((model(a.to(device)).argmax(dim=1).cpu() == b).sum())
-        for a, b in zip(x.split(batch), y.split(batch), strict=True)
-        if len(b)
-    )
-    model.train(was)
-    return right
-
-
 def check_blocks(blocks: int | None, batch: int, ranks: Ranks, seed: Seed) -> int:
     """How many blocks a batch of all ranks has: each rank makes as many, all of the same size."""
     blocks = ranks.world if blocks is None else blocks
@@ -401,7 +379,7 @@ def check_blocks(blocks: int | None, batch: int, ranks: Ranks, seed: Seed) -> in
     return blocks
 
 
-def describe(net: nn.Module, learner: Training, task: Task, material: Material, seed: Seed) -> dict[str, Any]:
+def settings_of(net: nn.Module, learner: Training, task: Task, material: Material, seed: Seed) -> dict[str, Any]:
     """What makes a training this training and no other, as plain values; of the pool, the labelled items and a sample.
 
     The batch is that of all processes together: how many share it is no part of the description, the blocks are.

@@ -12,17 +12,19 @@ def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, st
     """README.md of a model's folder; `files`: the name and the sha256 of each file of weights."""
     weights = "; ".join(f"{name}, sha256 {digest}" for name, digest in files.items())
     noun = noun_of(config)
+    number = "" if config.get("round") is None else f", round {config['round']}"
+    date = f", {config['date']}" if config.get("date") else ""
     lines = [
         f"- **What it is**: {architecture(config)}.",
         f"- **Classes**, in the order of its outputs: {', '.join(map(inert, config['classes']))}.",
         f"- **Trained on** {config['labels']} labelled and {config['unlabelled']} unlabelled {noun}s of one collection, by "
-        f"{inert(config['learner'])}{rounds(config)}. Strategy for choosing what to label: "
+        f"{inert(config['learner'])}{number}. Strategy for choosing what to label: "
         f"{inert(config.get('strategy', 'not recorded'))}.",
         f"- **How good**: {quality(config)}",
         f"- **Input**: {expected(config, preprocess)}",
         f"- **Weights**: {weights}.",
         f"- **Made with** {', '.join(f'{inert(name)} {inert(version)}' for name, version in config['versions'].items())}"
-        f"{dated(config)}.",
+        f"{date}.",
         f"- **Limits**: it knows only these classes and says one of them for any {noun}; it was measured on {noun}s of the "
         "same collection, and may do worse on others.",
     ]
@@ -48,6 +50,12 @@ def kind_of(config: dict[str, Any]) -> str:
     return "features" if config.get("features") else str(config.get("kind", "image"))
 
 
+def sides(preprocess: dict[str, Any]) -> tuple[int, int]:
+    """(height, width) of the images that a model sees."""
+    size = preprocess["size"]
+    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+
+
 def noun_of(config: dict[str, Any]) -> str:
     kind = kind_of(config)
     return kind if kind in ("image", "text") else "item"
@@ -60,10 +68,6 @@ def architecture(config: dict[str, Any]) -> str:
         of = f"frozen features of {inert(config['backbone'])}" if config["backbone"] else "features"
         return f"{head} on the {of}"
     return f"{inert(config['net'] or config.get('module', 'a module of your own'))}, trained"
-
-
-def rounds(config: dict[str, Any]) -> str:
-    return f", round {config['round']}" if config.get("round") is not None else ""
 
 
 def quality(config: dict[str, Any]) -> str:
@@ -80,17 +84,12 @@ def quality(config: dict[str, Any]) -> str:
 
 
 def expected(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
-    size = preprocess.get("size")
-    if not size:
+    if not preprocess.get("size"):
         told = preprocess.get("input", "numbers")
         return f"{told}." if "text" in config else f"{told}; shape {tuple(config['shape'])}."
-    height, width = (size, size) if isinstance(size, int) else size
+    height, width = sides(preprocess)
     cut = f"scaled to cover {height} x {width} pixels, the centre cut out"
     return f"{preprocess['channels']}, EXIF orientation applied, {cut}."
-
-
-def dated(config: dict[str, Any]) -> str:
-    return f", {config['date']}" if config.get("date") else ""
 
 
 def usage(config: dict[str, Any]) -> str:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 
 from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.files import damage_of_files, run_beside
-from askless.models.card import kind_of
+from askless.models.card import kind_of, sides
 from askless.sources import Source, UnreadableError, open_source, read_arrays, read_image, read_texts
 from askless.sources.texts import TABLES
 
@@ -84,14 +85,10 @@ class Classifier:
     def predict_proba(self, items: Iterable[Any]) -> np.ndarray:
         """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (of a model on features: of rows; on texts: of
         texts)."""
-        parts, rows = [], []
-        for item in [items] if isinstance(items, str) and self.kind == "text" else items:
-            rows.append(self.read_item(item))
-            if len(rows) == BATCH:
-                parts.append(self._judged(rows))
-                rows = []
-        if rows:
-            parts.append(self._judged(rows))
+        parts = []
+        rows = map(self.read_item, [items] if isinstance(items, str) and self.kind == "text" else items)
+        while batch := list(islice(rows, BATCH)):
+            parts.append(self._judged(batch))
         return np.concatenate(parts) if parts else np.empty((0, len(self.classes_)))
 
     def predict(self, items: Iterable[Any]) -> np.ndarray:
@@ -103,9 +100,7 @@ class Classifier:
         if self.kind == "text":
             return self._forward(rows)
         stack = np.stack(rows)
-        return self._forward(
-            stack if self.size is None else stack.transpose(0, 3, 1, 2)
-        )  # (n, H, W, C) -> (n, C, H, W)
+        return self._forward(stack if self.size is None else stack.transpose(0, 3, 1, 2))  # -> (n, C, H, W)
 
     def read_item(self, item: Any) -> Any:
         """What the model takes of an item: (H, W, 3) or (H, W, 1) uint8 of an image file or array, the text, or the row.
@@ -182,12 +177,6 @@ def onnx_file(place: Path) -> Path | None:
         return place
     file = place / "model.onnx"
     return file if file.is_file() and not (place / "model.safetensors").is_file() else None
-
-
-def sides(preprocess: dict[str, Any]) -> tuple[int, int]:
-    """(height, width) of the images that a model sees."""
-    size = preprocess["size"]
-    return (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
 
 
 def fit_array(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:

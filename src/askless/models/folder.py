@@ -29,7 +29,7 @@ from askless.features.backbones.hugging_face import copy_hf
 from askless.features.frozen import Frozen, make_backbone
 from askless.features.text_backbone import load_text_backbone
 from askless.learn.label_propagation import Neighbours
-from askless.models.card import card, kind_of
+from askless.models.card import card, kind_of, sides
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
 
@@ -77,9 +77,8 @@ class Trained:
         """Of an item as it is read; `config["shape"]` is what the network takes."""
         if self.backbone is None:
             return tuple(self.config["shape"])
-        size = self.preprocess["size"]
         channels = 1 if self.preprocess["channels"] == "grey" else 3
-        return (channels, size, size) if isinstance(size, int) else (channels, *size)
+        return (channels, *sides(self.preprocess))
 
     @torch.inference_mode()
     def probabilities(self, items: Items) -> np.ndarray:
@@ -161,7 +160,7 @@ def write_files(folder: Path, trained: Trained) -> None:
     if trained.features is not None:
         tensors |= {f"features.{k}": v.contiguous() for k, v in zip(("mean", "scale"), trained.features, strict=True)}
     save_file(tensors, folder / "model.safetensors")
-    describe(folder, {"format": FORMAT, **trained.config}, trained.preprocess)
+    write_description(folder, {"format": FORMAT, **trained.config}, trained.preprocess)
 
 
 def write_onnx(folder: Path, trained: Trained, items: Items | None, said: np.ndarray | None) -> None:
@@ -178,7 +177,7 @@ def write_onnx(folder: Path, trained: Trained, items: Items | None, said: np.nda
     told = {"config": config, "preprocess": trained.preprocess, "classes": config["classes"]}
     data = onnx_bytes(whole, every, INPUTS[trained.kind], told)
     (folder / "model.onnx").write_bytes(data)
-    describe(folder, config | {"compared": check_onnx(data, whole, every)}, trained.preprocess)
+    write_description(folder, config | {"compared": check_onnx(data, whole, every)}, trained.preprocess)
 
 
 def check_said(probs: np.ndarray, said: np.ndarray, advice: str) -> None:
@@ -207,7 +206,7 @@ def write_backbone(folder: Path, trained: Trained) -> dict[str, Any]:
     return {}
 
 
-def describe(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
+def write_description(folder: Path, config: dict[str, Any], preprocess: dict[str, Any]) -> None:
     """The files for people and for `askless.load`, beside the weights."""
     for name, value in (("config.json", config), ("preprocess.json", preprocess)):
         (folder / name).write_text(json.dumps(value, indent=1), encoding="utf-8")

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -11,17 +11,12 @@ from askless.base.errors import ModelError, first_line
 from askless.base.machine import required
 
 Forward = Callable[[np.ndarray], np.ndarray]
+DTYPES: dict[str, Any] = {"tensor(uint8)": np.uint8, "tensor(float)": np.float32, "tensor(int64)": np.int64}
 
 
-class OnnxModel(NamedTuple):
-    """What the file says of itself, and the function from items (n, ...) as they are read to probabilities (n, C)."""
-
-    config: dict[str, Any]
-    preprocess: dict[str, Any]
-    forward: Forward
-
-
-def load_onnx(file: Path) -> OnnxModel:
+def load_onnx(file: Path) -> tuple[dict[str, Any], dict[str, Any], Forward]:
+    """The configuration and the preprocessing that the file has in it, and the function from items (n, ...) as they are
+    read to probabilities (n, C)."""
     session = session_of(file)
     told = session.get_modelmeta().custom_metadata_map
     try:
@@ -39,10 +34,7 @@ def load_onnx(file: Path) -> OnnxModel:
         found = session.run(["probabilities"], {expected.name: np.ascontiguousarray(rows, dtype=dtype)})
         return np.asarray(found[0], dtype=np.float64)
 
-    return OnnxModel(config, preprocess, forward)
-
-
-DTYPES: dict[str, Any] = {"tensor(uint8)": np.uint8, "tensor(float)": np.float32, "tensor(int64)": np.int64}
+    return config, preprocess, forward
 
 
 def session_of(model: Path | bytes) -> Any:

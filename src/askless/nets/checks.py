@@ -7,8 +7,6 @@ from torch import Tensor, nn
 from askless.base.errors import InputError
 from askless.base.options import check_count
 
-Shape = tuple[int, ...]
-
 
 class Net(nn.Module):
     """A network that ends in a linear layer, `head`, on its `features`: those of `body`, or as a net has them."""
@@ -23,7 +21,7 @@ class Net(nn.Module):
         return self.head(self.features(x))
 
 
-def input_shape(owner: str, shape: Any) -> Shape:
+def input_shape(owner: str, shape: Any) -> tuple[int, ...]:
     """(channels, height, width) or (d,), as a tuple of ints."""
     try:
         sides = tuple(shape)

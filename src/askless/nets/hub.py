@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from askless.base.errors import ModelError
+from askless.nets.weights import USUAL
 
 
 def can_ask_hub() -> bool:
@@ -27,7 +28,7 @@ def can_ask_hub() -> bool:
 def downloaded_before(owner: str, repository: str | None) -> Path:
     """The weights of a repository in the hub's cache on this machine; an error that says what to do where there are none."""
     hub = import_module("huggingface_hub")
-    for name in ("model.safetensors", "pytorch_model.bin") if repository else ():
+    for name in USUAL if repository else ():
         found = hub.try_to_load_from_cache(repository, name)
         if isinstance(found, str):
             return Path(found)

@@ -21,29 +21,29 @@ from askless.nets.vgg import VGG11
 from askless.nets.wrn import WideResNet
 
 
-class Info(NamedTuple):
+class NetInfo(NamedTuple):
     """A row of the table: who builds it, and what it is for."""
 
     build: Callable[..., nn.Module]
     about: str
 
 
-NETS: dict[str, Info] = {
-    "wrn-28-K": Info(
+NETS: dict[str, NetInfo] = {
+    "wrn-28-K": NetInfo(
         WideResNet, "wide residual net of FixMatch, K = 2, 8, 10, ...; 64 K features; images from 4 pixels"
     ),
-    "resnet-18": Info(partial(ResNet18, stem="cifar"), "3x3 stem; 512 features; images from 8 pixels"),
-    "resnet-18-imagenet": Info(
+    "resnet-18": NetInfo(partial(ResNet18, stem="cifar"), "3x3 stem; 512 features; images from 8 pixels"),
+    "resnet-18-imagenet": NetInfo(
         partial(ResNet18, stem="imagenet"), "7x7 stem and max-pool; 512 features; from 32 pixels"
     ),
-    "vgg-11": Info(VGG11, "with BN and one linear layer; 512 features; from 32 pixels"),
-    "tutorial-cnn": Info(TutorialCNN, "PyTorch's tutorial net; 84 features; from 16 pixels"),
-    "cnn-gap": Info(CNNGap, "three convolutions and global average pooling; 128 features"),
-    "small-cnn": Info(SmallCNN, "quick on a processor; 4 width features; from 8 pixels"),
-    "mlp": Info(MLP, "hidden layers on images or vectors"),
-    "linear": Info(Linear, "logistic regression on images or vectors"),
-    "torchvision/NAME": Info(torchvision_net, "any classifier of torchvision, where installed"),
-    "timm/NAME": Info(timm_net, "any classifier of timm, where installed"),
+    "vgg-11": NetInfo(VGG11, "with BN and one linear layer; 512 features; from 32 pixels"),
+    "tutorial-cnn": NetInfo(TutorialCNN, "PyTorch's tutorial net; 84 features; from 16 pixels"),
+    "cnn-gap": NetInfo(CNNGap, "three convolutions and global average pooling; 128 features"),
+    "small-cnn": NetInfo(SmallCNN, "quick on a processor; 4 width features; from 8 pixels"),
+    "mlp": NetInfo(MLP, "hidden layers on images or vectors"),
+    "linear": NetInfo(Linear, "logistic regression on images or vectors"),
+    "torchvision/NAME": NetInfo(torchvision_net, "any classifier of torchvision, where installed"),
+    "timm/NAME": NetInfo(timm_net, "any classifier of timm, where installed"),
 }
 
 

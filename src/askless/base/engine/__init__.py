@@ -69,8 +69,11 @@ def work(
         with closing(Processes(make, threads)) as processes:
             hand_out(tasks, processes, hear, workers, tries=1)
     elif tasks:
-        with on_ray.actors(make, min(workers, len(tasks)), threads, cores, gpus, say) as actors:
-            hand_out(tasks, actors, hear, workers, tries=TRIES)
+        workers = min(workers, len(tasks))
+        with on_ray.connected(workers * cores, say) as own:
+            on_ray.check_room(cores, gpus, own, say)
+            with closing(on_ray.Actors(make, threads, cores, gpus)) as actors:
+                hand_out(tasks, actors, hear, workers, tries=TRIES)
 
 
 def hand_out(tasks: Sequence[Any], to: Workers, hear: Hear, workers: int, tries: int) -> None:

@@ -118,25 +118,6 @@ class Actors:
         self.let_go()
 
 
-@contextmanager
-def actors(
-    make: Callable[[], Worker],
-    workers: int,
-    threads: int | None,
-    cores: int,
-    gpus: float,
-    say: Callable[[str], None],
-) -> Iterator[Actors]:
-    """Actors to give tasks to, on the Ray that there is, or on one that is started for them."""
-    with connected(workers * cores, say) as own:
-        check_room(cores, gpus, own, say)
-        found = Actors(make, threads, cores, gpus)
-        try:
-            yield found
-        finally:
-            found.close()
-
-
 def need_ray() -> None:
     try:
         import ray  # noqa: F401

@@ -127,7 +127,7 @@ def load_learner(folder: Path, base: RunPool) -> ActiveLearner:
 
 
 def training(settings: Settings) -> Learner:
-    kind = LEARNERS[settings.learner].make
+    kind = LEARNERS[settings.learner]
     made: Learner = kind(steps=settings.steps) if kind.has_network else kind()  # type: ignore[attr-defined]
     return made
 

@@ -1,7 +1,6 @@
-import pytest
 import torch
 
-from askless.learn.sampler import Shuffled
+from askless.learn.material import Shuffled
 
 
 def make(n, seed=0):
@@ -27,8 +26,3 @@ def test_a_sampler_goes_on_where_it_was_saved():
     one.take(5)
     other.load_state_dict(one.state_dict())
     assert torch.equal(one.take(20), other.take(20))
-
-
-def test_nothing_to_draw_from_is_an_error():
-    with pytest.raises(ValueError, match="at least one item"):
-        make(0)
