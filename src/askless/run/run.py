@@ -3,23 +3,22 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.base.errors import InputError, OptionError
+from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.run.out.export import write_labels_csv
 from askless.run.out.label_files import label_rows
 from askless.run.pictures import Pictures
-from askless.run.settings import TEXT_BACKBONE, Settings, read_settings, toml, with_backbone_here
+from askless.run.settings import Settings, fit_for, read_settings, settings_of
 from askless.run.steps.advance import STEPS, Report, next_step, start_event
 from askless.run.steps.draw import draw_check
-from askless.run.steps.index import Index, Kind, write_skipped
+from askless.run.steps.index import Kind, write_skipped
 from askless.run.steps.new_run import make_run, read_source
 from askless.run.steps.round_files import Predictions, last_predictions, read_predictions
 from askless.run.store.answering import Given, answer
@@ -38,8 +37,7 @@ from askless.run.store.fits import last_fitted
 from askless.run.store.items import columns_by_path, item_number, item_paths, item_texts, noun, readable_items
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, get_meta, set_meta
-from askless.sources.names import is_text, printable
-from askless.track import Trail, settled
+from askless.track import Trail
 
 if TYPE_CHECKING:
     from askless.run.steps.one_round import RunPool
@@ -83,21 +81,9 @@ class Run:
         `Settings`."""
         settings, missing = settings_of(source, options)
         index = read_source(source, settings, progress)
-        return cls.of_index(index, folder, settings, notes=notes, first_note=missing)
-
-    @classmethod
-    def of_index(
-        cls,
-        index: Index,
-        folder: str | Path,
-        settings: Settings,
-        *,
-        notes: Callable[[str], None] = lambda text: None,
-        first_note: str = "",
-    ) -> "Run":
         settings = fit_for(settings, index.kind, index.text)
-        first_note = "" if index.kind == "texts" else first_note
-        for text in filter(None, [first_note, *make_run(Path(folder), settings, index)]):
+        said = [missing] if missing and index.kind != "texts" else []
+        for text in said + make_run(Path(folder), settings, index):
             notes(text)
         run = cls(folder)
         run.write_views()
@@ -328,32 +314,3 @@ class Run:
             return self.pictures.thumb(item)[0]
         except Exception:  # a picture that is gone must not cost the report
             return None
-
-
-def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
-    """The settings that options of `Run.create` make here, paths in full, and a sentence where the backbone is another."""
-    given = {
-        "classes": tuple(options.get("classes", ())),
-        "track": tuple(map(settled, options.get("track", ()))),
-        "command": printable(options.get("command", "")),
-    }
-    settings = Settings(source=str(Path(source).resolve()), **{**options, **given})
-    for name, value in asdict(settings).items():
-        if not is_text(toml(value)):
-            raise OptionError(f"{name}: expected a name that is valid UTF-8, got {value!a}; rename it")
-    return with_backbone_here(settings)
-
-
-def fit_for(settings: Settings, kind: Kind, text: str) -> Settings:
-    """The settings with a network that takes such items; `text` is the column of texts."""
-    if settings.learner == "label-propagation" and kind != "features" and not settings.frozen:
-        raise OptionError(f"learner: label propagation works on features, got the network {settings.net}; use frozen:…")
-    if kind == "features" and settings.frozen:
-        return replace(settings, net="linear")
-    if kind != "texts" and settings.net == TEXT_BACKBONE:
-        raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
-    if kind == "texts":
-        from askless.run.steps.texts import with_text_net
-
-        return with_text_net(settings, text)
-    return settings

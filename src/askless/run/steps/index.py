@@ -40,7 +40,8 @@ TILE = 2**26  # bytes of an array that are looked at together
 @dataclass(frozen=True)
 class Index:
     """All items of a source, and all that was left out. An item's id is its path relative to the root with slashes, or the
-    id of its row; a text is one of its columns. By its size a file that is replaced later is noticed.
+    id of its row; a text is one of its columns, so a table that is changed later changes nothing. By its size a file that
+    is replaced later is noticed.
 
     `root` is the folder that files must stay inside, or the file of arrays. `classes` are those given, else those that
     the labels name. `hints` are sentences for the user. `text` is the column of the items that has their texts.
