@@ -232,13 +232,13 @@ def whole_run(folder: Path) -> Finding:
 def made_from_labels(folder: Path) -> Finding:
     """What trainings left behind, and what was read of the images, can be read."""
     from askless.run import Run
-    from askless.run.steps.round_files import is_whole
+    from askless.run.steps.round_files import is_cache_whole
     from askless.run.store.repair import damaged_fits
 
     with Run.open(folder) as run:
         damaged, prepared = damaged_fits(run.store, folder), run.meta("prepared")
     broken = [f"round {number}" for number in damaged]
-    if prepared and not is_whole(folder / "cache"):
+    if prepared and not is_cache_whole(folder / "cache"):
         broken.append("cache")
     if broken:
         do = f"`askless start {folder}` makes them again, `askless doctor --repair {folder}` removes them"

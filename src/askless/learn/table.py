@@ -12,17 +12,20 @@ from askless.learn.supervised import Supervised
 
 
 class Info(NamedTuple):
+    """`views`: how many weak and strong ones of each image a run embeds for it, where its backbone is frozen."""
+
     make: type
     paper: str
     learns_from: str
+    views: tuple[int, int]
 
 
 LEARNERS: dict[str, Info] = {
-    "fixmatch": Info(FixMatch, "Sohn et al. 2020", "all items"),
-    "supervised": Info(Supervised, "-", "labelled items"),
-    "mean-teacher": Info(MeanTeacher, "Tarvainen & Valpola 2017", "all items"),
-    "pi-model": Info(PiModel, "Laine & Aila 2017", "all items"),
-    "label-propagation": Info(LabelPropagation, "Zhou et al. 2003", "all items, on feature vectors"),
+    "fixmatch": Info(FixMatch, "Sohn et al. 2020", "all items", (1, 2)),
+    "supervised": Info(Supervised, "-", "labelled items", (1, 0)),
+    "mean-teacher": Info(MeanTeacher, "Tarvainen & Valpola 2017", "all items", (2, 0)),
+    "pi-model": Info(PiModel, "Laine & Aila 2017", "all items", (2, 0)),
+    "label-propagation": Info(LabelPropagation, "Zhou et al. 2003", "all items, on feature vectors", (0, 0)),
 }
 
 

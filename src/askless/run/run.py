@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,15 +17,27 @@ from askless.run.out.export import write_labels_csv
 from askless.run.out.label_files import label_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings, fit_for, read_settings, settings_of
-from askless.run.steps.advance import STEPS, Report, next_step, start_event
 from askless.run.steps.draw import draw_check
+from askless.run.steps.embedding import CachedItems, are_whole, view_paths
 from askless.run.steps.index import Kind, write_skipped
 from askless.run.steps.new_run import make_run, read_source
-from askless.run.steps.round_files import Predictions, last_predictions, read_predictions
+from askless.run.steps.round_files import (
+    Predictions,
+    damaged_fit,
+    is_cache_whole,
+    last_predictions,
+    read_map,
+    read_predictions,
+)
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import (
     Desk,
+    close_rounds,
+    current_round,
     is_anything_open,
+    is_asking,
+    is_batch_open,
+    left_to_choose,
     lose_item,
     open_tasks,
     set_budget,
@@ -33,15 +46,17 @@ from askless.run.store.asking import (
     withdraw_batch,
 )
 from askless.run.store.classes import shown_classes
-from askless.run.store.fits import last_fitted
+from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.items import columns_by_path, item_number, item_paths, item_texts, noun, readable_items
+from askless.run.store.labels import is_trainable, labels_key
 from askless.run.store.schema import RunError
-from askless.run.store.store import Store, get_meta, set_meta
-from askless.track import Trail
+from askless.run.store.store import Store, get_meta, last_event, set_meta
+from askless.track import Event, Trail
 
 if TYPE_CHECKING:
     from askless.run.steps.one_round import RunPool
 
+Report = Callable[[str, str, int, int], None]  # step, text, done, total
 NAME = "state.sqlite"
 
 
@@ -134,10 +149,15 @@ class Run:
 
     @cached_property
     def trail(self) -> Trail:
-        """Who is told how rounds and trainings go; the first they hear is which run this is."""
-        trail = Trail.of(self.settings.track)
+        """Who is told how rounds and trainings go; the first they hear is which run this is, by the id that it has for good:
+        whoever hears of it again goes on."""
+        trail, settings = Trail.of(self.settings.track), self.settings
         if trail:
-            trail.tell(start_event(self))
+            options = {
+                name: getattr(settings, name) for name in ("strategy", "learner", "net", "seed", "batch", "steps")
+            }
+            about = {"id": self.meta("run"), "items": len(self.paths), **options}
+            trail.tell(Event("start", self.folder.name, about={name: str(value) for name, value in about.items()}))
         return trail
 
     @cached_property
@@ -193,14 +213,53 @@ class Run:
 
     def advance(self, report: Report = quiet, ahead: bool = True) -> str | None:
         """Does the next missing step and says which; None where people have to answer first, or all is done. With `ahead`
-        also what is needed only when they have."""
+        also what is needed only when they have: the augmented views, which the first batch does not wait for.
+
+        Every step writes its files first and its row in the database last: one that was interrupted runs again from the
+        start.
+        """
+        from askless.run.steps import comparing, embedding, one_round
+
+        steps: dict[str, Callable[[Run, Report], None]] = {
+            "embedding": embedding.embed,
+            "decoding": embedding.embed,
+            "comparing": comparing.compare,
+            "closing": close_round,
+            "training": one_round.train,
+            "choosing": one_round.choose,
+            "reporting": write_report,
+        }
         step = self.next_step(ahead)
         if step is not None:
-            STEPS[step](self, report)
+            steps[step](self, report)
         return step
 
     def next_step(self, ahead: bool = True) -> str | None:
-        return next_step(self, ahead)
+        with self.store.look() as db:
+            if not get_meta(db, "prepared") or not is_cache_whole(self.folder / "cache"):
+                return "embedding" if self.settings.frozen and self.kind != "features" else "decoding"
+            if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
+                return "comparing"
+            damaged = damaged_fit(db, self.folder)
+            if is_batch_open(db):
+                again = damaged is not None and is_trainable(db)
+                return "embedding" if (ahead or again) and self.lacks_views(db) else "training" if again else None
+            if is_asking(db):
+                return "closing"
+            last = all_fits(db).get(current_round(db))
+            if is_trainable(db) and (last is None or last.labels_key != labels_key(db) or damaged is not None):
+                return "embedding" if self.lacks_views(db) else "training"
+            if left_to_choose(db) > 0:
+                return "embedding" if last is not None and self.lacks_views(db) else "choosing"
+            if not is_anything_open(db) and get_meta(db, "reported") != last_event(db):
+                return "reporting"
+        return None
+
+    def lacks_views(self, db: Connection) -> bool:
+        """Whether augmented views that training needs are still to be embedded. Where the images are away, as on a disk that
+        is not mounted, training does without."""
+        items = readable_items(db, "pool")
+        return not are_whole(view_paths(self.folder / "cache", self.settings, items), len(items)) and not self.is_away()
 
     def is_finished(self) -> bool:
         """Whether the budget is spent and everything has been made of it."""
@@ -214,15 +273,14 @@ class Run:
     def run_pool(self) -> "RunPool":
         """The pool that every round works on; made once."""
         if self._base is None:
-            from askless.run.steps import embedding, one_round
+            from askless.run.steps.one_round import run_pool
 
             with self.store.look() as db:
                 items = readable_items(db, "pool")
-            cached = embedding.CachedItems(self.folder / "cache")
-            views = embedding.view_paths(self.folder / "cache", self.settings, items)
-            if self.is_away() and not embedding.are_whole(views, len(items)):
+            views = view_paths(self.folder / "cache", self.settings, items)
+            if self.is_away() and not are_whole(views, len(items)):
                 views = {}  # trained on the plain view alone
-            self._base = one_round.run_pool(cached, self.settings, items, views)
+            self._base = run_pool(CachedItems(self.folder / "cache"), self.settings, items, views)
         return self._base
 
     def forget_pool(self) -> None:
@@ -314,3 +372,18 @@ class Run:
             return self.pictures.thumb(item)[0]
         except Exception:  # a picture that is gone must not cost the report
             return None
+
+
+def close_round(run: Run, report: Report) -> None:
+    with run.store.change() as db:
+        close_rounds(db)
+
+
+def write_report(run: Run, report: Report) -> None:
+    report("reporting", "Writing the report", 0, 1)
+    with run.store.look() as db:
+        seen = last_event(db)
+    run.write_report()
+    run.note("reported", seen)
+    run.end_trail()
+    report("reporting", "Writing the report", 1, 1)

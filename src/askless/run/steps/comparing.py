@@ -1,11 +1,54 @@
-"""Which items look almost the same as others, and where each lies on a flat map: what the step `comparing` computes."""
+"""The step `comparing`: which items look almost the same as check images, and where each lies on a flat map."""
 
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from askless.base.files import write_whole
+from askless.run.steps.embedding import CachedItems
+from askless.run.steps.index import write_skipped
+from askless.run.store.asking import plan
+from askless.run.store.items import keep_out_of_pool, note_skipped, readable_items
+from askless.run.store.store import record, set_meta
+from askless.sources import Skipped
+
+if TYPE_CHECKING:
+    from askless.run.run import Report, Run
+
 NEAR = 0.8  # the share of words and groups of up to three words that two texts have in common, to be nearly the same
 AT_ONCE = 1024  # items that are compared together
+
+
+def compare(run: "Run", report: "Report") -> None:
+    """Draws the map, and the first time keeps what looks like a check image out of the pool."""
+    text = f"Looking for near-duplicates of the check {run.noun}s"
+    report("comparing", text, 0, 1)
+    read = CachedItems(run.folder / "cache")
+    with run.store.look() as db:
+        everything, held = readable_items(db), readable_items(db, "check", "reserve")
+        pool, (budget, check) = readable_items(db, "pool"), plan(db)
+    places = flat_map(read.x, np.array(everything, np.int64))
+    write_whole(run.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
+    if run.meta("compared"):  # the cache was deleted: the pool stays as it is, for some of it has been asked
+        return
+    if run.kind == "texts":
+        alike = nearly_same(list(run.texts().values()), held, pool)
+    else:
+        alike = look_alikes(read.tiny, read.x, held, pool, pictures=run.kind != "features")
+    # Where almost everything looks alike, as in a film, too few would be left: then it is only said.
+    flattered = len(alike) if len(pool) - len(alike) < max(2, budget - check) else 0
+    alike = [] if flattered else alike
+    reason = f"looks like a check {run.noun}; never chosen"
+    with run.store.change() as db:
+        record(db, f"compared-{time.time_ns()}", "near_check", "worker", {"items": alike})
+        keep_out_of_pool(db, alike)
+        skipped = note_skipped(db, [Skipped(run.paths[i], "look-alike", reason) for i in alike])
+        set_meta(db, "flattered", flattered)
+        set_meta(db, "compared", True)
+    write_skipped(skipped, run.folder / "skipped.csv")
+    report("comparing", text, 1, 1)
 
 
 def look_alikes(

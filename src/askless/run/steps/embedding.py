@@ -18,23 +18,20 @@ from askless.base.machine import cores
 from askless.features.stored import Piece, Progress, View, augmented, in_order, is_whole, mapped, write_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
-from askless.sources import UnreadableError, read_image, real_file
+from askless.run.steps.round_files import is_cache_whole
+from askless.run.store.fits import outdate_fits
+from askless.run.store.items import readable_items, unreadable_items
+from askless.sources import UnreadableError, read_arrays, read_image, real_file
 
 if TYPE_CHECKING:
     from askless.features.backbones import Backbone
     from askless.features.frozen import Frozen
+    from askless.run.run import Report, Run
 
 CHUNK = 32  # images that are read and embedded together
 TEXTS = 1024  # texts that are embedded together
 TINY = 16  # side of the thumbnails that near-duplicates are found by
 FROZEN_SIZE, OWN_SIZE = 128, 32  # sides of images for a backbone, and for a network trained from scratch
-VIEWS = {
-    "fixmatch": (1, 2),
-    "supervised": (1, 0),
-    "mean-teacher": (2, 0),
-    "pi-model": (2, 0),
-    "label-propagation": (0, 0),
-}  # weak and strong, as used
 Reader = Callable[[int], np.ndarray]  # item -> (H, W, 3) uint8, or an UnreadableError
 
 
@@ -51,8 +48,9 @@ class CachedItems:
 def frozen_of(settings: Settings) -> "Frozen":
     """The frozen backbone of a run as `ActiveLearner` has it, with the views that the run's learner looks at."""
     from askless.features.frozen import Frozen
+    from askless.learn import LEARNERS
 
-    weak, strong = VIEWS[settings.learner]
+    weak, strong = LEARNERS[settings.learner].views
     name, weights = settings.net.removeprefix("frozen:"), settings.weights or None
     return Frozen(backbone=name, size=raw_side(settings), weights=weights, weak=weak, strong=strong, plain=True)
 
@@ -74,6 +72,39 @@ def image_side(settings: Settings, backbone: "Backbone | None") -> int:
 def raw_side(settings: Settings) -> int | None:
     """Pixels as features are taken from small images: 16 x 16 x 3 numbers."""
     return 16 if settings.net == "frozen:raw" else settings.size or None
+
+
+def embed(run: "Run", report: "Report") -> None:
+    """The plain view of every item, then, when a batch is out or training is due, the augmented views of the pool."""
+    cache, settings, n_items = run.folder / "cache", run.settings, len(run.paths)
+    plain = not run.meta("prepared") or not is_cache_whole(cache)
+    step, verb = ("embedding", "Embedding") if settings.frozen else ("decoding", "Reading")
+    what = f"{n_items:,} {run.noun}s" if plain else "augmented views, which training needs"
+
+    def progress(done: int, total: int) -> None:
+        report(step, f"{verb} {what}", done, total)
+
+    run.forget_pool()
+    if run.kind == "features":
+        keep_features(cache, read_arrays(Path(run.meta("root"))), run.paths)
+        run.note("prepared", True)
+        return
+    progress(0, n_items)
+    with run.store.look() as db:
+        known_bad, pool = unreadable_items(db), readable_items(db, "pool")
+    if run.kind == "texts":
+        fit_on = run.readable("pool", "out").tolist()
+        embed_texts(cache, list(run.texts().values()), fit_on, settings, progress)
+        with run.store.change() as db:
+            outdate_fits(db)  # another version may make other features of the same texts
+    elif plain:
+        backbone = backbone_of(settings)
+        read = reader(run.pictures, image_side(settings, backbone))
+        embed_images(cache, n_items, settings, read, run.mark_unreadable, progress, known_bad, backbone)
+    else:
+        read = reader(run.pictures, CachedItems(cache).side)
+        embed_augmented(cache, settings, pool, read, run.check_there, progress)
+    run.note("prepared", True)
 
 
 # --- the plain view of every item ------------------------------------------------------------------------------------
@@ -177,8 +208,10 @@ def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[V
     about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
     if not settings.frozen or not about["side"]:
         return {}
+    from askless.learn import LEARNERS
+
     key = hashlib.sha256(f"{about['name']} of {list(items)}".encode()).hexdigest()[:16]
-    views = augmented(*VIEWS[settings.learner])
+    views = augmented(*LEARNERS[settings.learner].views)
     return {view: folder / "views" / f"{key}-{view.kind}-{view.number}.npy" for view in views}
 
 

@@ -168,7 +168,7 @@ def seen(path: Path) -> tuple[str, int, int] | None:
     return str(path), stat.st_size, stat.st_mtime_ns
 
 
-def is_whole(cache: Path) -> bool:
+def is_cache_whole(cache: Path) -> bool:
     """Whether everything that was read of the items is there: the cache may be deleted, and may be damaged."""
     try:
         about = json.loads((cache / "material.json").read_text(encoding="utf-8"))

@@ -24,7 +24,7 @@ from askless.base.locks import held
 from askless.run.settings import Settings, read_settings
 from askless.run.steps.draw import draw_check
 from askless.run.steps.new_run import fill, read_source
-from askless.run.steps.round_files import damage_of_fit, is_whole, round_folder
+from askless.run.steps.round_files import damage_of_fit, is_cache_whole, round_folder
 from askless.run.store.answering import count_answers
 from askless.run.store.asking import ask_check_images, asked_items
 from askless.run.store.classes import MOST, forget_actions
@@ -134,7 +134,7 @@ def drop_damaged(folder: Path) -> list[str]:
         with store.look() as db:
             prepared = get_meta(db, "prepared")
     cache = folder / "cache"
-    if prepared and cache.exists() and any(cache.iterdir()) and not is_whole(cache):
+    if prepared and cache.exists() and any(cache.iterdir()) and not is_cache_whole(cache):
         shutil.rmtree(cache)
         cache.mkdir(mode=0o700)
         said.append("The cache is damaged, and was emptied; it is made again when the run goes on")
