@@ -28,8 +28,8 @@ from askless.run.steps.worker import catch_up
 from askless.run.store.asking import current_round
 from askless.run.store.classes import add_class
 from askless.run.store.labels import agreed, check_labels, train_labels
-from askless.run.store.replay import replay, stored
 
+from ..log import replay, stored
 from ..texts import reviews, truth_of, write_csv
 
 pytestmark = pytest.mark.labelstudio

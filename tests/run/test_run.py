@@ -8,13 +8,13 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
+from askless.base.intervals import wilson
 from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.answers import read_answers
 from askless.run.out.gather import account_of
 from askless.run.settings import LEARNERS, STRATEGIES
 from askless.run.steps.draw import draw_check
-from askless.run.steps.measure import wilson
 from askless.run.store.answering import ConflictError, Given, answer
 from askless.run.store.asking import Desk, next_item
 from askless.run.store.classes import add_class
@@ -765,12 +765,12 @@ def test_the_server_needs_no_torch():
 
 
 def test_the_worker_does_what_is_missing_and_says_what_it_does(shapes, tmp_path):
-    from askless.run.steps.worker import Status, work
+    from askless.run.steps.worker import Status, catch_up
 
     run = shapes.start(tmp_path / "run", budget=8, batch=8, learner="supervised", steps=10)
-    work(run.folder, until_done=True)
+    catch_up(run, Status(run.folder))
     shapes.tell(run)
-    work(run.folder, until_done=True)
+    catch_up(run, Status(run.folder))
     assert run.is_finished()
     status = json.loads((run.folder / "status.json").read_text())
     assert {"pid", "at", "step", "text", "done", "total", "seconds_left", "problem"} <= set(status)

@@ -3,9 +3,9 @@ import csv
 import numpy as np
 import pytest
 
+from askless.base.intervals import wilson
 from askless.run import Run
 from askless.run.out.gather import account_of, gather, rate, since_new_class
-from askless.run.steps.measure import wilson
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, merge_class

@@ -10,8 +10,9 @@ from askless.run.store.classes import add_class, all_classes, is_shown, merge_cl
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import check_labels, train_labels
 from askless.run.store.progress import Done, progress_of
-from askless.run.store.replay import replay, stored
 from askless.run.store.store import RepeatedError
+
+from ...log import replay, stored
 
 
 def take(room, given, policy="keep", who="file", request=None, **options):

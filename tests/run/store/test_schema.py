@@ -12,8 +12,9 @@ from askless.run.out.gather import account_of
 from askless.run.out.label_files import export_run
 from askless.run.steps.round_files import damage_of_fit, is_cache_whole
 from askless.run.steps.worker import catch_up
-from askless.run.store.replay import replay, stored
 from askless.run.store.schema import MIGRATIONS
+
+from ...log import replay, stored
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VERSIONS = range(1, len(MIGRATIONS) + 1)

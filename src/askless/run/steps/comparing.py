@@ -58,19 +58,16 @@ def look_alikes(
     (where there are any) whose cosine is above .95. Without pictures, rows of features that are equal but for rounding."""
     if not held or not others:
         return []
-    if not pictures:
-        known = directions(x[held])
-        tiles = (others[i : i + AT_ONCE] for i in range(0, len(others), AT_ONCE))
-        same = [(directions(x[tile]) @ known.T > 1 - 1e-6).any(axis=1) for tile in tiles]
-        return [others[i] for i in np.flatnonzero(np.concatenate(same))]
+    by = [(tiny, 0.99)] if pictures else [(x, 1 - 1e-6)]
+    if pictures and x.ndim == 2:
+        by.append((x, 0.95))
+    known = [directions(rows[held]) for rows, _ in by]
     found: list[int] = []
-    of_held = [directions(a[held]) for a in ((tiny, x) if x.ndim == 2 else (tiny,))]
     for i in range(0, len(others), AT_ONCE):
         part = others[i : i + AT_ONCE]
-        alike = directions(tiny[part]) @ of_held[0].T > 0.99
-        if x.ndim == 2:
-            alike &= directions(x[part]) @ of_held[1].T > 0.95
-        found += [item for item, any_alike in zip(part, alike.any(axis=1), strict=True) if any_alike]
+        near = [directions(rows[part]) @ of.T > least for (rows, least), of in zip(by, known, strict=True)]
+        alike = np.logical_and.reduce(near).any(axis=1)
+        found += [item for item, is_alike in zip(part, alike, strict=True) if is_alike]
     return found
 
 

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike
 
 from askless.base.errors import InputError
 from askless.base.intervals import share
-from askless.base.intervals import wilson as wilson
 
 
 def accuracy_of(predicted: ArrayLike, truth: ArrayLike) -> dict[str, Any] | None:
@@ -121,12 +120,11 @@ def mean_margin(probs: ArrayLike) -> float | None:
     return float((top[:, 1] - top[:, 0]).mean())
 
 
-def labels_per_minute(times: Sequence[float] | Sequence[datetime], gap: float = 60.0) -> float | None:
-    """The pace of one annotator, from the times of the answers (seconds, or datetimes); pauses longer than `gap` seconds
-    are breaks and do not count. None where no two answers lie closer than that."""
-    seconds = np.sort(np.array([t.timestamp() if isinstance(t, datetime) else float(t) for t in times]))
-    steps = np.diff(seconds)
-    steps = steps[steps <= gap]
+def labels_per_minute(times: Sequence[datetime]) -> float | None:
+    """The pace of one annotator, from the times of the answers; pauses longer than a minute are breaks and do not count.
+    None where no two answers lie closer than that."""
+    steps = np.diff(np.sort([t.timestamp() for t in times]))
+    steps = steps[steps <= 60]
     worked = float(steps.sum())
     return 60 * len(steps) / worked if worked > 0 else None
 

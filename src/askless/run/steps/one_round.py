@@ -267,17 +267,6 @@ def training(settings: Settings) -> Learner:
     return made
 
 
-def predict_all(
-    learner: ActiveLearner, base: RunPool, n_items: int, known: np.ndarray, numbers: list[int]
-) -> Predictions:
-    """What the model says of every item that can be read, check images included."""
-    probs = np.full((n_items, len(numbers)), np.nan, np.float32)
-    for i in range(0, len(known), 512):
-        part = known[i : i + 512]
-        probs[part] = learner.predict_proba(base.ready(part))
-    return Predictions(probs, np.array(numbers, np.int64))
-
-
 def fit_round(
     learner: ActiveLearner,
     base: RunPool,
@@ -289,11 +278,15 @@ def fit_round(
     folder: Path,
     watch: Watch,
 ) -> dict[str, Any]:
-    """Trains, predicts, and writes predictions.npz, metrics.json and log.jsonl into `folder`; the metrics."""
+    """Trains, predicts every item that is `known` to be readable, check images included, and writes predictions.npz,
+    metrics.json and log.jsonl into `folder`; the metrics."""
     begun = time.perf_counter()
     fitted = learner.fit(log=folder / "log.jsonl", watch=watch)
     trained = time.perf_counter()
-    predictions = predict_all(learner, base, n_items, known, numbers)
+    predictions = Predictions(np.full((n_items, len(numbers)), np.nan, np.float32), np.array(numbers, np.int64))
+    for i in range(0, len(known), 512):
+        part = known[i : i + 512]
+        predictions.probs[part] = learner.predict_proba(base.ready(part))
     everywhere = predictions.best_of_all()
     np.savez_compressed(
         folder / "predictions.npz",

@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-Answers = dict[tuple[int, str], tuple[int | None, str | None]]  # (item, annotator) -> (class, unsure)
 ANSWERS = ("label", "unsure", "change", "import")
 KEY = ("item", "annotator")  # of an answer
 CAN_BE_UNDONE = ("label", "unsure", "change", "skip", "class_add", "class_rename", "class_merge")
@@ -147,17 +146,6 @@ class Replay:
         name, into, hidden = self.tables.classes.get(number, (f"class {number}", None, False))
         now = {"name": name, "merged_into": into, "hidden": hidden, **news}
         self.tables.classes[number] = (now["name"], now["merged_into"], now["hidden"])
-
-
-def replay(db: sqlite3.Connection) -> Answers:
-    """The answers that the log comes to."""
-    return {key: (row["class"], row["unsure"]) for key, row in Replay(log(db)).tables.answers.items()}
-
-
-def stored(db: sqlite3.Connection) -> Answers:
-    """The answers that the tables have."""
-    rows = db.execute("SELECT item, annotator, class, unsure FROM answer")
-    return {(row["item"], row["annotator"]): (row["class"], row["unsure"]) for row in rows}
 
 
 def stored_tables(db: sqlite3.Connection) -> Tables:

@@ -14,7 +14,7 @@ from typing import Any
 
 from askless.base.errors import InputError
 from askless.base.files import run_beside
-from askless.run.store.schema import RunError, check_tables, migrate
+from askless.run.store.schema import RunError, check_tables, migrate, transaction
 
 BUSY_MS = 20_000
 NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre", "davfs")
@@ -239,18 +239,6 @@ def connect(path: Path, journal: str, sync: str) -> sqlite3.Connection:
         if beside.exists():
             os.chmod(beside, 0o600)
     return db
-
-
-@contextmanager
-def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # a full disk rolls back by itself
-            db.execute("ROLLBACK")
-        raise
 
 
 @contextmanager
