@@ -83,7 +83,7 @@ def run_benchmark(
 
     check_engine("run", engine, workers, gpus)
     trackers = [make(text) for text in track or ()]
-    source = partial(find, what, scale, seeds)
+    source = partial(find_benchmark, what, scale, seeds)
     benchmark = source()
     from askless.bench import run
     from askless.bench.report import write
@@ -112,10 +112,10 @@ def run_benchmark(
             track=trackers,
         )
     report = write(results, folder)
-    show(report, results)
+    show_results(report, results)
 
 
-def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
+def find_benchmark(what: str, scale: str, seeds: int | None) -> "Benchmark":
     """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file; with so many seeds."""
     import dataclasses
 
@@ -159,7 +159,7 @@ def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a run, f
     from askless.bench.report import write
 
     results = read(folder)
-    show(write(results, folder), results)
+    show_results(write(results, folder), results)
 
 
 @bench_app.command("compare")
@@ -212,7 +212,7 @@ def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
         yield move
 
 
-def show(report: Path, results: "Results") -> None:
+def show_results(report: Path, results: "Results") -> None:
     """The main table on the screen, and where the rest is."""
     from askless.bench.report import warning
     from askless.bench.tables import accuracy_tables

@@ -52,10 +52,10 @@ def doctor(
 
         for text in repair(what):
             out.print(text)
-    show(findings(what, port))
+    show_findings(findings(what, port))
 
 
-def show(findings: Iterable[Finding]) -> None:
+def show_findings(findings: Iterable[Finding]) -> None:
     """A table of what was found; the command fails where something is bad."""
     table = Table("", "what", "found", "what to do")
     marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}

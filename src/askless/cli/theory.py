@@ -10,7 +10,7 @@ import typer
 from askless.base.errors import InputError, OptionError
 from askless.base.terminal import notes, out, progress_bar, text_bar
 from askless.cli import files
-from askless.cli.bench import find
+from askless.cli.bench import find_benchmark
 
 if TYPE_CHECKING:
     from askless.active.learner import ActiveLearner
@@ -158,7 +158,7 @@ def benchmark_of(run: Path) -> "Benchmark":
     if what == "demo":
         return demo.benchmark()
     try:
-        return find(what, scale, None)
+        return find_benchmark(what, scale, None)
     except OptionError as error:
         raise InputError(
             f"{run}: expected a run of a preset, or of a file that is still where it was, seen from here; {error}"

@@ -113,7 +113,7 @@ def test_a_run_trains_exactly_what_an_active_learner_with_the_same_images_trains
     settings = Settings("x", net="frozen:raw", size=24, learner=learner, steps=12)
     items, cache = [i for i in range(70) if i % 5], tmp_path / "cache"
 
-    def read(item):
+    def read(item, side):
         return images[item].transpose(1, 2, 0)
 
     embedding.embed_images(cache, 70, settings, read, None, lambda done, total: None)

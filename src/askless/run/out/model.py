@@ -11,7 +11,7 @@ from askless.models import load
 from askless.models.card import noun_of
 from askless.models.folder import write_model
 from askless.run.out.gather import account_of
-from askless.run.steps.embedding import reader
+from askless.run.steps.embedding import read_item
 from askless.sources import UnreadableError
 
 if TYPE_CHECKING:
@@ -32,10 +32,9 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
     if model.kind == "text":
         seen = list(run.texts(run.readable()[:COMPARED].tolist()).values())
     elif model.size is not None:
-        read = reader(run.pictures, max(model.size))
         for item in run.readable()[:COMPARED].tolist():
             with suppress(UnreadableError):  # gone since: it is only to compare on
-                seen.append(model.read_item(read(item)))
+                seen.append(model.read_item(read_item(run.pictures, item, max(model.size))))
     if not seen:
         return write_model(out, trained, to, overwrite)
     items = seen if model.kind == "text" else np.stack(seen).transpose(0, 3, 1, 2)

@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,7 +33,7 @@ CHUNK = 32  # images that are read and embedded together
 TEXTS = 1024  # texts that are embedded together
 TINY = 16  # side of the thumbnails that near-duplicates are found by
 FROZEN_SIZE, OWN_SIZE = 128, 32  # sides of images for a backbone, and for a network trained from scratch
-Reader = Callable[[int], np.ndarray]  # item -> (H, W, 3) uint8, or an UnreadableError
+Reader = Callable[[int, int], np.ndarray]  # item, side -> (H, W, 3) uint8 of about that size, or an UnreadableError
 
 
 class CachedItems:
@@ -53,13 +54,6 @@ def frozen_of(settings: Settings) -> "Frozen":
     weak, strong = LEARNERS[settings.learner].views
     name, weights = settings.net.removeprefix("frozen:"), settings.weights or None
     return Frozen(backbone=name, size=raw_side(settings), weights=weights, weak=weak, strong=strong, plain=True)
-
-
-def backbone_of(settings: Settings) -> "Backbone | None":
-    """The frozen backbone of a run, if it has one."""
-    from askless.features.frozen import make_backbone
-
-    return make_backbone(frozen_of(settings)) if settings.frozen else None
 
 
 def image_side(settings: Settings, backbone: "Backbone | None") -> int:
@@ -97,13 +91,12 @@ def embed(run: "Run", report: "Report") -> None:
         embed_texts(cache, list(run.texts().values()), fit_on, settings, progress)
         with run.store.change() as db:
             outdate_fits(db)  # another version may make other features of the same texts
-    elif plain:
-        backbone = backbone_of(settings)
-        read = reader(run.pictures, image_side(settings, backbone))
-        embed_images(cache, n_items, settings, read, run.mark_unreadable, progress, known_bad, backbone)
     else:
-        read = reader(run.pictures, CachedItems(cache).side)
-        embed_augmented(cache, settings, pool, read, run.check_there, progress)
+        read = partial(read_item, run.pictures)
+        if plain:
+            embed_images(cache, n_items, settings, read, run.mark_unreadable, progress, known_bad)
+        else:
+            embed_augmented(cache, settings, pool, read, run.check_there, progress)
     run.note("prepared", True)
 
 
@@ -118,11 +111,11 @@ def embed_images(
     bad: Callable[[int, str], None],
     progress: Progress,
     skip: frozenset[int] = frozenset(),
-    backbone: "Backbone | None" = None,
 ) -> None:
-    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read. `backbone`: that of the
-    settings, where it has been made already."""
-    backbone = backbone_of(settings) if backbone is None else backbone
+    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read."""
+    from askless.features.frozen import make_backbone
+
+    backbone = make_backbone(frozen_of(settings)) if settings.frozen else None
     side = image_side(settings, backbone)
     seen = (lambda pixels: pixels) if backbone is None else lambda pixels: embedded(backbone, pixels)
     blank = seen(np.zeros((1, 3, side, side), np.uint8)) * 0
@@ -134,7 +127,7 @@ def embed_images(
         for item in range(first, last):
             if item not in skip:
                 try:
-                    image = read(item)
+                    image = read(item, side)
                 except UnreadableError as error:
                     problems.append((item, str(error)))
                     continue
@@ -232,7 +225,7 @@ class ItemImages:
 
     def __getitem__(self, place: int) -> np.ndarray:
         try:
-            return fitted(self.read(self.items[place]), self.side).transpose(2, 0, 1)
+            return fitted(self.read(self.items[place], self.side), self.side).transpose(2, 0, 1)
         except UnreadableError:
             self.lost()
             self.gone.add(place)
@@ -282,13 +275,9 @@ def fitted(image: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(ImageOps.fit(Image.fromarray(image), (side, side), Image.Resampling.BICUBIC))
 
 
-def reader(pictures: Pictures, side: int) -> Reader:
-    """Reads items at about the size that is needed."""
-
-    def read(item: int) -> np.ndarray:
-        if pictures.kind == "files":
-            return read_image(real_file(pictures.root, pictures.paths[item], pictures.follow_links), (side, side))
-        row = pictures.row(item)
-        return row if row.ndim == 3 else np.repeat(row[:, :, None], 3, axis=2)
-
-    return read
+def read_item(pictures: Pictures, item: int, side: int) -> np.ndarray:
+    """The image at about the size that is needed."""
+    if pictures.kind == "files":
+        return read_image(real_file(pictures.root, pictures.paths[item], pictures.follow_links), (side, side))
+    row = pictures.row(item)
+    return row if row.ndim == 3 else np.repeat(row[:, :, None], 3, axis=2)

@@ -59,7 +59,7 @@ def work(folder: Path) -> None:
     """Advances the run whenever there is something to do."""
     # One worker per run: a new one waits until the one before, whose page was killed, has gone.
     with held(folder / ".worker.lock", f"another worker is at {folder}", seconds=60.0):
-        tidy(folder)
+        clean_up_after_kill(folder)
         run = Run.open(folder)
         status = Status(folder)
         status.rest(finished=False)
@@ -76,12 +76,12 @@ def catch_up(run: Run, report: Report = quiet) -> None:
     """Does what is missing until people have to answer, for those without a page; BusyError where one is served."""
     busy = f"{run.folder} is being served, and the worker of the page trains and chooses"
     with held(run.folder / ".worker.lock", busy, seconds=1.0):
-        tidy(run.folder)
+        clean_up_after_kill(run.folder)
         while run.advance(report, ahead=False) is not None:
             pass
 
 
-def tidy(folder: Path) -> None:
+def clean_up_after_kill(folder: Path) -> None:
     """Puts back what a kill left aside, and removes what was never finished; for who holds the worker's lock."""
     put_back(folder)
     rounds = folder / "rounds"

@@ -21,7 +21,7 @@ class NewItem(NamedTuple):
     columns: dict[str, str]
 
 
-class Item(NamedTuple):
+class ItemAndTask(NamedTuple):
     """An item and why it is asked; `kind` is "pool" where it is not. `excerpt`: the beginning of a text."""
 
     path: str
@@ -61,14 +61,14 @@ def item_number(db: sqlite3.Connection, path: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def item_of(db: sqlite3.Connection, item: int) -> Item:
+def item_of(db: sqlite3.Connection, item: int) -> ItemAndTask:
     row = db.execute(
         "SELECT i.path, i.width, i.height, i.columns, t.kind, t.round, t.rank, t.reason "
         "FROM item i LEFT JOIN task t ON t.item = i.id WHERE i.id = ?",
         (item,),
     ).fetchone()
     column = get_meta(db, "text")
-    return Item(
+    return ItemAndTask(
         path=row["path"],
         excerpt=excerpt(json.loads(row["columns"])[column]) if column else "",
         width=row["width"],

@@ -21,7 +21,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Batch:
+class CurrentBatch:
     """The current batch."""
 
     round: int
@@ -42,14 +42,14 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """`spent` of `budget`, check images and chosen ones; whether the person who asks can undo and redo something."""
 
     spent: int
     budget: int
     check: Done
     train: Done
-    batch: Batch | None
+    batch: CurrentBatch | None
     classes: list[Named]
     can_undo: bool
     can_redo: bool
@@ -65,10 +65,10 @@ class Progress:
         }
 
 
-def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> Progress:
+def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> RunProgress:
     budget, planned = plan(db)
     done = done_tasks(db)
-    return Progress(
+    return RunProgress(
         spent=done["train"] + done["check"],
         budget=budget,
         check=Done(done["check"], planned),
@@ -80,14 +80,14 @@ def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> Progress:
     )
 
 
-def current_batch(db: sqlite3.Connection) -> Batch | None:
+def current_batch(db: sqlite3.Connection) -> CurrentBatch | None:
     number = db.execute("SELECT max(id) FROM round").fetchone()[0]
     if number is None:
         return None
     size, finished = db.execute(
         "SELECT coalesce(sum(n), 0), coalesce(sum(n * (state = 'done')), 0) FROM tally WHERE round = ?", (number,)
     ).fetchone()
-    return Batch(number, finished, size)
+    return CurrentBatch(number, finished, size)
 
 
 def has_action(db: sqlite3.Connection, desk: Desk | None, state: str) -> bool:
