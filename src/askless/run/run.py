@@ -54,6 +54,7 @@ from askless.run.store.store import Store, get_meta, last_event, set_meta
 from askless.track import Event, Trail
 
 if TYPE_CHECKING:
+    from askless.features.stored import View
     from askless.run.steps.one_round import RunPool
 
 Report = Callable[[str, str, int, int], None]  # step, text, done, total
@@ -79,6 +80,7 @@ class Run:
         self.settings = read_settings(self.folder / "project.toml")
         self.store = Store(self.folder / NAME)
         self._base: RunPool | None = None
+        self._views: tuple[int, dict[View, Path], int] | None = None
 
     # --- make, open, close -------------------------------------------------------------------------------------------
 
@@ -257,9 +259,13 @@ class Run:
 
     def lacks_views(self, db: Connection) -> bool:
         """Whether augmented views that training needs are still to be embedded. Where the images are away, as on a disk that
-        is not mounted, training does without."""
-        items = readable_items(db, "pool")
-        return not are_whole(view_paths(self.folder / "cache", self.settings, items), len(items)) and not self.is_away()
+        is not mounted, training does without. All of the pool is read only when an item may have left it."""
+        left = last_event(db, "near_check", "unreadable")
+        if self._views is None or self._views[0] != left:
+            items = readable_items(db, "pool")
+            self._views = left, view_paths(self.folder / "cache", self.settings, items), len(items)
+        _, paths, n = self._views
+        return not are_whole(paths, n) and not self.is_away()
 
     def is_finished(self) -> bool:
         """Whether the budget is spent and everything has been made of it."""
@@ -285,7 +291,7 @@ class Run:
 
     def forget_pool(self) -> None:
         """The cache is made again."""
-        self._base = None
+        self._base = self._views = None
 
     def readable(self, *splits: str) -> np.ndarray:
         """The items that can be read: those of these splits, or all."""

@@ -291,9 +291,10 @@ def record(
     return cursor.lastrowid, at
 
 
-def last_event(db: sqlite3.Connection) -> int:
-    """The number of the last event; 0 before the first."""
-    return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
+def last_event(db: sqlite3.Connection, *kinds: str) -> int:
+    """The number of the last event, or of the last of these kinds; 0 before the first."""
+    which = f" WHERE kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+    return int(db.execute(f"SELECT coalesce(max(seq), 0) FROM event{which}", kinds).fetchone()[0])
 
 
 def payload_of(db: sqlite3.Connection, request_id: str) -> dict[str, Any] | None:
