@@ -16,7 +16,7 @@ from rich.table import Table
 
 from askless.base.errors import AsklessError, InputError, OptionError, unknown
 from askless.base.terminal import notes, out, text_bar
-from askless.cli.files import check_folder
+from askless.cli.files import Track, check_folder
 
 if TYPE_CHECKING:
     from askless.bench import Benchmark, Progress, Results
@@ -72,10 +72,7 @@ def run_benchmark(
     gpus: Annotated[
         float, typer.Option(help="Graphics cards kept for each cell, such as 0.25; with --engine ray.", min=0)
     ] = 0.0,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
-    ] = None,
+    track: Track = None,
 ) -> None:
     """Run a benchmark, or resume an unfinished one. Writes report.html, tables and results.csv."""
     from askless.base.engine import check_engine
@@ -83,7 +80,7 @@ def run_benchmark(
 
     check_engine("run", engine, workers, gpus)
     trackers = [make(text) for text in track or ()]
-    source = partial(find_benchmark, what, scale, seeds)
+    source = partial(find, what, scale, seeds)
     benchmark = source()
     from askless.bench import run
     from askless.bench.report import write
@@ -115,7 +112,7 @@ def run_benchmark(
     show_results(report, results)
 
 
-def find_benchmark(what: str, scale: str, seeds: int | None) -> "Benchmark":
+def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
     """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file; with so many seeds."""
     import dataclasses
 

@@ -11,6 +11,7 @@ from askless.base.errors import BusyError, OptionError
 from askless.base.terminal import notes, out, progress_bar, text_bar
 from askless.cli import files
 from askless.cli.doctor import show_findings, warned_of_damage
+from askless.cli.files import RunFolder
 
 if TYPE_CHECKING:
     from askless.label.labelstudio import Client, Images, Taken
@@ -22,7 +23,6 @@ labelstudio_app = typer.Typer(
 )
 
 KEY = "LABEL_STUDIO_API_KEY"
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 Url = Annotated[
     str | None, typer.Option(help="Address of Label Studio; default: LABEL_STUDIO_URL, or that of the last push.")
 ]

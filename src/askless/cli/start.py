@@ -16,6 +16,7 @@ import typer
 from askless.base.errors import InputError, OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import labelstudio
+from askless.cli.files import Track
 
 
 def start(
@@ -57,10 +58,7 @@ def start(
     encoding: Annotated[str, typer.Option(help="Of a table or of files of texts.")] = "utf-8",
     follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
     until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
-    ] = None,
+    track: Track = None,
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve nothing: train and choose until labels are needed, then end.")
     ] = False,

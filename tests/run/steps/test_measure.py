@@ -46,11 +46,6 @@ def test_accuracy_of_nothing_is_not_measured():
     assert measure.accuracy_of([], []) is None
 
 
-def test_lists_of_two_lengths_are_refused():
-    with pytest.raises(InputError, match="one length"):
-        measure.accuracy_of([1, 2], [1])
-
-
 def test_per_class_and_confusion_against_sklearn():
     rng = np.random.default_rng(0)
     truth, predicted = rng.integers(0, 4, 60), rng.integers(0, 4, 60)
@@ -65,11 +60,6 @@ def test_per_class_and_confusion_against_sklearn():
 def test_a_class_that_nobody_saw_has_no_precision_and_no_recall():
     found = measure.per_class(["cat"], ["cat"], ["cat", "dog"])[1]
     assert found == {"class": "dog", "n": 0, "predicted": 0, "correct": 0, "recall": None, "precision": None}
-
-
-def test_a_class_outside_the_list_is_refused():
-    with pytest.raises(InputError, match="'owl'"):
-        measure.confusion(["owl"], ["cat"], ["cat"])
 
 
 @pytest.mark.parametrize("seed", range(5))

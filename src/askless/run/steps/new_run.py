@@ -17,7 +17,7 @@ from askless.run.steps.index import Index, Progress, scan, write_sizes, write_sk
 from askless.run.store.asking import ask_check_images
 from askless.run.store.classes import add_class, forget_actions
 from askless.run.store.importing import import_answers
-from askless.run.store.items import NewItem, add_items, noun
+from askless.run.store.items import add_items, noun
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, now, record, set_meta
 from askless.sources.names import is_text
@@ -117,13 +117,7 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
         "suggestions": settings.suggestions,
     }.items():
         set_meta(db, name, value)
-    add_items(
-        db,
-        (
-            NewItem(it.id, it.width, it.height, draw.split(i), int(draw.place[i]), dict(it.columns))
-            for i, it in enumerate(index.items)
-        ),
-    )
+    add_items(db, ((item, draw.split(i), int(draw.place[i])) for i, item in enumerate(index.items)))
     set_meta(db, "skipped", [list(row) for row in index.skipped])
     record(db, "start", "start", STARTER, {"items": len(index.items), "seed": settings.seed})
     names = list(settings.classes) or list(index.classes)

@@ -377,12 +377,7 @@ def round_event(run: "Run", number: int) -> Event:
         asked = payload_of(db, f"worker/round-{number}")
         choosing = [made.seconds for made in all_rounds(db) if made.id == number]
     info = {} if asked is None else asked["info"]
-    measured = {
-        "check_accuracy": point.accuracy,
-        "check_low": point.low,
-        "check_high": point.high,
-        "check_n": point.n,
-    }
+    measured = {f"check_{name}": getattr(point, name) for name in ("accuracy", "low", "high", "n")}
     numbers = {
         **{name: value for name, value in fit.metrics["training"].items() if name != "step"},
         **{name: value for name, value in info.items() if name not in ("labelled", "seconds")},

@@ -94,11 +94,7 @@ def eigenvalue_gains(
     rows = Rows(features)
     high = gram_score(rows.take(members)).value
     result = []
-    for place in range(len(labelled), len(members)):
-        lows = []
-        for other in stand_ins:
-            changed = members.copy()
-            changed[place] = other
-            lows.append(gram_score(rows.take(changed)).value)
+    for pick in picks:
+        lows = [gram_score(rows.take(np.where(members == pick, other, members))).value for other in stand_ins]
         result.append((float(np.median(lows)), high))
     return result

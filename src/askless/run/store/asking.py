@@ -274,11 +274,6 @@ def clock() -> dict[str, float]:
     return {"now": time.time(), "latest": time.time() + 2 * LEASE_SECONDS}
 
 
-def is_in_force(expires: float) -> bool:
-    at = clock()
-    return at["now"] < expires <= at["latest"]
-
-
 def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True) -> int | None:
     """The item that this tab is to show: the one it has, or a new one; None where nothing is to be had.
 

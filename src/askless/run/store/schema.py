@@ -111,10 +111,11 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
     missing = ", ".join(name for name in FIRST if name not in there)
     if missing or not 1 <= version <= len(MIGRATIONS):
         found = f"one without the tables {missing}" if missing else f"one of version {version}"
-        raise RunError(
-            f"{path}: expected the database of a run, got {found}; run `askless doctor --repair {path.parent}`, or restore "
-            "a backup"
-        )
+        raise RunError(f"{path}: expected the database of a run, got {found}; {how_to_repair(path.parent)}")
+
+
+def how_to_repair(run: Path) -> str:
+    return f"run `askless doctor --repair {run}`, or restore a backup"
 
 
 def migrate(db: sqlite3.Connection) -> None:
