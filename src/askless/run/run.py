@@ -220,6 +220,9 @@ class Run:
         Every step writes its files first and its row in the database last: one that was interrupted runs again from the
         start.
         """
+        step = self.next_step(ahead)
+        if step is None:
+            return None
         from askless.run.steps import comparing, embedding, one_round
 
         steps: dict[str, Callable[[Run, Report], None]] = {
@@ -231,31 +234,34 @@ class Run:
             "choosing": one_round.choose,
             "reporting": write_report,
         }
-        step = self.next_step(ahead)
-        if step is not None:
-            steps[step](self, report)
+        steps[step](self, report)
         return step
 
     def next_step(self, ahead: bool = True) -> str | None:
         with self.store.look() as db:
-            if not get_meta(db, "prepared") or not is_cache_whole(self.folder / "cache"):
-                return "embedding" if self.settings.frozen and self.kind != "features" else "decoding"
-            if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
-                return "comparing"
-            damaged = damaged_fit(db, self.folder)
-            if is_batch_open(db):
-                again = damaged is not None and is_trainable(db)
-                return "embedding" if (ahead or again) and self.lacks_views(db) else "training" if again else None
-            if is_asking(db):
-                return "closing"
-            last = all_fits(db).get(current_round(db))
-            if is_trainable(db) and (last is None or last.labels_key != labels_key(db) or damaged is not None):
-                return "embedding" if self.lacks_views(db) else "training"
-            if left_to_choose(db) > 0:
-                return "embedding" if last is not None and self.lacks_views(db) else "choosing"
-            if not is_anything_open(db) and get_meta(db, "reported") != last_event(db):
-                return "reporting"
-        return None
+            step, after_views = self.due(db, ahead)
+            return "embedding" if after_views and self.lacks_views(db) else step
+
+    def due(self, db: Connection, ahead: bool) -> tuple[str | None, bool]:
+        """The step that is missing, and whether augmented views come before it where they are missing, too."""
+        if not get_meta(db, "prepared") or not is_cache_whole(self.folder / "cache"):
+            return "embedding" if self.settings.frozen and self.kind != "features" else "decoding", False
+        if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
+            return "comparing", False
+        damaged = damaged_fit(db, self.folder)
+        if is_batch_open(db):
+            again = damaged is not None and is_trainable(db)
+            return "training" if again else None, ahead or again
+        if is_asking(db):
+            return "closing", False
+        last = all_fits(db).get(current_round(db))
+        if is_trainable(db) and (last is None or last.labels_key != labels_key(db) or damaged is not None):
+            return "training", True
+        if left_to_choose(db) > 0:
+            return "choosing", last is not None
+        if not is_anything_open(db) and get_meta(db, "reported") != last_event(db):
+            return "reporting", False
+        return None, False
 
     def lacks_views(self, db: Connection) -> bool:
         """Whether augmented views that training needs are still to be embedded. Where the images are away, as on a disk that
@@ -270,9 +276,7 @@ class Run:
     def is_finished(self) -> bool:
         """Whether the budget is spent and everything has been made of it."""
         with self.store.look() as db:
-            if is_anything_open(db):
-                return False
-        return self.next_step() is None
+            return not is_anything_open(db) and self.due(db, ahead=True)[0] is None
 
     # --- what the steps need ------------------------------------------------------------------------------------------
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.run.store.asking import Desk, done_tasks, plan
-from askless.run.store.classes import all_classes, final_class, is_shown, labels_by_class
+from askless.run.store.classes import all_classes, followed, is_shown
 
-DIGITS = "1234567890"
+KEYS = (*"1234567890", *(f"Shift+{digit}" for digit in "1234567890"))  # of the first classes that are shown
 
 
 @dataclass(frozen=True)
@@ -98,17 +98,11 @@ def has_action(db: sqlite3.Connection, desk: Desk | None, state: str) -> bool:
 
 
 def classes_with_counts(db: sqlite3.Connection) -> list[Named]:
-    final = final_class(db)
+    classes = all_classes(db)
+    final = followed(classes)
     counts: Counter[int] = Counter()
-    for label, n in labels_by_class(db).items():
-        counts[final[label]] += n
-    rows: list[Named] = []
-    place = 0
-    for c in all_classes(db):
-        key = ""
-        if is_shown(c):
-            key = DIGITS[place] if place < 10 else f"Shift+{DIGITS[place - 10]}" if place < 20 else ""
-            place += 1
-        into = None if c.merged_into is None else final[c.id]
-        rows.append(Named(c.id, c.name, key, counts[c.id], not is_shown(c), into))
-    return rows
+    for c in classes:
+        counts[final[c.id]] += c.labels
+    keys = dict(zip((c.id for c in classes if is_shown(c)), KEYS, strict=False))
+    into = {c.id: None if c.merged_into is None else final[c.id] for c in classes}
+    return [Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id]) for c in classes]
