@@ -22,7 +22,6 @@ from askless.base.errors import AsklessError
 from askless.base.files import sync
 from askless.base.locks import held
 from askless.run.settings import Settings, read_settings
-from askless.run.steps.draw import draw_check
 from askless.run.steps.new_run import fill, read_source
 from askless.run.steps.round_files import damage_of_fit, is_cache_whole, round_folder
 from askless.run.store.answering import count_answers
@@ -234,11 +233,10 @@ def begin_again(db: sqlite3.Connection, settings: Settings, events: list[LogEven
     if not always and len(known) == n_items and known == [*range(len(known))]:
         return
     index = read_source(settings.source, settings)
-    budget = min(settings.budget, len(index.items))
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as first:
         first.row_factory = sqlite3.Row
         migrate(first)
-        fill(first, settings, index, draw_check(len(index.items), budget, settings.check, settings.seed), budget, [])
+        fill(first, settings, index)
         for table in ("meta", "item"):
             insert(db, table, [dict(row) for row in first.execute(f"SELECT * FROM {table}")])
     paths = item_paths(db)
