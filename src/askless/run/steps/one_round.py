@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from askless.active.learner import ActiveLearner
 from askless.active.saving import Saved
@@ -105,14 +104,7 @@ def train(run: "Run", report: "Report") -> None:
         beside,
         watch,
     )
-    assert learner.learnt is not None
-    about = {
-        **{"round": number, "labels": len(learner.labels), "unlabelled": unlabelled},
-        **{"learner": settings.learner, "seed": settings.seed, "versions": dict(settings.versions)},
-        "strategy": settings.strategy,
-    }
-    texts = run.folder / "cache" / "text" if run.kind == "texts" else None
-    save_model(model_beside, learner.learnt.as_network(), base, settings, names, about, texts)
+    save_model(run, model_beside, learner, base, names, number)
     write_picked(run, beside, number)
     for folder in (beside, model_beside):
         list_files(folder)
@@ -335,16 +327,12 @@ def finite(number: float) -> float | None:
 
 
 def save_model(
-    folder: Path,
-    network: nn.Module,
-    base: RunPool,
-    settings: Settings,
-    names: Sequence[str],
-    about: dict[str, Any],
-    text_backbone: Path | None = None,
+    run: "Run", folder: Path, learner: ActiveLearner, base: RunPool, names: Sequence[str], number: int
 ) -> None:
-    """Writes a model into an empty folder; one for texts with its backbone, from the folder that has it."""
-    folder.mkdir(parents=True)
+    """Writes the model of a round into a new folder; one for texts with its backbone."""
+    assert learner.learnt is not None
+    folder.mkdir()
+    settings, network = run.settings, learner.learnt.as_network()
     backbone = settings.net.removeprefix("frozen:") if settings.frozen else None
     config: dict[str, Any] = {
         "net": settings.net if base.mean is None else "linear",
@@ -354,12 +342,18 @@ def save_model(
         "shape": list(base.pool.shape),
         "classes": list(names),
         "features": base.pool.kind == "features" and not settings.frozen,
-        **about,
+        "round": number,
+        "labels": len(learner.labels),
+        "unlabelled": len(base.items) - len(learner.labels),
+        "learner": settings.learner,
+        "seed": settings.seed,
+        "versions": dict(settings.versions),
+        "strategy": settings.strategy,
     }
     if isinstance(network, Neighbours):
         config |= {"net": "neighbours", "options": network.options}
-    if text_backbone is not None:
-        shutil.copytree(text_backbone, folder / "text")
+    if run.kind == "texts":
+        shutil.copytree(run.folder / "cache" / "text", folder / "text")
         config["text"] = settings.text
         preprocess = text_preprocess(str(backbone))
     elif config["features"]:
