@@ -11,6 +11,7 @@ import statistics
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from askless.base.machine import cores
 from askless.features.frozen import Backbone, Frozen, make_backbone
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
-from askless.run.steps.embedding import CHUNK, TINY, Reader, embed_images, embedded, fitted, image_side, reader
+from askless.run.steps.embedding import CHUNK, TINY, Reader, embed_images, embedded, fitted, image_side, read_item
 
 LIMIT = 1.10
 SIDE = 256  # of the JPEGs
@@ -46,7 +47,7 @@ def read_chunk(read: Reader, first: int, n: int, side: int) -> np.ndarray:
     """(n, 3, side, side): what `embed_images` reads of a chunk, thumbnails included."""
     pixels = []
     for i in range(first, min(first + CHUNK, n)):
-        image = read(i)
+        image = read(i, side)
         pixels.append(fitted(image, side))
         fitted(image, TINY)
     return np.stack(pixels).transpose(0, 3, 1, 2)
@@ -85,7 +86,7 @@ def main() -> None:
     backbone = make_backbone(Frozen())
     with tempfile.TemporaryDirectory() as folder:
         names = write_images(Path(folder), n)
-        read = reader(Pictures("files", Path(folder), names, Path(folder) / "cache"), image_side(settings, backbone))
+        read = partial(read_item, Pictures("files", Path(folder), names, Path(folder) / "cache"))
         runs = [once(read, n, settings, backbone) for _ in range(1 if given.quick else 4)]
     took = {name: statistics.median(run[name] for run in runs[-3:]) for name in runs[0]}  # the first of four warms up
     line = Line(

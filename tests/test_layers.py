@@ -68,7 +68,7 @@ ACROSS = {
     "features/backbones/test_packages", "kernels/test_head_packages", "label/test_api", "label/test_attacks",
     "label/test_kill", "label/test_labelstudio_server", "label/test_openapi", "label/test_page",
     "label/test_stories", "label/test_text_page", "models/test_onnx", "run/test_crash", "run/test_machine",
-    "run/test_mishaps", "sources/test_fuzz",
+    "run/test_mishaps", "run/test_texts", "sources/test_fuzz",
 }  # fmt: skip
 
 

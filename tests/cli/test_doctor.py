@@ -20,7 +20,8 @@ from askless.run.out.gather import account_of
 from askless.run.store.answering import undo
 from askless.run.store.asking import Desk
 from askless.run.store.repair import examine, repair
-from askless.run.store.replay import replay, stored
+
+from ..log import replay, stored
 
 PAGE = 4096
 

@@ -28,7 +28,8 @@ import askless
 from askless.label.oracle import PageClient
 from askless.run import Run
 from askless.run.steps.round_files import read_status
-from askless.run.store.replay import replay, stored
+
+from ..log import replay, stored
 
 CLASSES = ("red", "green", "blue")
 SOURCE = Path(askless.__file__).parents[

@@ -40,9 +40,9 @@ from askless.run.store.asking import Desk, take
 from askless.run.store.classes import all_classes, merge_class, rename_class
 from askless.run.store.labels import agreed, train_labels
 from askless.run.store.progress import progress_of
-from askless.run.store.replay import replay, stored
 from askless.sources import UnreadableError
 
+from ..log import replay, stored
 from ..texts import reviews, truth_of, write_csv
 
 RECORDED = Path(__file__).parent / "recorded"

@@ -27,9 +27,9 @@ from askless.run import Run
 from askless.run.steps.worker import catch_up
 from askless.run.store.asking import current_round
 from askless.run.store.classes import add_class
-from askless.run.store.labels import agreed, check_labels, train_labels
-from askless.run.store.replay import replay, stored
+from askless.run.store.labels import agreed, labels_of_check_items, train_labels
 
+from ..log import replay, stored
 from ..texts import reviews, truth_of, write_csv
 
 pytestmark = pytest.mark.labelstudio
@@ -418,7 +418,7 @@ def test_people_who_disagree_go_to_review(studio, begin):
     assert (taken.new, sorted(taken.disagree)) == (6, sorted([items(tasks)[0], items(tasks)[2]]))
     with run.store.look() as db:
         conflicts = {run.paths[a.item] for a in agreed(db) if a.conflict}
-        labels = {run.paths[i] for i in {**train_labels(db), **check_labels(db)}}
+        labels = {run.paths[i] for i in {**train_labels(db), **labels_of_check_items(db)}}
     assert conflicts == set(taken.disagree)
     assert labels == {items(tasks)[1]}
     before = events(run)

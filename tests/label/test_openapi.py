@@ -7,7 +7,8 @@ import warnings
 import pytest
 
 from askless.run import Run
-from askless.run.store.replay import replay, stored
+
+from ..log import replay, stored
 
 EXAMPLES = 10  # per route and kind of input
 

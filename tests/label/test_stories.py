@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from askless.base.intervals import wilson
 from askless.models import load
 from askless.run import Run
-from askless.run.steps.measure import wilson
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk
 from askless.run.store.labels import train_labels
-from askless.run.store.replay import replay, stored
+
+from ..log import replay, stored
 
 NAMES = ["red", "green", "blue", "grey"]
 

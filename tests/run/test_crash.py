@@ -15,8 +15,8 @@ from askless.run.out.gather import account_of
 from askless.run.steps.round_files import damage_of_fit
 from askless.run.steps.worker import catch_up
 from askless.run.store.asking import is_batch_open
-from askless.run.store.replay import replay, stored
 
+from ..log import replay, stored
 from .power_cut import Commit, Recorder, Sync
 
 OPTIONS = {"budget": 12, "batch": 4, "check": 0.34, "steps": 2, "size": 16}

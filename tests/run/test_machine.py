@@ -22,7 +22,7 @@ from askless.run.store.answering import UNSURE, ConflictError, Given, answer, ma
 from askless.run.store.asking import Desk, current_round, left_to_choose, next_item, plan, release, renew, take_batch
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
-from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.progress import progress_of
 from askless.run.store.replay import CAN_BE_UNDONE, contradictions
 from askless.run.store.store import RepeatedError, now, record
@@ -121,7 +121,9 @@ def check_log(db, before):
     assert progress.spent == sum(
         row["kind"] != "prior" for row in db.execute("SELECT kind FROM task WHERE state = 'done'")
     )
-    assert check_labels(db).keys() <= {row[0] for row in db.execute("SELECT id FROM item WHERE split = 'check'")}
+    assert labels_of_check_items(db).keys() <= {
+        row[0] for row in db.execute("SELECT id FROM item WHERE split = 'check'")
+    }
     return log
 
 

@@ -106,18 +106,18 @@ def test_equal_rows_of_features_are_kept_from_the_check_rows(tmp_path):
 def test_labels_that_come_in_while_a_batch_is_chosen_are_not_asked_again(own_shapes, tmp_path, monkeypatch):
     with own_shapes.start(tmp_path / "run", budget=20, batch=5) as run:
         run.advance(), run.advance()
-        choose, seen = one_round.choose, []
+        next_batch, seen = one_round.next_batch, []
 
         def choose_and_import(*arguments):
-            choice = choose(*arguments)
+            picks, info = next_batch(*arguments)
             if not seen:
-                seen.append(choice.items[0])
-                given = [(run.paths[choice.items[0]], "red")]
+                seen.append(picks[0].item)
+                given = [(run.paths[picks[0].item], "red")]
                 with run.store.change() as db:
                     import_answers(db, "import-00000001", "bo", given, overlap=1)
-            return choice
+            return picks, info
 
-        monkeypatch.setattr(one_round, "choose", choose_and_import)
+        monkeypatch.setattr(one_round, "next_batch", choose_and_import)
         assert run.advance() == "choosing"
         assert run.paths[seen[0]] not in run.waiting()
         own_shapes.finish(run)

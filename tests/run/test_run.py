@@ -8,17 +8,17 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
+from askless.base.intervals import wilson
 from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.answers import read_answers
 from askless.run.out.gather import account_of
 from askless.run.settings import LEARNERS, STRATEGIES
 from askless.run.steps.draw import draw_check
-from askless.run.steps.measure import wilson
 from askless.run.store.answering import ConflictError, Given, answer
 from askless.run.store.asking import Desk, next_item
 from askless.run.store.classes import add_class
-from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.progress import Done, progress_of
 from askless.run.store.store import RepeatedError
 
@@ -160,20 +160,15 @@ def test_embedding_goes_on_where_it_was_stopped(shapes, tmp_path, monkeypatch):
     monkeypatch.setattr(embedding, "cores", lambda: 1)
     run = shapes.start(tmp_path / "run")
     read = []
-    true_reader = embedding.reader
+    read_item = embedding.read_item
 
-    def reader(pictures, side):
-        one = true_reader(pictures, side)
+    def counting(pictures, item, side):
+        read.append(item)
+        if len(read) == 40:
+            raise KeyboardInterrupt
+        return read_item(pictures, item, side)
 
-        def counting(item):
-            read.append(item)
-            if len(read) == 40:
-                raise KeyboardInterrupt
-            return one(item)
-
-        return counting
-
-    monkeypatch.setattr(embedding, "reader", reader)
+    monkeypatch.setattr(embedding, "read_item", counting)
     with pytest.raises(KeyboardInterrupt):
         run.advance()
     run.close()
@@ -183,7 +178,7 @@ def test_embedding_goes_on_where_it_was_stopped(shapes, tmp_path, monkeypatch):
     assert len(read) >= 48
     x = embedding.CachedItems(run.folder / "cache")
     whole = shapes.start(tmp_path / "whole")
-    monkeypatch.setattr(embedding, "reader", true_reader)
+    monkeypatch.setattr(embedding, "read_item", read_item)
     whole.advance()
     assert (x.x == embedding.CachedItems(whole.folder / "cache").x).all()
     run.close(), whole.close()
@@ -690,7 +685,7 @@ def test_a_budget_is_set_once_per_request(shapes, tmp_path):
 
 def test_the_accuracy_is_that_of_the_check_images_alone(finished):
     with finished.store.look() as db:
-        truth = check_labels(db)
+        truth = labels_of_check_items(db)
         checks = {row["id"] for row in db.execute("SELECT id FROM item WHERE split = 'check'")}
         shown = {row[0] for row in db.execute("SELECT suggestion_shown FROM answer")}
     assert set(truth) == checks
@@ -765,12 +760,12 @@ def test_the_server_needs_no_torch():
 
 
 def test_the_worker_does_what_is_missing_and_says_what_it_does(shapes, tmp_path):
-    from askless.run.steps.worker import Status, work
+    from askless.run.steps.worker import Status, catch_up
 
     run = shapes.start(tmp_path / "run", budget=8, batch=8, learner="supervised", steps=10)
-    work(run.folder, until_done=True)
+    catch_up(run, Status(run.folder))
     shapes.tell(run)
-    work(run.folder, until_done=True)
+    catch_up(run, Status(run.folder))
     assert run.is_finished()
     status = json.loads((run.folder / "status.json").read_text())
     assert {"pid", "at", "step", "text", "done", "total", "seconds_left", "problem"} <= set(status)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from askless.base.errors import AsklessError, InputError, OptionError, unknown
 from askless.base.terminal import notes, out, progress_bar
-from askless.cli.files import check_folder
+from askless.cli.files import Track, check_folder
 
 if TYPE_CHECKING:
     from askless.bench import Benchmark, Progress, Results
@@ -72,10 +72,7 @@ def run_benchmark(
     gpus: Annotated[
         float, typer.Option(help="Graphics cards kept for each cell, such as 0.25; with --engine ray.", min=0)
     ] = 0.0,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
-    ] = None,
+    track: Track = None,
 ) -> None:
     """Run a benchmark, or resume an unfinished one. Writes report.html, tables and results.csv."""
     from askless.base.engine import check_engine
@@ -112,7 +109,7 @@ def run_benchmark(
             track=trackers,
         )
     report = write(results, folder)
-    show(report, results)
+    show_results(report, results)
 
 
 def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
@@ -159,7 +156,7 @@ def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a run, f
     from askless.bench.report import write
 
     results = read(folder)
-    show(write(results, folder), results)
+    show_results(write(results, folder), results)
 
 
 @bench_app.command("compare")
@@ -212,7 +209,7 @@ def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
         yield move
 
 
-def show(report: Path, results: "Results") -> None:
+def show_results(report: Path, results: "Results") -> None:
     """The main table on the screen, and where the rest is."""
     from askless.bench.report import warning
     from askless.bench.tables import accuracy_tables

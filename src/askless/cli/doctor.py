@@ -1,13 +1,12 @@
 """`askless doctor`: looks at what usually goes wrong, says what to do, repairs a run; and `askless backup`."""
 
 import contextlib
+import os
 import shutil
 import socket
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,7 +18,9 @@ from rich.text import Text
 from askless import __version__
 from askless.base.errors import AsklessError, OptionError
 from askless.base.findings import Finding
+from askless.base.machine import versions
 from askless.base.terminal import notes, out
+from askless.cli.files import RunFolder
 
 NEEDED = (
     "torch",
@@ -52,10 +53,10 @@ def doctor(
 
         for text in repair(what):
             out.print(text)
-    show(findings(what, port))
+    show_findings(findings(what, port))
 
 
-def show(findings: Iterable[Finding]) -> None:
+def show_findings(findings: Iterable[Finding]) -> None:
     """A table of what was found; the command fails where something is bad."""
     table = Table("", "what", "found", "what to do")
     marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
@@ -69,7 +70,7 @@ def show(findings: Iterable[Finding]) -> None:
 
 
 def backup(
-    folder: Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")],
+    folder: RunFolder,
     place: Annotated[
         Path | None,
         typer.Option("--out", help="A new folder or .zip, or a folder to put it in; default: beside the run."),
@@ -90,9 +91,9 @@ def warned_of_damage(run: Any) -> Iterator[None]:
     """Where labels are taken out of a run: a warning if its database is damaged, and a sentence if they cannot be read."""
     from askless.run.store.repair import examine
     from askless.run.store.replay import GARBLED
-    from askless.run.store.schema import RunError
+    from askless.run.store.schema import RunError, how_to_repair
 
-    do = f"run `askless doctor --repair {run.folder}`, or restore a backup"
+    do = how_to_repair(run.folder)
     if problem := run.store.problem():
         text = (
             f"The database of {run.folder} is damaged ({problem}): labels may be missing or wrong; {do}, and try again"
@@ -146,15 +147,9 @@ def is_run(what: Path) -> bool:
 
 
 def installed() -> Finding:
-    missing = []
-    for name in NEEDED:
-        try:
-            version(name)
-        except PackageNotFoundError:
-            missing.append(name)
-    torch = "none" if "torch" in missing else version("torch")
-    found = f"Python {sys.version.split()[0]}, askless {__version__}, torch {torch}"
-    if missing:
+    there = versions(NEEDED)
+    found = f"Python {there['python']}, askless {__version__}, torch {there.get('torch', 'none')}"
+    if missing := [name for name in NEEDED if name not in there]:
         return Finding("bad", "installation", f"{found}; missing {', '.join(missing)}", "pip install askless")
     return Finding("ok", "installation", found)
 
@@ -173,7 +168,7 @@ def weights() -> Finding:
 def database() -> Finding:
     from askless.run.store.store import Store, on_network
 
-    with tempfile.TemporaryDirectory(dir=Path.cwd() if writable(Path.cwd()) else None) as folder:
+    with tempfile.TemporaryDirectory(dir=Path.cwd() if os.access(Path.cwd(), os.W_OK) else None) as folder:
         try:
             Store(Path(folder) / "try.sqlite", create=True).close()
         except AsklessError as error:
@@ -217,13 +212,13 @@ def whole_run(folder: Path) -> Finding:
     """The run's database is whole, and its tables say what its log of events says."""
     from askless.run.store.labels import count_answers_by_annotator
     from askless.run.store.repair import NAME, examine
+    from askless.run.store.schema import how_to_repair
     from askless.run.store.store import open_to_read
 
     problems = examine(folder)
     if problems:
         text = "; ".join(problem.partition("; run `askless")[0] for problem in problems)
-        do = f"run `askless doctor --repair {folder}`, or restore a backup"
-        return Finding("bad", "run", text, "upgrade askless" if "upgrade askless" in text else do)
+        return Finding("bad", "run", text, "upgrade askless" if "upgrade askless" in text else how_to_repair(folder))
     with contextlib.closing(open_to_read(folder / NAME)) as db:
         n = sum(count_answers_by_annotator(db).values())
     return Finding("ok", "run", f"intact: {n} answers, matching the event log")
@@ -232,13 +227,13 @@ def whole_run(folder: Path) -> Finding:
 def made_from_labels(folder: Path) -> Finding:
     """What trainings left behind, and what was read of the images, can be read."""
     from askless.run import Run
-    from askless.run.steps.round_files import is_whole
+    from askless.run.steps.round_files import is_cache_whole
     from askless.run.store.repair import damaged_fits
 
     with Run.open(folder) as run:
         damaged, prepared = damaged_fits(run.store, folder), run.meta("prepared")
     broken = [f"round {number}" for number in damaged]
-    if prepared and not is_whole(folder / "cache"):
+    if prepared and not is_cache_whole(folder / "cache"):
         broken.append("cache")
     if broken:
         do = f"`askless start {folder}` makes them again, `askless doctor --repair {folder}` removes them"
@@ -270,11 +265,3 @@ def source_of(folder: Path) -> Finding:
         do = f"check their labels; delete {folder / 'cache'} to let the model see the new ones"
         return Finding("warn", what, text, do)
     return Finding("ok", what, f"all {len(paths)} are at {root}")
-
-
-def writable(folder: Path) -> bool:
-    try:
-        with tempfile.TemporaryDirectory(dir=folder):
-            return True
-    except OSError:
-        return False

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 # What a selection from shards takes beside its working memory: the process with its libraries (bytes), a share of all for
 # the files' pages, and numbers for each item (bytes: bounds, weights, ties), of which BADGE has most.
 STANDING, PAGES, PER_ITEM = 2**29, 8, 96
+RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
+]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file without asking.")]
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 

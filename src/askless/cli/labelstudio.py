@@ -10,7 +10,8 @@ import typer
 from askless.base.errors import BusyError, OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files
-from askless.cli.doctor import show, warned_of_damage
+from askless.cli.doctor import show_findings, warned_of_damage
+from askless.cli.files import RunFolder
 
 if TYPE_CHECKING:
     from askless.label.labelstudio import Client, Images, Taken
@@ -22,7 +23,6 @@ labelstudio_app = typer.Typer(
 )
 
 KEY = "LABEL_STUDIO_API_KEY"
-RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 Url = Annotated[
     str | None, typer.Option(help="Address of Label Studio; default: LABEL_STUDIO_URL, or that of the last push.")
 ]
@@ -50,7 +50,7 @@ def check(
     from askless.run import Run
 
     with Run.open(folder) as run:
-        show(labelstudio.check(run, client(run, url, token), project, images_of(images, root)))
+        show_findings(labelstudio.check(run, client(run, url, token), project, images_of(images, root)))
 
 
 @labelstudio_app.command()
@@ -77,7 +77,7 @@ def push(
         if close:
             withdrawn = run.train_now(f"labelstudio-close-{uuid.uuid4()}", "labelstudio")
             notes.print(f"{withdrawn} {run.noun}s withdrawn; they may be chosen again")
-        catch_up(run)
+        prepare_batch(run)
         with progress_bar("pushing", notes) as progress:
             done = labelstudio.push(run, at, project, how, progress)
         tell_notes(done.notes)
@@ -146,13 +146,13 @@ def import_export(folder: Path, given: Path, add_classes: bool) -> None:
         notes.print(f"{foreign} tasks are not from askless")
 
 
-def catch_up(run: "Run") -> None:
+def prepare_batch(run: "Run") -> None:
     """What is missing before the next batch can be pushed: embedding, training, choosing."""
-    from askless.run.steps.worker import catch_up as work
+    from askless.run.steps.worker import catch_up
 
     with progress_bar("preparing", notes) as bar:
         try:
-            work(run, lambda step, text, done, total: bar(done, total, text))
+            catch_up(run, lambda step, text, done, total: bar(done, total, text))
         except BusyError as error:
             notes.print(f"{error}; pushing what it has chosen")
 

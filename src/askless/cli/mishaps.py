@@ -14,6 +14,7 @@ import typer
 
 from askless import __version__
 from askless.base.errors import AsklessError
+from askless.cli.doctor import is_run
 
 BUG, USAGE, DATA, BUSY = 1, 2, 3, 4
 STOPPED, PIPE = 130, 141  # as a shell says of Ctrl-C, and of a pipe that nobody reads
@@ -94,8 +95,8 @@ def of_system(error: OSError) -> str:
 
 
 def of_database(error: sqlite3.Error, given: Sequence[str]) -> tuple[str, int]:
-    runs = [word for word in given if is_run(word)]
-    where = str(Path(runs[0]) / "state.sqlite") if runs else "the database of the run"
+    run = next(filter(is_run, map(Path, given)), None)
+    where = "the database of the run" if run is None else str(run / "state.sqlite")
     said = str(error)
     if "locked" in said or "busy" in said:
         return f"{where}: another program is writing to it. Wait until it is done, or end it, and try again.", BUSY
@@ -108,13 +109,6 @@ def of_database(error: sqlite3.Error, given: Sequence[str]) -> tuple[str, int]:
     else:
         happened, todo = f"it is damaged ({said})", "`askless doctor RUN` shows details; or restore a backup."
     return f"{where}: {happened}. {todo}", DATA
-
-
-def is_run(word: str) -> bool:
-    try:
-        return (Path(word) / "state.sqlite").exists()
-    except OSError:
-        return False
 
 
 def of_bug(error: BaseException) -> str:

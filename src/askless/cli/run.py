@@ -15,7 +15,8 @@ from askless.base.errors import InputError, OptionError, unknown
 from askless.base.terminal import notes, out, progress_bar, visible
 from askless.cli import files, labelstudio
 from askless.cli.doctor import warned_of_damage
-from askless.cli.labelstudio import RunFolder, tell_notes
+from askless.cli.files import RunFolder
+from askless.cli.labelstudio import tell_notes
 from askless.cli.start import open_browser
 
 EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "coco", "labelstudio", "model", "onnx")
@@ -152,6 +153,7 @@ def import_(
         raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
     from askless.run import Run
     from askless.run.out.answers import import_into, read_answers
+    from askless.run.store.items import skipped_files
 
     if on_conflict not in ("keep", "replace", "ask"):
         raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")
@@ -166,7 +168,8 @@ def import_(
             again = import_into(run, [a for a in answers if a.path in chosen], annotator, "replace")
             kept = [c for c in kept if c[0] not in chosen]
             result = result._replace(taken=result.taken + again.taken)
-        noun, why = run.noun, skipped_reasons(run.folder)
+        with run.store.look() as db:
+            noun, why = run.noun, {path: reason for path, _, reason in skipped_files(db)}
     out.print(
         f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
         f"{len(result.unknown)} of {noun}s that the run does not have"
@@ -177,15 +180,6 @@ def import_(
     for path in result.unknown[:3]:
         reason = f" ({why[path]})" if path in why else ""
         notes.print(f"not in the run: {path}{reason}")
-
-
-def skipped_reasons(folder: Path) -> dict[str, str]:
-    """Why a file of the source is not in the run, by its path."""
-    try:
-        with (folder / "skipped.csv").open(newline="", encoding="utf-8") as file:
-            return {row["path"]: row["reason"] for row in csv.DictReader(file)}
-    except (OSError, KeyError):
-        return {}
 
 
 def predict(

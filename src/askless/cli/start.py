@@ -16,6 +16,7 @@ import typer
 from askless.base.errors import InputError, OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import labelstudio
+from askless.cli.files import Track
 
 
 def start(
@@ -57,10 +58,7 @@ def start(
     encoding: Annotated[str, typer.Option(help="Of a table or of files of texts.")] = "utf-8",
     follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
     until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
-    track: Annotated[
-        list[str] | None,
-        typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
-    ] = None,
+    track: Track = None,
     no_page: Annotated[
         bool, typer.Option("--no-page", help="Serve nothing: train and choose until labels are needed, then end.")
     ] = False,
@@ -119,7 +117,7 @@ def label(
         say("note", f"{run.folder} is on a network disk: every answer takes longer. Better keep runs on a local one.")
     with run:
         if no_page:
-            labelstudio.catch_up(run)
+            labelstudio.prepare_batch(run)
             waiting = len(run.waiting())
             say(
                 "waiting",
@@ -136,12 +134,12 @@ def other_options(run: Any, options: dict[str, Any], given: Sequence[str]) -> li
     """Those of the `given` options that say something else than the run was started with."""
     if not given:
         return []
-    said = run.settings_by(read_options(options, new=False))
+    said = run.settings_by(run_options(options, new=False))
     plain = {option: option.removeprefix("--").replace("-", "_") for option in given}
     return [option for option, name in plain.items() if getattr(said, name) != getattr(run.settings, name)]
 
 
-def read_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
+def run_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
     """The options of the command line as `Run.create` takes them: classes and keys in parts, no empty net. Keys of a new run
     are for its classes."""
     from askless.run.settings import read_classes, read_keys
@@ -174,7 +172,7 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
         raise InputError(
             f"{what}: expected a folder of images, a .csv, .tsv or .npz, texts, or a run; nothing is there"
         )
-    options = {**read_options(options), "command": command()}
+    options = {**run_options(options), "command": command()}
     Settings(source="", **options)  # before anything is read
     if len(names := options["classes"]) == 1:
         say(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from askless.base.errors import InputError, OptionError
+from askless.base.errors import InputError, OptionError, some
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files
 from askless.cli.bench import find
@@ -60,9 +60,13 @@ def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
         raise InputError(f"{run}: no such folder; {EXPECTED}")
     run_name = run.resolve().name
     if (run / ABOUT).exists():
-        chosen = run / CELLS / (cell if cell is not None else first_finished(run))
+        finished = finished_cells(run)
+        if cell is None and not finished:
+            raise InputError(f"{run}: expected a benchmark with a finished cell, got none; run it on")
+        chosen = run / CELLS / (finished[0] if cell is None else cell)
         if not (chosen / "result.json").exists():
-            raise InputError(f"{chosen}: expected a finished cell, got none; the finished ones are {listed(run)}")
+            known = some(finished, 12) or "none"
+            raise InputError(f"{chosen}: expected a finished cell, got none; the finished ones are {known}")
         return chosen, f"{run_name}, {chosen.name}", run / "theory" / chosen.name
     if cell is not None:
         raise OptionError(
@@ -84,19 +88,6 @@ def finished_cells(run: Path) -> list[str]:
     planned = [cell_name(c["group"], c["method"], c["seed"]) for c in read_json(run / ABOUT)["cells"]]
     there = sorted(path.parent.name for path in (run / CELLS).glob("*/result.json"))
     return [*(name for name in planned if name in there), *(name for name in there if name not in planned)]
-
-
-def first_finished(run: Path) -> str:
-    names = finished_cells(run)
-    if not names:
-        raise InputError(f"{run}: expected a benchmark with a finished cell, got none; run it on")
-    return names[0]
-
-
-def listed(run: Path) -> str:
-    names = finished_cells(run)
-    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
-    return ", ".join(names[:12]) + more or "none"
 
 
 def read_json(path: Path) -> Any:

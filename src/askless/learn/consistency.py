@@ -26,6 +26,7 @@ class Consistency(Training):
     optimiser: Optimiser = "adam"
     weight_decay: NotNegative = 0.0
     schedule: Schedule = "drop"
+    embedded_views = (2, 0)
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
         check_differing(type(self).__name__, net, views, size, "weak")

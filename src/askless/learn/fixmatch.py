@@ -53,6 +53,7 @@ class FixMatch(Training):
     temperature: Annotated[float, Between(1e-6)] = 1.0
     darp: DARP | None = None
     ema: Share | None = 0.999
+    embedded_views = (1, 2)
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
         check_differing("FixMatch", net, views, size, "strong")

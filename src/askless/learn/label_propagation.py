@@ -28,6 +28,7 @@ class LabelPropagation:
     alpha: Annotated[float, Between(0, 0.999999)] = 0.99
     metric: Metric = "cosine"
     has_network = False
+    embedded_views = (0, 0)
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
         shape = tuple(views.plain(torch.arange(1)).shape[1:])

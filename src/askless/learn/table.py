@@ -10,7 +10,7 @@ from askless.learn.mean_teacher import MeanTeacher
 from askless.learn.pi_model import PiModel
 from askless.learn.supervised import Supervised
 
-LEARNERS: dict[str, type] = {
+LEARNERS: dict[str, Any] = {  # name -> its class
     "fixmatch": FixMatch,
     "supervised": Supervised,
     "mean-teacher": MeanTeacher,
@@ -27,7 +27,8 @@ def make(name: str, /, **options: Any) -> Learner:
     """
     if name not in LEARNERS:
         raise OptionError(unknown("learner", name, LEARNERS))
-    return LEARNERS[name](**options)
+    made: Learner = LEARNERS[name](**options)
+    return made
 
 
 def as_learner(given: "str | Learner") -> Learner:

@@ -95,6 +95,7 @@ class Training:
     compile: bool = False
 
     has_network = True
+    embedded_views = (1, 0)  # how many weak and strong ones a run embeds for it, where its backbone is frozen
 
     @property
     def horizon_steps(self) -> int:

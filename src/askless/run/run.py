@@ -3,28 +3,40 @@
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
+from sqlite3 import Connection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.base.errors import InputError, OptionError
+from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.run.out.label_table import label_rows, write_labels_csv
 from askless.run.pictures import Pictures
-from askless.run.settings import TEXT_BACKBONE, Settings, read_settings, toml, with_backbone_here
-from askless.run.steps.advance import STEPS, Report, next_step, start_event
+from askless.run.settings import Settings, fit_for, read_settings, settings_of
 from askless.run.steps.draw import draw_check
-from askless.run.steps.index import Index, Kind, write_skipped
+from askless.run.steps.embedding import CachedItems, are_whole, view_paths
+from askless.run.steps.index import Kind, write_skipped
 from askless.run.steps.new_run import make_run, read_source
-from askless.run.steps.round_files import Predictions, last_predictions, read_predictions
+from askless.run.steps.round_files import (
+    Predictions,
+    damaged_fit,
+    is_cache_whole,
+    last_predictions,
+    read_map,
+    read_predictions,
+)
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import (
     Desk,
+    close_rounds,
+    current_round,
     is_anything_open,
+    is_asking,
+    is_batch_open,
+    left_to_choose,
     lose_item,
     open_tasks,
     set_budget,
@@ -33,16 +45,18 @@ from askless.run.store.asking import (
     withdraw_batch,
 )
 from askless.run.store.classes import shown_classes
-from askless.run.store.fits import last_fitted
+from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.items import columns_by_path, item_number, item_paths, item_texts, noun, readable_items
+from askless.run.store.labels import is_trainable, labels_key
 from askless.run.store.schema import RunError
-from askless.run.store.store import Store, get_meta, set_meta
-from askless.sources.names import is_text, printable
-from askless.track import Trail, settled
+from askless.run.store.store import Store, get_meta, last_event, set_meta
+from askless.track import Event, Trail
 
 if TYPE_CHECKING:
+    from askless.features.stored import ViewKey
     from askless.run.steps.one_round import RunPool
 
+Report = Callable[[str, str, int, int], None]  # step, text, done, total
 NAME = "state.sqlite"
 
 
@@ -65,6 +79,7 @@ class Run:
         self.settings = read_settings(self.folder / "project.toml")
         self.store = Store(self.folder / NAME)
         self._base: RunPool | None = None
+        self._views: tuple[int, dict[ViewKey, Path], int] | None = None
 
     # --- make, open, close -------------------------------------------------------------------------------------------
 
@@ -82,21 +97,9 @@ class Run:
         `Settings`."""
         settings, missing = settings_of(source, options)
         index = read_source(source, settings, progress)
-        return cls.of_index(index, folder, settings, notes=notes, first_note=missing)
-
-    @classmethod
-    def of_index(
-        cls,
-        index: Index,
-        folder: str | Path,
-        settings: Settings,
-        *,
-        notes: Callable[[str], None] = lambda text: None,
-        first_note: str = "",
-    ) -> "Run":
         settings = fit_for(settings, index.kind, index.text)
-        first_note = "" if index.kind == "texts" else first_note
-        for text in filter(None, [first_note, *make_run(Path(folder), settings, index)]):
+        said = [missing] if missing and index.kind != "texts" else []
+        for text in said + make_run(Path(folder), settings, index):
             notes(text)
         run = cls(folder)
         run.write_views()
@@ -147,10 +150,15 @@ class Run:
 
     @cached_property
     def trail(self) -> Trail:
-        """Who is told how rounds and trainings go; the first they hear is which run this is."""
-        trail = Trail.of(self.settings.track)
+        """Who is told how rounds and trainings go; the first they hear is which run this is, by the id that it has for good:
+        whoever hears of it again goes on."""
+        trail, settings = Trail.of(self.settings.track), self.settings
         if trail:
-            trail.tell(start_event(self))
+            options = {
+                name: getattr(settings, name) for name in ("strategy", "learner", "net", "seed", "batch", "steps")
+            }
+            about = {"id": self.meta("run"), "items": len(self.paths), **options}
+            trail.tell(Event("start", self.folder.name, about={name: str(value) for name, value in about.items()}))
         return trail
 
     @cached_property
@@ -206,41 +214,87 @@ class Run:
 
     def advance(self, report: Report = quiet, ahead: bool = True) -> str | None:
         """Does the next missing step and says which; None where people have to answer first, or all is done. With `ahead`
-        also what is needed only when they have."""
+        also what is needed only when they have: the augmented views, which the first batch does not wait for.
+
+        Every step writes its files first and its row in the database last: one that was interrupted runs again from the
+        start.
+        """
         step = self.next_step(ahead)
-        if step is not None:
-            STEPS[step](self, report)
+        if step is None:
+            return None
+        from askless.run.steps import comparing, embedding, one_round
+
+        steps: dict[str, Callable[[Run, Report], None]] = {
+            "embedding": embedding.embed,
+            "decoding": embedding.embed,
+            "comparing": comparing.compare,
+            "closing": close_round,
+            "training": one_round.train,
+            "choosing": one_round.choose,
+            "reporting": write_report,
+        }
+        steps[step](self, report)
         return step
 
     def next_step(self, ahead: bool = True) -> str | None:
-        return next_step(self, ahead)
+        with self.store.look() as db:
+            step, after_views = self.due(db, ahead)
+            return "embedding" if after_views and self.lacks_views(db) else step
+
+    def due(self, db: Connection, ahead: bool) -> tuple[str | None, bool]:
+        """The step that is missing, and whether augmented views come before it where they are missing, too."""
+        if not get_meta(db, "prepared") or not is_cache_whole(self.folder / "cache"):
+            return "embedding" if self.settings.frozen and self.kind != "features" else "decoding", False
+        if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
+            return "comparing", False
+        damaged = damaged_fit(db, self.folder)
+        if is_batch_open(db):
+            again = damaged is not None and is_trainable(db)
+            return "training" if again else None, ahead or again
+        if is_asking(db):
+            return "closing", False
+        last = all_fits(db).get(current_round(db))
+        if is_trainable(db) and (last is None or last.labels_key != labels_key(db) or damaged is not None):
+            return "training", True
+        if left_to_choose(db) > 0:
+            return "choosing", last is not None
+        if not is_anything_open(db) and get_meta(db, "reported") != last_event(db):
+            return "reporting", False
+        return None, False
+
+    def lacks_views(self, db: Connection) -> bool:
+        """Whether augmented views that training needs are still to be embedded. Where the images are away, as on a disk that
+        is not mounted, training does without. All of the pool is read only when an item may have left it."""
+        left = last_event(db, "near_check", "unreadable")
+        if self._views is None or self._views[0] != left:
+            items = readable_items(db, "pool")
+            self._views = left, view_paths(self.folder / "cache", self.settings, items), len(items)
+        _, paths, n = self._views
+        return not are_whole(paths, n) and not self.is_away()
 
     def is_finished(self) -> bool:
         """Whether the budget is spent and everything has been made of it."""
         with self.store.look() as db:
-            if is_anything_open(db):
-                return False
-        return self.next_step() is None
+            return not is_anything_open(db) and self.due(db, ahead=True)[0] is None
 
     # --- what the steps need ------------------------------------------------------------------------------------------
 
     def run_pool(self) -> "RunPool":
         """The pool that every round works on; made once."""
         if self._base is None:
-            from askless.run.steps import embedding, one_round
+            from askless.run.steps.one_round import run_pool
 
             with self.store.look() as db:
                 items = readable_items(db, "pool")
-            cached = embedding.CachedItems(self.folder / "cache")
-            views = embedding.view_paths(self.folder / "cache", self.settings, items)
-            if self.is_away() and not embedding.are_whole(views, len(items)):
+            views = view_paths(self.folder / "cache", self.settings, items)
+            if self.is_away() and not are_whole(views, len(items)):
                 views = {}  # trained on the plain view alone
-            self._base = one_round.run_pool(cached, self.settings, items, views)
+            self._base = run_pool(CachedItems(self.folder / "cache"), self.settings, items, views)
         return self._base
 
     def forget_pool(self) -> None:
         """The cache is made again."""
-        self._base = None
+        self._base = self._views = None
 
     def readable(self, *splits: str) -> np.ndarray:
         """The items that can be read: those of these splits, or all."""
@@ -329,30 +383,16 @@ class Run:
             return None
 
 
-def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
-    """The settings that options of `Run.create` make here, paths in full, and a sentence where the backbone is another."""
-    given = {
-        "classes": tuple(options.get("classes", ())),
-        "track": tuple(map(settled, options.get("track", ()))),
-        "command": printable(options.get("command", "")),
-    }
-    settings = Settings(source=str(Path(source).resolve()), **{**options, **given})
-    for name, value in asdict(settings).items():
-        if not is_text(toml(value)):
-            raise OptionError(f"{name}: expected a name that is valid UTF-8, got {value!a}; rename it")
-    return with_backbone_here(settings)
+def close_round(run: Run, report: Report) -> None:
+    with run.store.change() as db:
+        close_rounds(db)
 
 
-def fit_for(settings: Settings, kind: Kind, text: str) -> Settings:
-    """The settings with a network that takes such items; `text` is the column of texts."""
-    if settings.learner == "label-propagation" and kind != "features" and not settings.frozen:
-        raise OptionError(f"learner: label propagation works on features, got the network {settings.net}; use frozen:…")
-    if kind == "features" and settings.frozen:
-        return replace(settings, net="linear")
-    if kind != "texts" and settings.net == TEXT_BACKBONE:
-        raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
-    if kind == "texts":
-        from askless.run.steps.texts import with_text_net
-
-        return with_text_net(settings, text)
-    return settings
+def write_report(run: Run, report: Report) -> None:
+    report("reporting", "Writing the report", 0, 1)
+    with run.store.look() as db:
+        seen = last_event(db)
+    run.write_report()
+    run.note("reported", seen)
+    run.end_trail()
+    report("reporting", "Writing the report", 1, 1)

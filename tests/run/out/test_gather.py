@@ -3,14 +3,14 @@ import csv
 import numpy as np
 import pytest
 
+from askless.base.intervals import wilson
 from askless.run import Run
 from askless.run.out.account import FileFact
 from askless.run.out.gather import account_of, file_facts, gather, rate, since_new_class
-from askless.run.steps.measure import wilson
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, merge_class
-from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.progress import progress_of
 
 
@@ -62,7 +62,7 @@ def test_chosen_labels_have_no_part_in_the_accuracy(tmp_path):
         run.tell({path: "ab"[1 - y[int(path)] if path in wrong else y[int(path)]] for path in run.waiting()})
     measure = account_of(run).measure
     with run.store.look() as db:
-        truth, train = check_labels(db), train_labels(db)
+        truth, train = labels_of_check_items(db), train_labels(db)
         checks = {r["id"] for r in db.execute("SELECT id FROM item WHERE split = 'check'")}
         pool = {r["id"] for r in db.execute("SELECT id FROM item WHERE split = 'pool'")}
     best = run.predictions().best_of_all()
@@ -98,7 +98,7 @@ def test_check_images_that_nobody_is_sure_of_are_counted_apart(make_room):
     assert now.unsure_check == 1
     assert now.progress.check.done == 2
     with room.run.store.look() as db:
-        assert len(check_labels(db)) == 1
+        assert len(labels_of_check_items(db)) == 1
 
 
 def label(room, number, at=None, seconds=1.0):

@@ -11,7 +11,7 @@ RAW = Settings("x", net="frozen:raw", size=32)
 PIXELS = Settings("x", net="small-cnn", size=8)
 
 
-def image(item):
+def image(item, side=0):
     return np.random.default_rng(item).integers(0, 255, (20, 30, 3), dtype=np.uint8)
 
 
@@ -41,7 +41,7 @@ def test_every_item_is_read_once(tmp_path, settings, shape, dtype):
 
 
 def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path):
-    def read(item):
+    def read(item, side):
         if item in (3, 40):
             raise UnreadableError(f"{item} is damaged")
         return image(item)
@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path):
 def test_what_is_known_to_be_bad_is_not_tried(tmp_path):
     seen = []
 
-    def read(item):
+    def read(item, side):
         seen.append(item)
         return image(item)
 

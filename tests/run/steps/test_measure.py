@@ -9,45 +9,41 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, precision_score, recall_score
 
 from askless.base.errors import InputError
+from askless.base.intervals import wilson
 from askless.run.steps import measure
 
 
 @pytest.mark.parametrize(("k", "n", "low", "high"), [(36, 40, 0.77, 0.96), (90, 100, 0.83, 0.94)])
 def test_wilson_against_the_values_worked_by_hand(k, n, low, high):
-    assert tuple(round(end, 2) for end in measure.wilson(k, n)) == (low, high)
+    assert tuple(round(end, 2) for end in wilson(k, n)) == (low, high)
 
 
 @pytest.mark.parametrize("level", [0.8, 0.95, 0.99])
 @pytest.mark.parametrize(("k", "n"), [(0, 1), (1, 1), (0, 40), (40, 40), (1, 40), (39, 40), (17, 53), (9500, 10000)])
 def test_wilson_against_scipy(k, n, level):
     theirs = binomtest(k, n).proportion_ci(level, method="wilson")
-    assert measure.wilson(k, n, level) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+    assert wilson(k, n, level) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_wilson_without_trials_knows_nothing():
-    assert measure.wilson(0, 0) == (0, 1)
+    assert wilson(0, 0) == (0, 1)
 
 
 @pytest.mark.parametrize(("k", "n", "level"), [(3, 2, 0.95), (-1, 2, 0.95), (1, 2, 1.0)])
 def test_wilson_refuses_what_makes_no_sense(k, n, level):
     with pytest.raises(InputError, match="expected"):
-        measure.wilson(k, n, level)
+        wilson(k, n, level)
 
 
 def test_accuracy():
     found = measure.accuracy_of([0, 1, 1, 2], [0, 1, 2, 2])
-    low, high = measure.wilson(3, 4)
+    low, high = wilson(3, 4)
     assert found == {"n": 4, "correct": 3, "accuracy": 0.75, "low": low, "high": high}
     assert measure.accuracy_of(["a", "b"], ["a", "a"])["correct"] == 1
 
 
 def test_accuracy_of_nothing_is_not_measured():
     assert measure.accuracy_of([], []) is None
-
-
-def test_lists_of_two_lengths_are_refused():
-    with pytest.raises(InputError, match="one length"):
-        measure.accuracy_of([1, 2], [1])
 
 
 def test_per_class_and_confusion_against_sklearn():
@@ -64,11 +60,6 @@ def test_per_class_and_confusion_against_sklearn():
 def test_a_class_that_nobody_saw_has_no_precision_and_no_recall():
     found = measure.per_class(["cat"], ["cat"], ["cat", "dog"])[1]
     assert found == {"class": "dog", "n": 0, "predicted": 0, "correct": 0, "recall": None, "precision": None}
-
-
-def test_a_class_outside_the_list_is_refused():
-    with pytest.raises(InputError, match="'owl'"):
-        measure.confusion(["owl"], ["cat"], ["cat"])
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -136,17 +127,20 @@ def test_prediction_change_and_margin():
     assert measure.mean_margin([[1.0], [1.0]]) == 1
 
 
-def test_pace_leaves_breaks_out():
-    times = [0, 5, 10, 15, 1000, 1005]
-    assert measure.labels_per_minute(times) == pytest.approx(12)
+def at(*seconds):
     start = datetime(2026, 1, 1, tzinfo=timezone.utc)
-    assert measure.labels_per_minute([start + timedelta(seconds=t) for t in times]) == pytest.approx(12)
+    return [start + timedelta(seconds=t) for t in seconds]
+
+
+def test_pace_leaves_breaks_out():
+    times = at(0, 5, 10, 15, 1000, 1005)
+    assert measure.labels_per_minute(times) == pytest.approx(12)
     assert measure.labels_per_minute(times[::-1]) == pytest.approx(12)
 
 
 @pytest.mark.parametrize("times", [[], [3.0], [0, 100, 200], [7, 7, 7]])
 def test_pace_of_too_little(times):
-    assert measure.labels_per_minute(times) is None
+    assert measure.labels_per_minute(at(*times)) is None
 
 
 def test_the_page_starts_without_torch_scipy_and_matplotlib():

@@ -8,7 +8,7 @@ import askless as al
 from askless.run import Settings
 from askless.run.settings import LEARNERS
 from askless.run.steps import embedding, one_round
-from askless.run.steps.one_round import choose, finite, make_learner, run_pool
+from askless.run.steps.one_round import finite, make_learner, next_batch, run_pool
 
 
 class Rows:
@@ -89,12 +89,10 @@ def test_a_round_leaves_its_files_and_the_same_again(base, tmp_path):
 def test_choosing_leaves_out_what_was_asked_without_a_label(base):
     learner = make_learner(base, SETTINGS, NAMES, {}, None)
     out = list(range(10, 50))
-    choice = choose(learner, base, 5, NAMES, trained=False, out=[3, *out])
-    assert len(set(choice.items)) == 5
-    assert not set(choice.items) & set(out)
-    assert all(50 <= item < 60 for item in choice.items)
-    assert len(choice.reasons) == len(choice.scores) == 5
-    assert choice.picked_by == "askless"
+    picks, _ = next_batch(learner, base, 5, NAMES, trained=False, out=[3, *out])
+    assert len({pick.item for pick in picks}) == 5
+    assert all(50 <= pick.item < 60 for pick in picks)
+    assert all(pick.reason for pick in picks)
 
 
 def test_scores_that_are_not_finite_are_left_out():
@@ -115,24 +113,24 @@ def test_a_run_trains_exactly_what_an_active_learner_with_the_same_images_trains
     settings = Settings("x", net="frozen:raw", size=24, learner=learner, steps=12)
     items, cache = [i for i in range(70) if i % 5], tmp_path / "cache"
 
-    def read(item):
+    def read(item, side):
         return images[item].transpose(1, 2, 0)
 
     embedding.embed_images(cache, 70, settings, read, None, lambda done, total: None)
     views = embedding.view_paths(cache, settings, items)
     before = run_pool(embedding.CachedItems(cache), settings, items, views)
-    first = choose(make_learner(before, settings, NAMES, {}, None), before, 6, NAMES, trained=False, out=[])
+    first, _ = next_batch(make_learner(before, settings, NAMES, {}, None), before, 6, NAMES, trained=False, out=[])
     embedding.embed_augmented(cache, settings, items, read, None, lambda done, total: None)
     base = run_pool(embedding.CachedItems(cache), settings, items, views)
     assert (before.augmented, base.augmented) == (False, bool(views))
     labels = {item: item % 3 for item in items[::4]}
     ours = make_learner(base, settings, NAMES, labels, None)
-    weak, strong = embedding.VIEWS[learner]
+    weak, strong = al.learn.LEARNERS[learner].views
     net = al.Frozen(backbone="raw", size=16, weak=weak, strong=strong, plain=True, cache=tmp_path / "other")
     theirs = al.ActiveLearner(
         al.data.as_pool(images[items]), net=net, learner=one_round.training(settings), classes=NAMES, seed=settings.seed
     )
-    assert first.items == [items[i] for i in theirs.ask(6).indices]
+    assert [pick.item for pick in first] == [items[i] for i in theirs.ask(6).indices]
     theirs.tell([items.index(item) for item in labels], list(labels.values()))
     ours.fit(), theirs.fit()
     one, other = (learner.learnt.as_network().state_dict() for learner in (ours, theirs))
@@ -147,7 +145,7 @@ def test_a_strategy_that_learns_from_its_batches_goes_on_over_rounds(base, tmp_p
     for number in range(3):
         learner = make_learner(base, settings, NAMES, labels, before)
         learner.fit()
-        choose(learner, base, 4, NAMES, True, list(labels))
+        next_batch(learner, base, 4, NAMES, True, list(labels))
         weights.append(learner.asks[-1].info["log_weights"])
         before = learner.save(tmp_path / str(number), pool=False)
         labels |= {int(base.items[i]): int(base.items[i]) % 3 for i in learner.asks[-1].indices}

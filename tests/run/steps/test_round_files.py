@@ -10,7 +10,7 @@ from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
-from askless.run.steps.round_files import FILES, damage_of_fit, files_in, is_whole, read_map, round_folder
+from askless.run.steps.round_files import FILES, damage_of_fit, files_in, is_cache_whole, read_map, round_folder
 
 QUICK = {"budget": 14, "batch": 4, "check": 0.3, "steps": 3}
 DAMAGES = {
@@ -188,12 +188,12 @@ def test_a_damaged_cache_is_made_again(folder, name, shapes):
     listed = {"a list": lambda path: path.write_text("[]")} if name == "material.json" else {}
     for kind, damage in {**DAMAGES, **listed}.items():
         damage(path)
-        assert is_whole(folder / "cache") == (name == "map.npy"), kind
+        assert is_cache_whole(folder / "cache") == (name == "map.npy"), kind
         assert (read_map(folder / "cache", len(shapes.truth)) is None) == (name == "map.npy"), kind
         with Run.open(folder) as run:
             assert run.advance() == ("comparing" if name == "map.npy" else "embedding"), kind
             assert run.advance() is None
-    assert is_whole(folder / "cache")
+    assert is_cache_whole(folder / "cache")
 
 
 def test_the_backbone_of_texts_belongs_to_the_cache(tmp_path):
@@ -205,9 +205,9 @@ def test_the_backbone_of_texts_belongs_to_the_cache(tmp_path):
             path = tmp_path / "run" / "cache" / "text" / name
             for damage in DAMAGES.values():
                 damage(path)
-                assert not is_whole(tmp_path / "run" / "cache")
+                assert not is_cache_whole(tmp_path / "run" / "cache")
                 assert run.advance() == "embedding"
-                assert is_whole(tmp_path / "run" / "cache")
+                assert is_cache_whole(tmp_path / "run" / "cache")
 
 
 def test_a_model_that_is_made_again_learns_from_the_labels_of_then(folder, shapes):

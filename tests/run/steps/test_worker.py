@@ -1,4 +1,4 @@
-from askless.run.steps.worker import catch_up, tidy
+from askless.run.steps.worker import catch_up, clean_up_after_kill
 
 
 def test_what_a_kill_left_half_done_is_cleaned_away(tmp_path):
@@ -12,7 +12,7 @@ def test_what_a_kill_left_half_done_is_cleaned_away(tmp_path):
     ):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file").touch()
-    tidy(tmp_path)
+    clean_up_after_kill(tmp_path)
     left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
     assert left == ["model/file", "rounds/001/file", "rounds/002/file"]
 

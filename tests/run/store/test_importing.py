@@ -7,10 +7,11 @@ from askless.run.store.answering import Given, answer, undo
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, all_classes, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
-from askless.run.store.labels import check_labels, train_labels
+from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.progress import Done, progress_of
-from askless.run.store.replay import replay, stored
 from askless.run.store.store import RepeatedError
+
+from ...log import replay, stored
 
 
 def take(room, given, policy="keep", who="file", request=None, **options):
@@ -125,12 +126,12 @@ def test_labels_of_check_images_count_as_their_answers_and_those_in_reserve_wait
     take(room, [(str(i), "cat" if i % 2 else "dog") for i in range(60)])
     check = [i for i in splits if splits[i] == "check"]
     with room.run.store.look() as db:
-        assert sorted(check_labels(db)) == check
+        assert sorted(labels_of_check_items(db)) == check
         assert sorted(train_labels(db)) == [i for i in splits if splits[i] == "pool"]
         assert progress_of(db).check == Done(4, 4)
     room.run.set_budget(room.request(), "ann", 30)
     with room.run.store.look() as db:
-        assert len(check_labels(db)) == 6
+        assert len(labels_of_check_items(db)) == 6
         assert progress_of(db).check == Done(6, 6)
 
 

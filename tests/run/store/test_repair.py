@@ -16,8 +16,10 @@ from askless.run.store.asking import Desk, next_item, plan
 from askless.run.store.classes import add_class, merge_class, rename_class
 from askless.run.store.importing import import_answers
 from askless.run.store.repair import LOCKS, examine, repair
-from askless.run.store.replay import log, replay, stored_tables, timeless
+from askless.run.store.replay import log, stored_tables, timeless
 from askless.run.store.store import now, record
+
+from ...log import replay
 
 PAGE = 4096
 

@@ -3,7 +3,8 @@
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk
 from askless.run.store.importing import import_answers
-from askless.run.store.replay import replay, stored
+
+from ...log import replay, stored
 
 
 def test_an_import_that_replaces_leaves_only_the_imported_answers(make_room):

@@ -10,10 +10,11 @@ from askless.models import load
 from askless.run import Run
 from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
-from askless.run.steps.round_files import damage_of_fit, is_whole
+from askless.run.steps.round_files import damage_of_fit, is_cache_whole
 from askless.run.steps.worker import catch_up
-from askless.run.store.replay import replay, stored
 from askless.run.store.schema import MIGRATIONS
+
+from ...log import replay, stored
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 VERSIONS = range(1, len(MIGRATIONS) + 1)
@@ -36,7 +37,7 @@ def test_a_run_of_every_version_is_opened_shown_exported_and_continued(version, 
         assert [(point.round, point.labels, point.n) for point in found.curve] == [(1, 4, 3)]
         assert "damaged" not in found.advice.text
         assert damage_of_fit(run.folder, 1) is None
-        assert is_whole(run.folder / "cache")
+        assert is_cache_whole(run.folder / "cache")
         assert len(run.waiting()) == 3
         with run.store.look() as db:
             answers = stored(db)

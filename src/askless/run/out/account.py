@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from askless.run.steps.advice import Advice
-from askless.run.store.progress import Progress
+from askless.run.store.progress import RunProgress
 
 Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `measure.share` gives it
 
@@ -70,7 +70,7 @@ class Account:
     the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
     `skipped`: how many files are left out, by the reason. `unsure_check`: check images without an agreed label."""
 
-    progress: Progress
+    progress: RunProgress
     curve: list[Point]
     trained_at: list[str]
     measure: Share

@@ -14,8 +14,8 @@ from typing import NamedTuple
 from askless.base.errors import InputError
 from askless.base.files import part_of, whole_file, whole_folder
 from askless.run.run import NAME, Run
-from askless.run.store.schema import RunError, check_tables
-from askless.run.store.store import check_file, connect, damage_in_words, open_to_read, set_meta, transaction
+from askless.run.store.schema import RunError, check_tables, transaction
+from askless.run.store.store import check_file, connect, damage_in_words, open_to_read, set_meta
 
 # All but the cache, which is made again from the images, and what belongs to the server and the worker of the moment.
 KEPT = (

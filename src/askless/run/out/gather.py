@@ -63,14 +63,14 @@ from askless.run.store.labels import (
     agreed,
     all_answers,
     answered_items,
-    check_labels,
     count_answers_by_annotator,
     first_rounds,
     labels_in_order,
+    labels_of_check_items,
     times_of_answers,
     train_labels,
 )
-from askless.run.store.progress import Progress, progress_of
+from askless.run.store.progress import RunProgress, progress_of
 from askless.run.store.store import count_events, get_meta, moment, now
 from askless.sources import excerpt
 
@@ -117,7 +117,7 @@ def account_of(run: "Run") -> Account:
 def curve(run: "Run", db: sqlite3.Connection) -> list[Point]:
     """One point per trained round, measured on all check images that have a label by now, with the classes that came first
     in it."""
-    truth, final, first = check_labels(db), final_class(db), first_rounds(db)
+    truth, final, first = labels_of_check_items(db), final_class(db), first_rounds(db)
     names = {c.id: c.name for c in shown_classes(db)}
     points = []
     for fit in all_fits(db).values():
@@ -159,7 +159,7 @@ def doubts(db: sqlite3.Connection, predictions: Predictions | None) -> dict[int,
     return {int(items[i]): float(found.score[i]) for i in found.order if found.suspect[i]}
 
 
-def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: Progress) -> Standing:
+def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: RunProgress) -> Standing:
     """What the advice goes by."""
     counts = Counter(train_labels(db).values())
     return Standing(
@@ -171,7 +171,7 @@ def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: S
         target=run.settings.target or None,
         changes=[point.change for point in points],
         since_new_class=since_new_class(db),
-        checked=len(check_labels(db)),
+        checked=len(labels_of_check_items(db)),
         flattered=get_meta(db, "flattered", 0),
         nothing_left=left_to_choose(db) == 0 and not is_anything_open(db),
         noun=run.noun,
@@ -184,7 +184,7 @@ def since_new_class(db: sqlite3.Connection) -> int | None:
     return len(labels) - 1 - max(map(labels.index, set(labels))) if labels else None
 
 
-def rate(db: sqlite3.Connection, so_far: Progress) -> dict[str, float | None] | None:
+def rate(db: sqlite3.Connection, so_far: RunProgress) -> dict[str, float | None] | None:
     """Labels per minute of the last answers, breaks left out, and what that means for the batch."""
     per_minute = labels_per_minute(sorted(map(moment, times_of_answers(db, RECENT))))
     if per_minute is None:
@@ -240,7 +240,7 @@ def gather(run: "Run") -> Facts:
             final=final,
             trained=train_labels(db),
             said=said,
-            truth={item: label for item, label in check_labels(db).items() if item in said},
+            truth={item: label for item, label in labels_of_check_items(db).items() if item in said},
         )
         predicted, truth = state.checked
         files = file_facts(run.folder, WRITTEN)
@@ -289,7 +289,7 @@ def labels(state: Snapshot) -> Labels:
         labelled=sum(row.label is not None for row in asked),
         unsure=sum(row.label is None for row in asked),
         train=len(state.trained),
-        check=len(check_labels(state.db)),
+        check=len(labels_of_check_items(state.db)),
         minutes=sum(gap for gap in gaps if gap <= 60) / 60 if gaps else None,
         per_minute=labels_per_minute(times),
         first_at=asked[-1].at if asked else "",

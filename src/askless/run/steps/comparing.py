@@ -1,11 +1,54 @@
-"""Which items look almost the same as others, and where each lies on a flat map: what the step `comparing` computes."""
+"""The step `comparing`: which items look almost the same as check images, and where each lies on a flat map."""
 
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from askless.base.files import write_whole
+from askless.run.steps.embedding import CachedItems
+from askless.run.steps.index import write_skipped
+from askless.run.store.asking import plan
+from askless.run.store.items import keep_out_of_pool, note_skipped, readable_items
+from askless.run.store.store import record, set_meta
+from askless.sources import Skipped
+
+if TYPE_CHECKING:
+    from askless.run.run import Report, Run
+
 NEAR = 0.8  # the share of words and groups of up to three words that two texts have in common, to be nearly the same
 AT_ONCE = 1024  # items that are compared together
+
+
+def compare(run: "Run", report: "Report") -> None:
+    """Draws the map, and the first time keeps what looks like a check image out of the pool."""
+    text = f"Looking for near-duplicates of the check {run.noun}s"
+    report("comparing", text, 0, 1)
+    read = CachedItems(run.folder / "cache")
+    with run.store.look() as db:
+        everything, held = readable_items(db), readable_items(db, "check", "reserve")
+        pool, (budget, check) = readable_items(db, "pool"), plan(db)
+    places = flat_map(read.x, np.array(everything, np.int64))
+    write_whole(run.folder / "cache" / "map.npy", lambda file: np.save(file, places, allow_pickle=False))
+    if run.meta("compared"):  # the cache was deleted: the pool stays as it is, for some of it has been asked
+        return
+    if run.kind == "texts":
+        alike = nearly_same(list(run.texts().values()), held, pool)
+    else:
+        alike = look_alikes(read.tiny, read.x, held, pool, pictures=run.kind != "features")
+    # Where almost everything looks alike, as in a film, too few would be left: then it is only said.
+    flattered = len(alike) if len(pool) - len(alike) < max(2, budget - check) else 0
+    alike = [] if flattered else alike
+    reason = f"looks like a check {run.noun}; never chosen"
+    with run.store.change() as db:
+        record(db, f"compared-{time.time_ns()}", "near_check", "worker", {"items": alike})
+        keep_out_of_pool(db, alike)
+        skipped = note_skipped(db, [Skipped(run.paths[i], "look-alike", reason) for i in alike])
+        set_meta(db, "flattered", flattered)
+        set_meta(db, "compared", True)
+    write_skipped(skipped, run.folder / "skipped.csv")
+    report("comparing", text, 1, 1)
 
 
 def look_alikes(
@@ -15,19 +58,16 @@ def look_alikes(
     (where there are any) whose cosine is above .95. Without pictures, rows of features that are equal but for rounding."""
     if not held or not others:
         return []
-    if not pictures:
-        known = directions(x[held])
-        tiles = (others[i : i + AT_ONCE] for i in range(0, len(others), AT_ONCE))
-        same = [(directions(x[tile]) @ known.T > 1 - 1e-6).any(axis=1) for tile in tiles]
-        return [others[i] for i in np.flatnonzero(np.concatenate(same))]
+    by = [(tiny, 0.99)] if pictures else [(x, 1 - 1e-6)]
+    if pictures and x.ndim == 2:
+        by.append((x, 0.95))
+    known = [directions(rows[held]) for rows, _ in by]
     found: list[int] = []
-    of_held = [directions(a[held]) for a in ((tiny, x) if x.ndim == 2 else (tiny,))]
     for i in range(0, len(others), AT_ONCE):
         part = others[i : i + AT_ONCE]
-        alike = directions(tiny[part]) @ of_held[0].T > 0.99
-        if x.ndim == 2:
-            alike &= directions(x[part]) @ of_held[1].T > 0.95
-        found += [item for item, any_alike in zip(part, alike.any(axis=1), strict=True) if any_alike]
+        near = [directions(rows[part]) @ of.T > least for (rows, least), of in zip(by, known, strict=True)]
+        alike = np.logical_and.reduce(near).any(axis=1)
+        found += [item for item, is_alike in zip(part, alike, strict=True) if is_alike]
     return found
 
 

@@ -8,6 +8,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,24 +19,21 @@ from askless.base.machine import cores
 from askless.features.stored import Piece, Progress, ViewKey, augmented, by_threads, is_whole, mapped, write_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
-from askless.sources import Source, UnreadableError, read_image, real_file
+from askless.run.steps.round_files import is_cache_whole
+from askless.run.store.fits import outdate_fits
+from askless.run.store.items import readable_items, unreadable_items
+from askless.sources import Source, UnreadableError, read_arrays, read_image, real_file
 
 if TYPE_CHECKING:
     from askless.features.backbones.backbone import Backbone
     from askless.features.frozen import Frozen
+    from askless.run.run import Report, Run
 
 CHUNK = 32  # images that are read and embedded together
 TEXTS = 1024  # texts that are embedded together
 TINY = 16  # side of the thumbnails that near-duplicates are found by
 FROZEN_SIZE, OWN_SIZE = 128, 32  # sides of images for a backbone, and for a network trained from scratch
-VIEWS = {
-    "fixmatch": (1, 2),
-    "supervised": (1, 0),
-    "mean-teacher": (2, 0),
-    "pi-model": (2, 0),
-    "label-propagation": (0, 0),
-}  # weak and strong, as used
-Reader = Callable[[int], np.ndarray]  # item -> (H, W, 3) uint8, or an UnreadableError
+Reader = Callable[[int, int], np.ndarray]  # item, side -> (H, W, 3) uint8 of about that size, or an UnreadableError
 
 
 class CachedItems:
@@ -51,17 +49,11 @@ class CachedItems:
 def frozen_of(settings: Settings) -> "Frozen":
     """The frozen backbone of a run as `ActiveLearner` has it, with the views that the run's learner looks at."""
     from askless.features.frozen import Frozen
+    from askless.learn import LEARNERS
 
-    weak, strong = VIEWS[settings.learner]
+    weak, strong = LEARNERS[settings.learner].embedded_views
     name, weights = settings.net.removeprefix("frozen:"), settings.weights or None
     return Frozen(backbone=name, size=raw_side(settings), weights=weights, weak=weak, strong=strong, plain=True)
-
-
-def backbone_of(settings: Settings) -> "Backbone | None":
-    """The frozen backbone of a run, if it has one."""
-    from askless.features.frozen import make_backbone
-
-    return make_backbone(frozen_of(settings)) if settings.frozen else None
 
 
 def image_side(settings: Settings, backbone: "Backbone | None") -> int:
@@ -76,6 +68,38 @@ def raw_side(settings: Settings) -> int | None:
     return 16 if settings.net == "frozen:raw" else settings.size or None
 
 
+def embed(run: "Run", report: "Report") -> None:
+    """The plain view of every item, then, when a batch is out or training is due, the augmented views of the pool."""
+    cache, settings, n_items = run.folder / "cache", run.settings, len(run.paths)
+    plain = not run.meta("prepared") or not is_cache_whole(cache)
+    step, verb = ("embedding", "Embedding") if settings.frozen else ("decoding", "Reading")
+    what = f"{n_items:,} {run.noun}s" if plain else "augmented views, which training needs"
+
+    def progress(done: int, total: int) -> None:
+        report(step, f"{verb} {what}", done, total)
+
+    run.forget_pool()
+    if run.kind == "features":
+        keep_features(cache, read_arrays(Path(run.meta("root"))), run.paths)
+        run.note("prepared", True)
+        return
+    progress(0, n_items)
+    with run.store.look() as db:
+        known_bad, pool = unreadable_items(db), readable_items(db, "pool")
+    if run.kind == "texts":
+        fit_on = run.readable("pool", "out").tolist()
+        embed_texts(cache, list(run.texts().values()), fit_on, settings, progress)
+        with run.store.change() as db:
+            outdate_fits(db)  # another version may make other features of the same texts
+    else:
+        read = partial(read_item, run.pictures)
+        if plain:
+            embed_images(cache, n_items, settings, read, run.mark_unreadable, progress, known_bad)
+        else:
+            embed_augmented(cache, settings, pool, read, run.check_there, progress)
+    run.note("prepared", True)
+
+
 # --- the plain view of every item ------------------------------------------------------------------------------------
 
 
@@ -87,11 +111,11 @@ def embed_images(
     bad: Callable[[int, str], None],
     progress: Progress,
     skip: frozenset[int] = frozenset(),
-    backbone: "Backbone | None" = None,
 ) -> None:
-    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read. `backbone`: that of the
-    settings, where it has been made already."""
-    backbone = backbone_of(settings) if backbone is None else backbone
+    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read."""
+    from askless.features.frozen import make_backbone
+
+    backbone = make_backbone(frozen_of(settings)) if settings.frozen else None
     side = image_side(settings, backbone)
     seen = (lambda pixels: pixels) if backbone is None else lambda pixels: embedded(backbone, pixels)
     blank = seen(np.zeros((1, 3, side, side), np.uint8)) * 0
@@ -103,7 +127,7 @@ def embed_images(
         for item in range(first, last):
             if item not in skip:
                 try:
-                    image = read(item)
+                    image = read(item, side)
                 except UnreadableError as error:
                     problems.append((item, str(error)))
                     continue
@@ -177,8 +201,10 @@ def view_paths(folder: Path, settings: Settings, items: Sequence[int]) -> dict[V
     about = json.loads((folder / "material.json").read_text(encoding="utf-8"))
     if not settings.frozen or not about["side"]:
         return {}
+    from askless.learn import LEARNERS
+
     key = hashlib.sha256(f"{about['name']} of {list(items)}".encode()).hexdigest()[:16]
-    views = augmented(*VIEWS[settings.learner])
+    views = augmented(*LEARNERS[settings.learner].embedded_views)
     return {view: folder / "views" / f"{key}-{view.kind}-{view.number}.npy" for view in views}
 
 
@@ -199,7 +225,7 @@ class ItemImages:
 
     def __getitem__(self, place: int) -> np.ndarray:
         try:
-            return fitted(self.read(self.items[place]), self.side).transpose(2, 0, 1)
+            return fitted(self.read(self.items[place], self.side), self.side).transpose(2, 0, 1)
         except UnreadableError:
             self.lost()
             self.gone.add(place)
@@ -249,13 +275,9 @@ def fitted(image: np.ndarray, side: int) -> np.ndarray:
     return np.asarray(ImageOps.fit(Image.fromarray(image), (side, side), Image.Resampling.BICUBIC))
 
 
-def reader(pictures: Pictures, side: int) -> Reader:
-    """Reads items at about the size that is needed."""
-
-    def read(item: int) -> np.ndarray:
-        if pictures.kind == "files":
-            return read_image(real_file(pictures.root, pictures.paths[item], pictures.follow_links), (side, side))
-        row = pictures.row(item)
-        return row if row.ndim == 3 else np.repeat(row[:, :, None], 3, axis=2)
-
-    return read
+def read_item(pictures: Pictures, item: int, side: int) -> np.ndarray:
+    """The image at about the size that is needed."""
+    if pictures.kind == "files":
+        return read_image(real_file(pictures.root, pictures.paths[item], pictures.follow_links), (side, side))
+    row = pictures.row(item)
+    return row if row.ndim == 3 else np.repeat(row[:, :, None], 3, axis=2)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from io import StringIO
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -40,7 +40,8 @@ TILE = 2**26  # bytes of an array that are looked at together
 @dataclass(frozen=True)
 class Index:
     """All items of a source, and all that was left out. An item's id is its path relative to the root with slashes, or the
-    id of its row; a text is one of its columns. By its size a file that is replaced later is noticed.
+    id of its row; a text is one of its columns, so a table that is changed later changes nothing. By its size a file that
+    is replaced later is noticed.
 
     `root` is the folder that files must stay inside, or the file of arrays. `classes` are those given, else those that
     the labels name. `hints` are sentences for the user. `text` is the column of the items that has their texts.
@@ -122,9 +123,7 @@ def index_files(source: Source, progress: Progress | None) -> Index:
             skipped.append(result)
         if progress is not None and (done % CHUNK == 0 or done == len(items)):
             progress(done, len(items))
-    merged = merge_copies(good, equal_files(good))
-    classes, hints = in_order(item.label for item in good), [*source.hints, *merged.hints]
-    return Index("files", source.root, merged.items, sorted(skipped + merged.skipped), classes, hints)
+    return each_once("files", source, good, equal_files(good), skipped, in_order(item.label for item in good))
 
 
 def measure_all(items: Sequence[Item]) -> Iterator[Item | Skipped]:
@@ -182,16 +181,18 @@ def alike(at: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:
     return [group for value, group in groups.items() if len(group) > 1 and value is not None]
 
 
-class Merged(NamedTuple):
-    items: list[Item]
-    skipped: list[Skipped]
-    hints: list[str]
-
-
-def merge_copies(items: Sequence[Item], groups: Iterable[Sequence[int]], what: str = "image") -> Merged:
-    """The first of each group stays, with the label that its copies agree on."""
+def each_once(
+    kind: Kind,
+    source: Source,
+    items: Sequence[Item],
+    groups: Iterable[Sequence[int]],
+    skipped: list[Skipped],
+    classes: tuple[str, ...],
+) -> Index:
+    """The index of these items, of which the first of each group stays, with the label that its copies agree on."""
+    what, same = ("text", "text") if kind == "texts" else ("image", "content")
     kept = dict(enumerate(items))
-    skipped, torn = [], []
+    torn = []
     for first, *copies in groups:
         labels = in_order(items[i].label for i in (first, *copies))
         but = ""
@@ -201,19 +202,13 @@ def merge_copies(items: Sequence[Item], groups: Iterable[Sequence[int]], what: s
         kept[first] = items[first]._replace(label=labels[0] if len(labels) == 1 else "")
         for i in copies:
             again = items[i].id == items[first].id
-            reason = (
-                "listed more than once"
-                if again
-                else f"the same {'text' if what == 'text' else 'content'} as {items[first].id}"
-            )
+            reason = "listed more than once" if again else f"the same {same} as {items[first].id}"
             skipped.append(Skipped(items[i].id, "duplicate", reason + but))
             del kept[i]
-    hints = (
-        [f"{len(torn)} {what}s have copies with other labels, such as {torn[0]}; they count as unlabelled"]
-        if torn
-        else []
-    )
-    return Merged(list(kept.values()), skipped, hints)
+    hints = list(source.hints)
+    if torn:
+        hints.append(f"{len(torn)} {what}s have copies with other labels, such as {torn[0]}; they count as unlabelled")
+    return Index(kind, source.root, list(kept.values()), sorted(skipped), classes, hints, source.column)
 
 
 # --- texts and arrays
@@ -225,10 +220,8 @@ def index_texts(source: Source) -> Index:
     if any(source.column in item.columns for item in items[:1]):
         raise InputError(f"{source.root}: expected one column {source.column!r}, got several; rename one")
     texts = [item._replace(columns={source.column: item.content, **item.columns}) for item in items]
-    merged = merge_copies(texts, alike(range(len(items)), lambda i: same_text(items[i].content)), "text")
-    classes = in_order(item.label for item in items)
-    skipped = sorted(skipped + merged.skipped)
-    return Index("texts", source.root, merged.items, skipped, classes, merged.hints, source.column)
+    groups = alike(range(len(items)), lambda i: same_text(items[i].content))
+    return each_once("texts", source, texts, groups, skipped, in_order(item.label for item in items))
 
 
 def index_arrays(source: Source) -> Index:
@@ -241,9 +234,7 @@ def index_arrays(source: Source) -> Index:
     good = [i for i in range(len(found)) if i not in bad]
     items = [found[i]._replace(width=width, height=height) for i in good]
     skipped = [Skipped(found[i].id, "unreadable", reason) for i, reason in bad.items()]
-    merged = merge_copies(items, equal_rows(x, good) if kind == "images" else [])
-    hints = [*source.hints, *merged.hints]
-    return Index(kind, source.root, merged.items, sorted(skipped + merged.skipped), source.classes, hints)
+    return each_once(kind, source, items, equal_rows(x, good) if kind == "images" else [], skipped, source.classes)
 
 
 def bad_rows(x: np.ndarray, is_image: bool) -> dict[int, str]:

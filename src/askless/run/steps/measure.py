@@ -7,27 +7,22 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from askless.base.errors import InputError
 from askless.base.intervals import share
-from askless.base.intervals import wilson as wilson
 
 
 def accuracy_of(predicted: ArrayLike, truth: ArrayLike) -> dict[str, Any] | None:
     """The share of predictions that are right, as `share` gives it. Only check images belong in here: an accuracy on
     images that a strategy chose, or that the model was trained on, says nothing about the others."""
-    p, t = _pair(predicted, truth)
-    return share(int((p == t).sum()), len(t))
+    right = np.asarray(predicted) == np.asarray(truth)
+    return share(int(right.sum()), len(right))
 
 
 def confusion(predicted: ArrayLike, truth: ArrayLike, classes: Sequence[Any]) -> np.ndarray:
     """(C, C) counts: row = true class, column = predicted class, in the order of `classes`."""
-    p, t = _pair(predicted, truth)
     place = {c: i for i, c in enumerate(classes)}
     table = np.zeros((len(classes), len(classes)), np.int64)
-    for a, b in zip(t.tolist(), p.tolist(), strict=True):
-        if a not in place or b not in place:
-            raise InputError(f"classes: expected every class that occurs, got {list(classes)!r} without {a!r} or {b!r}")
-        table[place[a], place[b]] += 1
+    for true, said in zip(np.asarray(truth).tolist(), np.asarray(predicted).tolist(), strict=True):
+        table[place[true], place[said]] += 1
     return table
 
 
@@ -56,14 +51,12 @@ def cohens_kappa(a: ArrayLike, b: ArrayLike) -> float | None:
 
     None where it is not defined: no items, or both gave one and the same class to all.
     """
-    x, y = _pair(a, b)
-    if len(x) == 0:
+    x, y = np.asarray(a), np.asarray(b)
+    names = {*x.tolist(), *y.tolist()}
+    if len(names) < 2:
         return None
     observed = float((x == y).mean())
-    names = set(x.tolist()) | set(y.tolist())
     expected = sum(float((x == c).mean()) * float((y == c).mean()) for c in names)
-    if len(names) == 1:
-        return None
     return (observed - expected) / (1 - expected)
 
 
@@ -88,8 +81,6 @@ def doubtful(labels: ArrayLike, probs: ArrayLike) -> Doubts:
     """
     y = np.asarray(labels, dtype=np.int64)
     p = np.asarray(probs, dtype=np.float64)
-    if p.ndim != 2 or y.shape != p.shape[:1]:
-        raise InputError(f"doubtful: expected labels (N,) and probs (N, C), got {y.shape} and {p.shape}")
     score, suspect = np.full(len(y), np.nan), np.zeros(len(y), bool)
     at = np.flatnonzero((y >= 0) & (y < p.shape[1]))
     if len(at):
@@ -106,8 +97,8 @@ def doubtful(labels: ArrayLike, probs: ArrayLike) -> Doubts:
 
 def prediction_change(before: ArrayLike, after: ArrayLike) -> float | None:
     """The share of items whose predicted class differs between two rounds; None when there are no items."""
-    a, b = _pair(before, after)
-    return float((a != b).mean()) if len(a) else None
+    changed = np.asarray(before) != np.asarray(after)
+    return float(changed.mean()) if len(changed) else None
 
 
 def mean_margin(probs: ArrayLike) -> float | None:
@@ -121,18 +112,10 @@ def mean_margin(probs: ArrayLike) -> float | None:
     return float((top[:, 1] - top[:, 0]).mean())
 
 
-def labels_per_minute(times: Sequence[float] | Sequence[datetime], gap: float = 60.0) -> float | None:
-    """The pace of one annotator, from the times of the answers (seconds, or datetimes); pauses longer than `gap` seconds
-    are breaks and do not count. None where no two answers lie closer than that."""
-    seconds = np.sort(np.array([t.timestamp() if isinstance(t, datetime) else float(t) for t in times]))
-    steps = np.diff(seconds)
-    steps = steps[steps <= gap]
+def labels_per_minute(times: Sequence[datetime]) -> float | None:
+    """The pace of one annotator, from the times of the answers; pauses longer than a minute are breaks and do not count.
+    None where no two answers lie closer than that."""
+    steps = np.diff(np.sort([t.timestamp() for t in times]))
+    steps = steps[steps <= 60]
     worked = float(steps.sum())
     return 60 * len(steps) / worked if worked > 0 else None
-
-
-def _pair(a: ArrayLike, b: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    x, y = np.asarray(a), np.asarray(b)
-    if x.ndim != 1 or x.shape != y.shape:
-        raise InputError(f"expected two lists of classes of one length, got shapes {x.shape} and {y.shape}")
-    return x, y

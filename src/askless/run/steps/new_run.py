@@ -5,19 +5,19 @@ import secrets
 import shutil
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from askless.base.errors import InputError, OptionError
 from askless.base.files import sync, sync_all
 from askless.base.locks import held_folder
 from askless.run.settings import Settings, write_settings
-from askless.run.steps.draw import Draw, draw_check
+from askless.run.steps.draw import draw_check
 from askless.run.steps.index import Index, Progress, scan, write_sizes, write_skipped
 from askless.run.store.asking import ask_check_images
 from askless.run.store.classes import add_class, forget_actions
 from askless.run.store.importing import import_answers
-from askless.run.store.items import NewItem, add_items, noun
+from askless.run.store.items import add_items, noun
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, now, record, set_meta
 from askless.sources.names import is_text
@@ -48,13 +48,6 @@ def make_run(folder: Path, settings: Settings, index: Index) -> list[str]:
     n_items = len(index.items)
     if n_items < 2:
         raise InputError(f"{settings.source}: expected at least two {noun(index.kind)}s to choose from, got {n_items}")
-    notes = list(index.hints)
-    budget = min(settings.budget, n_items)
-    if budget < settings.budget:
-        notes.append(f"The budget is {budget}: there are no more {noun(index.kind)}s.")
-    draw = draw_check(n_items, budget, settings.check, settings.seed)
-    if settings.check and not draw.check:
-        notes.append(f"The budget is too small for check {noun(index.kind)}s: the accuracy will not be measured.")
     above = [place for place in (folder.parent, *folder.parent.parents) if not place.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with made_beside(folder) as beside:
@@ -64,12 +57,9 @@ def make_run(folder: Path, settings: Settings, index: Index) -> list[str]:
         write_skipped(index.skipped, beside / "skipped.csv")
         if index.kind == "files":
             write_sizes(index.items, beside / "sizes.npy")
-        store = Store(beside / "state.sqlite", create=True)
-        try:
-            with store.change() as db:
-                fill(db, settings, index, draw, budget, notes)
-        finally:
-            store.close()  # the last connection to close leaves one whole file behind
+        # The last connection to close leaves one whole file behind.
+        with closing(Store(beside / "state.sqlite", create=True)) as store, store.change() as db:
+            notes = fill(db, settings, index)
         sync_all(beside)
         if folder.exists():
             folder.rmdir()
@@ -104,7 +94,15 @@ def made_beside(folder: Path) -> Iterator[Path]:
             return
 
 
-def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, budget: int, notes: list[str]) -> None:
+def fill(db: sqlite3.Connection, settings: Settings, index: Index) -> list[str]:
+    """Draws the check images, and writes all that is known at the start; sentences for the user."""
+    n_items, notes = len(index.items), list(index.hints)
+    budget = min(settings.budget, n_items)
+    if budget < settings.budget:
+        notes.append(f"The budget is {budget}: there are no more {noun(index.kind)}s.")
+    draw = draw_check(n_items, budget, settings.check, settings.seed)
+    if settings.check and not draw.check:
+        notes.append(f"The budget is too small for check {noun(index.kind)}s: the accuracy will not be measured.")
     for name, value in {
         "run": secrets.token_hex(8),
         "token": secrets.token_urlsafe(32),
@@ -117,15 +115,9 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
         "suggestions": settings.suggestions,
     }.items():
         set_meta(db, name, value)
-    add_items(
-        db,
-        (
-            NewItem(it.id, it.width, it.height, draw.split(i), int(draw.place[i]), dict(it.columns))
-            for i, it in enumerate(index.items)
-        ),
-    )
+    add_items(db, ((item, draw.split(i), int(draw.place[i])) for i, item in enumerate(index.items)))
     set_meta(db, "skipped", [list(row) for row in index.skipped])
-    record(db, "start", "start", STARTER, {"items": len(index.items), "seed": settings.seed})
+    record(db, "start", "start", STARTER, {"items": n_items, "seed": settings.seed})
     names = list(settings.classes) or list(index.classes)
     for i, name in enumerate(names):
         try:
@@ -138,3 +130,4 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index, draw: Draw, b
     if labelled:
         result = import_answers(db, "start-labels", STARTER, labelled, overlap=settings.annotators)
         notes.append(f"{result.taken} labels were known already.")
+    return notes

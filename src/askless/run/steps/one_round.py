@@ -1,31 +1,158 @@
-"""One round of the loop on a run's pool, by the same `ActiveLearner` as everywhere: fit, predict, choose."""
+"""One round of the loop on a run's pool, by the same `ActiveLearner` as everywhere: the steps `training` and `choosing`."""
 
+import csv
 import json
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 
 from askless.active.learner import ActiveLearner
 from askless.active.saving import Saved
-from askless.data import Pool, as_pool
+from askless.base.files import replace_folder
+from askless.data import ImageViews, Pool, as_pool
 from askless.features.frozen import FrozenViews, standardisation
 from askless.features.stored import ViewKey, is_whole, mapped
 from askless.features.text_backbone import evened
 from askless.learn import LEARNERS, Learner, Supervised
+from askless.learn.label_propagation import Neighbours
 from askless.learn.learner import Watch
+from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files
+from askless.run.out.gather import curve
 from askless.run.settings import Settings
-from askless.run.steps.embedding import CachedItems
+from askless.run.steps.embedding import CachedItems, raw_side
 from askless.run.steps.measure import mean_margin, prediction_change
 from askless.run.steps.reasons import reasons
-from askless.run.steps.round_files import Predictions
+from askless.run.steps.round_files import (
+    Predictions,
+    damage_of_fit,
+    damaged_fit,
+    list_files,
+    read_predictions,
+    round_folder,
+)
+from askless.run.store.asking import (
+    Pick,
+    all_rounds,
+    ask_round,
+    asked_items,
+    current_round,
+    is_batch_open,
+    left_to_choose,
+    tasks_of_round,
+)
+from askless.run.store.classes import shown_classes
+from askless.run.store.fits import all_fits, fitted_rounds, put_fit
+from askless.run.store.labels import labels_key, train_labels
 from askless.run.store.schema import RunError
+from askless.run.store.store import payload_of
+from askless.track import Event
+
+if TYPE_CHECKING:
+    from askless.run.run import Report, Run
 
 PLACEHOLDERS = ("one", "other")  # before two classes are known
+
+
+def train(run: "Run", report: "Report") -> None:
+    """Trains on all labels, predicts every item, and puts the round and the model in the place of the old ones."""
+    run.forget_pool()  # since the last choice its views may have been made, or its images gone
+    base, settings = run.run_pool(), run.settings
+    with run.store.look() as db:
+        number, key, labels = current_round(db), labels_key(db), train_labels(db)
+        damaged = damaged_fit(db, run.folder)
+        if damaged is not None and is_batch_open(db):
+            number = damaged  # a batch is out: the model that chose it is made again, from the labels of then
+            later = set(asked_items(db, after=number))
+            labels = {item: label for item, label in labels.items() if item not in later}
+        classes = shown_classes(db)
+        before = max((n for n in fitted_rounds(db) if n < number), default=None)
+        if before is not None and damage_of_fit(run.folder, before, last=False) is not None:
+            before = None
+    place = {c.id: i for i, c in enumerate(classes)}
+    names = [c.name for c in classes]
+    given = {item: place[label] for item, label in labels.items()}
+    earlier = None if before is None else round_folder(run.folder, before) / "learner"
+    learner = make_learner(base, settings, names, given, earlier)
+    unlabelled = len(base.items) - len(learner.labels)
+    text = f"Training on {len(learner.labels):,} labels and {unlabelled:,} unlabelled {run.noun}s"
+    report("training", text, 0, settings.steps)
+    begun = time.perf_counter()
+
+    def watch(done: int, total: int, numbers: dict[str, float]) -> None:
+        report("training", text, done, total)
+        rest = {name: value for name, value in numbers.items() if name != "step"}
+        run.trail.tell(Event("step", run.folder.name, number * settings.steps + done, rest), last=done == total)
+
+    beside, model_beside = run.folder / "rounds" / f".{number:03d}.making", run.folder / ".model.making"
+    for folder in (beside, model_beside):
+        shutil.rmtree(folder, ignore_errors=True)
+    beside.mkdir(mode=0o700)
+    metrics = fit_round(
+        learner,
+        base,
+        len(run.paths),
+        run.readable(),
+        run.readable("check", "reserve"),
+        [c.id for c in classes],
+        None if before is None else read_predictions(run.folder, before),
+        beside,
+        watch,
+    )
+    save_model(run, model_beside, learner, base, names, number)
+    write_picked(run, beside, number)
+    for folder in (beside, model_beside):
+        list_files(folder)
+    replace_folder(beside, round_folder(run.folder, number))
+    replace_folder(model_beside, run.folder / "model")
+    with run.store.change() as db:
+        put_fit(db, number, len(learner.labels), key, time.perf_counter() - begun, metrics)
+    run.write_views()
+    if run.trail:
+        run.trail.tell(round_event(run, number))
+
+
+def write_picked(run: "Run", folder: Path, number: int) -> None:
+    """picked.csv: what was chosen in this round and why."""
+    with run.store.look() as db:
+        tasks = tasks_of_round(db, number)
+    with (folder / "picked.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(("rank", "path", "picked_by", "score", "reason"))
+        writer.writerows((t.rank, t.path, t.picked_by, t.score, t.reason) for t in tasks)
+
+
+def choose(run: "Run", report: "Report") -> None:
+    """Asks the strategy for the next batch."""
+    report("choosing", "Choosing the next batch", 0, 1)
+    begun = time.perf_counter()
+    base = run.run_pool()
+    with run.store.look() as db:
+        labels, classes = train_labels(db), shown_classes(db)
+        current, n = current_round(db), min(run.settings.batch, left_to_choose(db))
+        fitted = current in fitted_rounds(db) and damaged_fit(db, run.folder) is None
+        # All that was asked, labelled or not: a label that came after the training is none to the learner.
+        asked = asked_items(db)
+    names = [c.name for c in classes]
+    saved = round_folder(run.folder, current) / "learner"
+    if fitted:
+        learner = load_learner(saved, base)
+    else:
+        place = {c.id: i for i, c in enumerate(classes)}
+        learner = make_learner(base, run.settings, names, {i: place[y] for i, y in labels.items()}, None)
+    picks, info = next_batch(learner, base, n, names, fitted, asked, run.noun)
+    if fitted:
+        learner.save(saved, pool=False)  # what the strategy remembers of this batch
+    by = learner.strategy.name
+    with run.store.change() as db:
+        asked_now = ask_round(db, current + 1, picks, by, time.perf_counter() - begun, info)
+    if asked_now:
+        report("choosing", f"Chosen by {by}", 1, 1)
 
 
 @dataclass(frozen=True)
@@ -128,19 +255,8 @@ def load_learner(folder: Path, base: RunPool) -> ActiveLearner:
 
 def training(settings: Settings) -> Learner:
     kind = LEARNERS[settings.learner]
-    made: Learner = kind(steps=settings.steps) if kind.has_network else kind()  # type: ignore[attr-defined]
+    made: Learner = kind(steps=settings.steps) if kind.has_network else kind()
     return made
-
-
-def predict_all(
-    learner: ActiveLearner, base: RunPool, n_items: int, known: np.ndarray, numbers: list[int]
-) -> Predictions:
-    """What the model says of every item that can be read, check images included."""
-    probs = np.full((n_items, len(numbers)), np.nan, np.float32)
-    for i in range(0, len(known), 512):
-        part = known[i : i + 512]
-        probs[part] = learner.predict_proba(base.ready(part))
-    return Predictions(probs, np.array(numbers, np.int64))
 
 
 def fit_round(
@@ -154,11 +270,15 @@ def fit_round(
     folder: Path,
     watch: Watch,
 ) -> dict[str, Any]:
-    """Trains, predicts, and writes predictions.npz, metrics.json and log.jsonl into `folder`; the metrics."""
+    """Trains, predicts every item that is `known` to be readable, check images included, and writes predictions.npz,
+    metrics.json and log.jsonl into `folder`; the metrics."""
     begun = time.perf_counter()
     fitted = learner.fit(log=folder / "log.jsonl", watch=watch)
     trained = time.perf_counter()
-    predictions = predict_all(learner, base, n_items, known, numbers)
+    predictions = Predictions(np.full((n_items, len(numbers)), np.nan, np.float32), np.array(numbers, np.int64))
+    for i in range(0, len(known), 512):
+        part = known[i : i + 512]
+        predictions.probs[part] = learner.predict_proba(base.ready(part))
     everywhere = predictions.best_of_all()
     np.savez_compressed(
         folder / "predictions.npz",
@@ -183,18 +303,7 @@ def fit_round(
     return metrics
 
 
-@dataclass(frozen=True)
-class Choice:
-    """Items in the order in which they are to be asked, with a reason and, where the strategy has one, a score each."""
-
-    items: list[int]
-    reasons: list[str]
-    scores: list[float | None]
-    picked_by: str
-    info: dict[str, Any]
-
-
-def choose(
+def next_batch(
     learner: ActiveLearner,
     base: RunPool,
     n: int,
@@ -202,17 +311,72 @@ def choose(
     trained: bool,
     out: Sequence[int],
     noun: str = "image",
-) -> Choice:
-    """The next batch, with what speaks for each item; none of `out`, which were asked and got no label."""
+) -> tuple[list[Pick], dict[str, Any]]:
+    """The items to ask next, in their order, each with what speaks for it and, where the strategy has one, a score; none of
+    `out`, which were asked and got no label. Also what the strategy says of the batch."""
     places = base.positions()
     picks = learner.ask(n, exclude=[places[item] for item in out if item in places])
-    probs = learner.predict_pool() if trained else None
-    texts = reasons(learner, base.pool, picks, probs, names, noun)
-    given = picks.scores
-    scores = [None if given is None else finite(given[i]) for i in range(len(picks))]
+    texts = reasons(learner, base.pool, picks, learner.predict_pool() if trained else None, names, noun)
+    scores = [None] * len(picks) if picks.scores is None else map(finite, picks.scores)
     info = {k: v for k, v in picks.info.items() if isinstance(v, int | float | str)}
-    return Choice(base.items[picks.indices].tolist(), texts, scores, learner.strategy.name, info)
+    return list(map(Pick, base.items[picks.indices].tolist(), texts, scores)), info
 
 
 def finite(number: float) -> float | None:
     return float(number) if np.isfinite(number) else None
+
+
+def save_model(
+    run: "Run", folder: Path, learner: ActiveLearner, base: RunPool, names: Sequence[str], number: int
+) -> None:
+    """Writes the model of a round into a new folder; one for texts with its backbone."""
+    assert learner.learnt is not None
+    folder.mkdir()
+    settings, network = run.settings, learner.learnt.as_network()
+    backbone = settings.net.removeprefix("frozen:") if settings.frozen else None
+    config: dict[str, Any] = {
+        "net": settings.net if base.mean is None else "linear",
+        "backbone": backbone,
+        "backbone_size": raw_side(settings),
+        "weights": settings.weights or None,
+        "shape": list(base.pool.shape),
+        "classes": list(names),
+        "features": base.pool.kind == "features" and not settings.frozen,
+        "round": number,
+        "labels": len(learner.labels),
+        "unlabelled": len(base.items) - len(learner.labels),
+        "learner": settings.learner,
+        "seed": settings.seed,
+        "versions": dict(settings.versions),
+        "strategy": settings.strategy,
+    }
+    if isinstance(network, Neighbours):
+        config |= {"net": "neighbours", "options": network.options}
+    if run.kind == "texts":
+        shutil.copytree(run.folder / "cache" / "text", folder / "text")
+        config["text"] = settings.text
+        preprocess = text_preprocess(str(backbone))
+    elif config["features"]:
+        preprocess = {"input": "the features, then (x - mean) / scale"}
+    else:
+        preprocess = image_preprocess(base.side, 3, None if settings.frozen else ImageViews(base.pool))
+    features = None if base.mean is None or base.scale is None else (base.mean, base.scale)
+    write_files(folder, Trained(network, config, preprocess, features))
+
+
+def round_event(run: "Run", number: int) -> Event:
+    """Of the round `number`, whose model is trained: its check accuracy is that on the images with a label by now."""
+    with run.store.look() as db:
+        fit, point = all_fits(db)[number], next(p for p in curve(run, db) if p.round == number)
+        asked = payload_of(db, f"worker/round-{number}")
+        choosing = [made.seconds for made in all_rounds(db) if made.id == number]
+    info = {} if asked is None else asked["info"]
+    measured = {f"check_{name}": getattr(point, name) for name in ("accuracy", "low", "high", "n")}
+    numbers = {
+        **{name: value for name, value in fit.metrics["training"].items() if name != "step"},
+        **{name: value for name, value in info.items() if name not in ("labelled", "seconds")},
+        **{name: fit.metrics[name] for name in ("fit_seconds", "predict_seconds", "change", "margin")},
+        **(measured if point.n else {}),
+        **({"select_seconds": choosing[0]} if choosing else {}),
+    }
+    return Event("round", run.folder.name, point.labels, numbers)

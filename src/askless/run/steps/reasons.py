@@ -28,7 +28,7 @@ def reasons(
     if reason == "random":
         return ["drawn at random"] * len(picks)
     unsure = [None] * len(picks) if probs is None else [between(probs[i], names) for i in picks.indices.tolist()]
-    features = features_of(pool)
+    features = np.asarray(pool.x, dtype=np.float32) if pool.kind == "features" else None
     fallback = ["chosen by " + name] * len(picks)
     if features is not None:
         fallback = regions(features, learner.labelled, picks.indices, noun)
@@ -48,11 +48,6 @@ def reasons(
         stand = [f"stands for {k} {noun}s like it" if k > 1 else other for k, other in others]
         return [f"{one}; {doubt}" if doubt else one for one, doubt in zip(stand, unsure, strict=True)]
     return [doubt or other for doubt, other in zip(unsure, fallback, strict=True)]
-
-
-def features_of(pool: Pool) -> np.ndarray | None:
-    """The pool's rows where they are features."""
-    return np.asarray(pool.x, dtype=np.float32) if pool.kind == "features" else None
 
 
 def between(probs: np.ndarray, names: Sequence[str]) -> str | None:
@@ -99,11 +94,7 @@ def eigenvalue_gains(
     rows = GramRows(features)
     high = gram_score(rows.take(members)).value
     result = []
-    for place in range(len(labelled), len(members)):
-        lows = []
-        for other in stand_ins:
-            changed = members.copy()
-            changed[place] = other
-            lows.append(gram_score(rows.take(changed)).value)
+    for pick in picks:
+        lows = [gram_score(rows.take(np.where(members == pick, other, members))).value for other in stand_ins]
         result.append((float(np.median(lows)), high))
     return result

@@ -129,10 +129,12 @@ def damage_of_folder(folder: Path) -> str | None:
     needed = ("config.json", "preprocess.json", "model.safetensors")
     if folder.name != "model":
         needed = ("predictions.npz", "metrics.json", "learner/learner.json")
-    return damage_of_files(folder, needed, check)  # earlier versions wrote no list: what is needed must be readable
+    return damage_of_files(
+        folder, needed, try_to_read
+    )  # earlier versions wrote no list: what is needed must be readable
 
 
-def check(path: Path) -> None:
+def try_to_read(path: Path) -> None:
     """Raises something where a file cannot be what its name says."""
     if path.suffix == ".json":
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -142,7 +144,7 @@ def check(path: Path) -> None:
             _ = found["net"], found["classes"], found["backbone"]
         for name in found["networks"].values() if path.name == "learner.json" else ():
             if name is not None:
-                check(path.with_name(name))
+                try_to_read(path.with_name(name))
     elif path.suffix == ".npz":
         _read_predictions(path, path.stat().st_mtime_ns)
         _read_held(path, path.stat().st_mtime_ns)
@@ -168,15 +170,15 @@ def seen(path: Path) -> tuple[str, int, int] | None:
     return str(path), stat.st_size, stat.st_mtime_ns
 
 
-def is_whole(cache: Path) -> bool:
+def is_cache_whole(cache: Path) -> bool:
     """Whether everything that was read of the items is there: the cache may be deleted, and may be damaged."""
     try:
         about = json.loads((cache / "material.json").read_text(encoding="utf-8"))
         x, tiny = (np.load(cache / name, mmap_mode="r", allow_pickle=False) for name in (about["file"], "tiny.npy"))
         if about["name"].startswith("frozen:"):  # a run on texts: the model takes a copy of their backbone along
-            check(cache / "text" / "backbone.json")
+            try_to_read(cache / "text" / "backbone.json")
             if (cache / "text" / "backbone.safetensors").exists() or about["name"] == "frozen:tfidf":
-                check(cache / "text" / "backbone.safetensors")
+                try_to_read(cache / "text" / "backbone.safetensors")
         return bool(len(x) == len(tiny) == about["done"] and x.ndim >= 2)
     except Exception:  # a damaged file fails in many ways
         return False

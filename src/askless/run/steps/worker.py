@@ -40,26 +40,26 @@ class Status:
         left = None
         if 0 < done < total and at - self.begun > 1:
             left = round((at - self.begun) * (total - done) / done, 1)
-        self.write(step=step, text=text, done=done, total=total, seconds_left=left)
+        self.write(step, text, done=done, total=total, seconds_left=left)
 
-    def write(self, **news: Any) -> None:
-        news = {"pid": os.getpid(), "at": time.time(), "problem": None, **news}
+    def write(self, step: str, text: str, **news: Any) -> None:
+        nothing = {"problem": None, "done": 0, "total": 0, "seconds_left": None}
+        news = {"pid": os.getpid(), "at": time.time(), "step": step, "text": text, **nothing, **news}
         beside = part_of(self.path)
         beside.write_text(json.dumps(news), encoding="utf-8")
         beside.chmod(0o600)
         beside.replace(self.path)
 
     def rest(self, finished: bool) -> None:
-        step, text = ("finished", "Finished") if finished else ("waiting", "Waiting for labels")
-        self.step = step
-        self.write(step=step, text=text, done=0, total=0, seconds_left=None)
+        self.step, text = ("finished", "Finished") if finished else ("waiting", "Waiting for labels")
+        self.write(self.step, text)
 
 
-def work(folder: Path, until_done: bool = False) -> None:
-    """Advances the run whenever there is something to do; with `until_done` returns when nothing is."""
+def work(folder: Path) -> None:
+    """Advances the run whenever there is something to do."""
     # One worker per run: a new one waits until the one before, whose page was killed, has gone.
     with held(folder / ".worker.lock", f"another worker is at {folder}", seconds=60.0):
-        tidy(folder)
+        clean_up_after_kill(folder)
         run = Run.open(folder)
         status = Status(folder)
         status.rest(finished=False)
@@ -67,8 +67,6 @@ def work(folder: Path, until_done: bool = False) -> None:
             seen = run.store.version()  # before the look, so that nothing that comes after it is missed
             if run.advance(status) is not None:
                 continue
-            if until_done:
-                return
             status.rest(run.is_finished())
             while run.store.version() == seen:
                 time.sleep(PAUSE)
@@ -78,12 +76,12 @@ def catch_up(run: Run, report: Report = quiet) -> None:
     """Does what is missing until people have to answer, for those without a page; BusyError where one is served."""
     busy = f"{run.folder} is being served, and the worker of the page trains and chooses"
     with held(run.folder / ".worker.lock", busy, seconds=1.0):
-        tidy(run.folder)
+        clean_up_after_kill(run.folder)
         while run.advance(report, ahead=False) is not None:
             pass
 
 
-def tidy(folder: Path) -> None:
+def clean_up_after_kill(folder: Path) -> None:
     """Puts back what a kill left aside, and removes what was never finished; for who holds the worker's lock."""
     put_back(folder)
     rounds = folder / "rounds"
@@ -128,14 +126,12 @@ def main() -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except (AsklessError, OSError, MemoryError) as error:
-        Status(folder).write(step="failed", text="", done=0, total=0, seconds_left=None, problem=str(error))
+        Status(folder).write("failed", "", problem=str(error))
         print(error, file=sys.stderr)
         raise SystemExit(1) from None
     except Exception as error:
-        Status(folder).write(
-            **{"step": "failed", "text": "", "done": 0, "total": 0, "seconds_left": None},
-            problem=f"{type(error).__name__}: {error}; see worker.log in the run's folder",
-        )
+        problem = f"{type(error).__name__}: {error}; see worker.log in the run's folder"
+        Status(folder).write("failed", "", problem=problem)
         (folder / "worker.log").write_text(traceback.format_exc(), encoding="utf-8")
         traceback.print_exc()
         raise SystemExit(1) from None

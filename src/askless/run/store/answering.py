@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.base.errors import AsklessError, InputError
-from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, is_in_force, take
+from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, take
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.labels import other_answers
 from askless.run.store.store import once, record, savepoint
@@ -261,11 +261,12 @@ def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> 
     if task["state"] != "open":
         raise ConflictError(f"item {item} was withdrawn: its batch has been closed", item)
     lease = db.execute(
-        "SELECT * FROM lease WHERE item = ? AND annotator = ? AND tab = ?", (item, desk.annotator, desk.tab)
+        f"SELECT shown, {IN_FORCE} AS in_force FROM lease WHERE item = :item AND annotator = :annotator AND tab = :tab",
+        {"item": item, "annotator": desk.annotator, "tab": desk.tab, **clock()},
     ).fetchone()
     if lease is None:
         raise ConflictError(f"item {item} is not the one that this tab was given", item)
-    if not is_in_force(lease["expires"]) and not is_wanted(db, desk, item, overlap):
+    if not lease["in_force"] and not is_wanted(db, desk, item, overlap):
         raise ConflictError(f"item {item} was given to somebody else after ten minutes without an answer", item)
     return str(lease["shown"])
 

@@ -157,12 +157,12 @@ def ask_round(
 
 def withdraw_batch(db: sqlite3.Connection, request_id: str, annotator: str) -> int:
     """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were."""
-    rows = db.execute("SELECT item, answers FROM task WHERE state = 'open' AND kind = 'train'").fetchall()
-    items = [r["item"] for r in rows]
+    batch = "state = 'open' AND kind = 'train'"
+    items = [row[0] for row in db.execute(f"SELECT item FROM task WHERE {batch}")]
     record(db, request_id, "train_now", annotator, {"withdrawn": items})
-    db.executemany("DELETE FROM lease WHERE item = ?", [(i,) for i in items])
-    db.executemany("DELETE FROM task WHERE item = ?", [(r["item"],) for r in rows if r["answers"] == 0])
-    db.executemany("UPDATE task SET state = 'done' WHERE item = ?", [(r["item"],) for r in rows if r["answers"]])
+    db.execute(f"DELETE FROM lease WHERE item IN (SELECT item FROM task WHERE {batch})")
+    db.execute(f"DELETE FROM task WHERE {batch} AND answers = 0")
+    db.execute(f"UPDATE task SET state = 'done' WHERE {batch}")
     return len(items)
 
 
@@ -221,13 +221,10 @@ def draw_fewer(db: sqlite3.Connection, n: int) -> int:
 
 def draw_more(db: sqlite3.Connection, n: int) -> int:
     """Makes the next n held-out items check images, in the order of the draw; how many there were."""
-    rows = db.execute(
-        "SELECT id FROM item WHERE split = 'reserve' AND problem IS NULL ORDER BY place LIMIT ?", (n,)
-    ).fetchall()
-    for row in rows:
-        db.execute("UPDATE item SET split = 'check' WHERE id = ?", (row["id"],))
+    reserve = "SELECT id FROM item WHERE split = 'reserve' AND problem IS NULL ORDER BY place LIMIT ?"
+    drawn = db.execute(f"UPDATE item SET split = 'check' WHERE id IN ({reserve})", (n,)).rowcount
     ask_check_images(db)
-    return len(rows)
+    return drawn
 
 
 def ask_check_images(db: sqlite3.Connection) -> None:
@@ -277,11 +274,6 @@ def clock() -> dict[str, float]:
     return {"now": time.time(), "latest": time.time() + 2 * LEASE_SECONDS}
 
 
-def is_in_force(expires: float) -> bool:
-    at = clock()
-    return at["now"] < expires <= at["latest"]
-
-
 def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True) -> int | None:
     """The item that this tab is to show: the one it has, or a new one; None where nothing is to be had.
 
@@ -294,27 +286,31 @@ def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = Tr
             renew(db, desk)
         return held[0]
     for kind in kinds_in_order(db):
-        query = FREE_TASK.format(more="")
-        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, **clock()}
-        row = db.execute(f"{query} LIMIT 1", values).fetchone()
-        if row is not None:
+        if free := free_items(db, desk, kind, overlap, 1):
             if lease:
-                take(db, desk, [row["item"]])
-            return int(row["item"])
+                take(db, desk, free)
+            return free[0]
     return None
 
 
-# Open tasks that this annotator may take: not answered by them, not in another tab of theirs, and wanted by fewer people
-# than are to answer it. Skipped ones come last.
-FREE_TASK = f"""
-SELECT t.item FROM task t WHERE t.state = 'open' AND t.kind = :kind {{more}}
-AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = :annotator)
-AND NOT EXISTS (
-    SELECT 1 FROM lease l WHERE l.item = t.item AND l.annotator = :annotator AND l.tab <> :tab AND {IN_FORCE})
-AND t.answers + (
-    SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND {IN_FORCE}
-    AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator)) < :overlap
-ORDER BY t.skips, t.round, t.rank"""
+def free_items(
+    db: sqlite3.Connection, desk: Desk, kind: str, overlap: int, n: int, but: Sequence[int] = ()
+) -> list[int]:
+    """Up to n open tasks that this annotator may take: not answered by them, not in another tab of theirs, and wanted by
+    fewer people than are to answer it. Skipped ones come last."""
+    rows = db.execute(
+        f"""SELECT t.item FROM task t WHERE t.state = 'open' AND t.kind = :kind
+        AND t.item NOT IN ({", ".join(map(str, but))})
+        AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = :annotator)
+        AND NOT EXISTS (
+            SELECT 1 FROM lease l WHERE l.item = t.item AND l.annotator = :annotator AND l.tab <> :tab AND {IN_FORCE})
+        AND t.answers + (
+            SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND {IN_FORCE}
+            AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator)) < :overlap
+        ORDER BY t.skips, t.round, t.rank LIMIT :n""",
+        {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, "n": n, **clock()},
+    )
+    return [row["item"] for row in rows]
 
 
 def kinds_in_order(db: sqlite3.Connection) -> tuple[str, str]:
@@ -398,10 +394,7 @@ def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list
     kind_of = {item: db.execute("SELECT kind FROM task WHERE item = ?", (item,)).fetchone()[0] for item in held}
     for kind in ("train", "check"):
         mine = [item for item in held if kind_of[item] == kind][:n]
-        more = "" if not mine else f"AND t.item NOT IN ({', '.join(map(str, mine))})"
-        values = {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, **clock()}
-        rows = db.execute(f"{FREE_TASK.format(more=more)} LIMIT {n - len(mine)}", values)
-        free = [row["item"] for row in rows]
+        free = free_items(db, desk, kind, overlap, n - len(mine), but=mine)
         take(db, desk, free)
         if mine or free:
             return mine + free

@@ -24,25 +24,26 @@ MOST = 1000
 
 
 class Class(NamedTuple):
+    """`labels`: how many answers name it, merged or not."""
+
     id: int
     name: str
     merged_into: int | None
     hidden: bool
+    labels: int
 
 
 def all_classes(db: sqlite3.Connection) -> list[Class]:
-    rows = db.execute("SELECT id, name, merged_into, hidden, labels FROM class ORDER BY id").fetchall()
-    classes = [Class(row["id"], row["name"], row["merged_into"], bool(row["hidden"])) for row in rows]
-    if not any(c.hidden for c in classes):
-        return classes
-    return with_labels_shown(classes, {row["id"]: row["labels"] for row in rows})
+    rows = db.execute("SELECT id, name, merged_into, hidden, labels FROM class ORDER BY id")
+    classes = [Class(*row) for row in rows]
+    return with_labels_shown(classes) if any(c.hidden for c in classes) else classes
 
 
-def with_labels_shown(classes: list[Class], labels: dict[int, int]) -> list[Class]:
+def with_labels_shown(classes: list[Class]) -> list[Class]:
     """Classes of which none with labels is hidden. Runs made by earlier versions may have such classes: they are shown again
     or, where another class has their name by now, count as merged into that one."""
     final = followed(classes)
-    used = {final[number] for number, n in labels.items() if n}
+    used = {final[c.id] for c in classes if c.labels}
     named = {folded(c.name): c.id for c in classes if is_shown(c)}
     healed = []
     for c in classes:
@@ -65,11 +66,6 @@ def class_names(db: sqlite3.Connection) -> dict[int, str]:
     """The name that each class goes by: its own, or that of the class it was merged into."""
     classes = all_classes(db)
     return {number: classes[last].name for number, last in followed(classes).items()}
-
-
-def labels_by_class(db: sqlite3.Connection) -> dict[int, int]:
-    """How many answers name each class, merged or not."""
-    return dict(db.execute("SELECT id, labels FROM class").fetchall())
 
 
 def final_class(db: sqlite3.Connection) -> dict[int, int]:
@@ -96,7 +92,8 @@ def folded(name: str) -> str:
 def class_numbers(db: sqlite3.Connection) -> dict[str, int]:
     """The number of the class that a (folded) name from elsewhere means: by its name of now, by one that was merged into it,
     and by one that it had before."""
-    classes, final = all_classes(db), final_class(db)
+    classes = all_classes(db)
+    final = followed(classes)
     renamed = db.execute(
         "SELECT json_extract(payload, '$.before'), json_extract(payload, '$.class') FROM event "
         "WHERE kind = 'class_rename' ORDER BY seq"
@@ -186,7 +183,7 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
             show_again(db, c.id)
             return
         final = followed(classes)
-        used = sum(n for number, n in labels_by_class(db).items() if final[number] == c.id)
+        used = sum(other.labels for other in classes if final[other.id] == c.id)
         if used:
             raise InputError(f"the class {c.name!r} has {used} labels by now; rename or merge it instead")
         if c.merged_into is not None:

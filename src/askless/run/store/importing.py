@@ -77,13 +77,15 @@ def import_answers(
         taken.append((item, split, label))
     items = [item for item, _, _ in taken]
     before_rows = [own_answer(db, item, annotator) for item in items]
-    after = [
-        {
-            **{"class": label, "unsure": None if label is not None else UNSURE, "seconds": None, "suggestion": None},
-            **{"suggestion_prob": None, "suggestion_shown": "none", "bulk": 0, "note": ""},
-        }
-        for _, _, label in taken
-    ]
+    plain = {
+        "seconds": None,
+        "suggestion": None,
+        "suggestion_prob": None,
+        "suggestion_shown": "none",
+        "bulk": 0,
+        "note": "",
+    }
+    after = [{"class": label, "unsure": UNSURE if label is None else None, **plain} for _, _, label in taken]
     payload = {"items": items, "before": before_rows, "after": after, "over": over}
     seq, at = record(db, request_id, "import", annotator, payload)
     for (item, split, _label), row in zip(taken, after, strict=True):

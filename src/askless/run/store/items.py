@@ -7,21 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from askless.run.store.store import get_meta, set_meta
-from askless.sources import Skipped, excerpt
+from askless.sources import Item, Skipped, excerpt
 
 
-class NewItem(NamedTuple):
-    """`split`: pool (may be chosen), check and reserve (held out at random); `place`: where it came in the draw."""
-
-    path: str
-    width: int
-    height: int
-    split: str
-    place: int
-    columns: dict[str, str]
-
-
-class Item(NamedTuple):
+class ItemAndTask(NamedTuple):
     """An item and why it is asked; `kind` is "pool" where it is not. `excerpt`: the beginning of a text."""
 
     path: str
@@ -39,11 +28,14 @@ def noun(kind: str) -> str:
     return {"texts": "text", "features": "row"}.get(kind, "image")
 
 
-def add_items(db: sqlite3.Connection, items: Iterable[NewItem]) -> None:
-    """Numbers the items from 0, in the order in which they come."""
+def add_items(db: sqlite3.Connection, items: Iterable[tuple[Item, str, int]]) -> None:
+    """Numbers the items from 0, in the order in which they come, each with its split and its place in the draw."""
     db.executemany(
         "INSERT INTO item (id, path, width, height, split, place, columns) VALUES (?, ?, ?, ?, ?, ?, ?)",
-        [(i, *item[:-1], json.dumps(item.columns)) for i, item in enumerate(items)],
+        [
+            (i, it.id, it.width, it.height, split, place, json.dumps(dict(it.columns)))
+            for i, (it, split, place) in enumerate(items)
+        ],
     )
 
 
@@ -61,23 +53,14 @@ def item_number(db: sqlite3.Connection, path: str) -> int | None:
     return None if row is None else int(row[0])
 
 
-def item_of(db: sqlite3.Connection, item: int) -> Item:
+def item_of(db: sqlite3.Connection, item: int) -> ItemAndTask:
     row = db.execute(
-        "SELECT i.path, i.width, i.height, i.columns, t.kind, t.round, t.rank, t.reason "
+        "SELECT i.path, i.columns, i.width, i.height, coalesce(t.kind, 'pool'), t.round, t.rank, coalesce(t.reason, '') "
         "FROM item i LEFT JOIN task t ON t.item = i.id WHERE i.id = ?",
         (item,),
     ).fetchone()
     column = get_meta(db, "text")
-    return Item(
-        path=row["path"],
-        excerpt=excerpt(json.loads(row["columns"])[column]) if column else "",
-        width=row["width"],
-        height=row["height"],
-        kind=row["kind"] or "pool",
-        round=row["round"],
-        rank=row["rank"],
-        reason=row["reason"] or "",
-    )
+    return ItemAndTask(*row)._replace(excerpt=excerpt(json.loads(row["columns"])[column]) if column else "")
 
 
 def item_texts(db: sqlite3.Connection, items: Sequence[int] | None = None) -> dict[int, str]:

@@ -133,7 +133,7 @@ def train_labels(db: sqlite3.Connection) -> dict[int, int]:
     return {a.item: a.label for a in agreed(db, ("train", "prior")) if a.label is not None and a.item not in held}
 
 
-def check_labels(db: sqlite3.Connection) -> dict[int, int]:
+def labels_of_check_items(db: sqlite3.Connection) -> dict[int, int]:
     return {a.item: a.label for a in agreed(db, ("check",)) if a.label is not None}
 
 

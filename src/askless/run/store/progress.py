@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.run.store.asking import Desk, done_tasks, plan
-from askless.run.store.classes import all_classes, final_class, is_shown, labels_by_class
+from askless.run.store.classes import all_classes, followed, is_shown
 
-DIGITS = "1234567890"
+KEYS = (*"1234567890", *(f"Shift+{digit}" for digit in "1234567890"))  # of the first classes that are shown
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Done:
 
 
 @dataclass(frozen=True)
-class Batch:
+class CurrentBatch:
     """The current batch."""
 
     round: int
@@ -42,14 +42,14 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """`spent` of `budget`, check images and chosen ones; whether the person who asks can undo and redo something."""
 
     spent: int
     budget: int
     check: Done
     train: Done
-    batch: Batch | None
+    batch: CurrentBatch | None
     classes: list[Named]
     can_undo: bool
     can_redo: bool
@@ -65,10 +65,10 @@ class Progress:
         }
 
 
-def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> Progress:
+def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> RunProgress:
     budget, planned = plan(db)
     done = done_tasks(db)
-    return Progress(
+    return RunProgress(
         spent=done["train"] + done["check"],
         budget=budget,
         check=Done(done["check"], planned),
@@ -80,14 +80,14 @@ def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> Progress:
     )
 
 
-def current_batch(db: sqlite3.Connection) -> Batch | None:
+def current_batch(db: sqlite3.Connection) -> CurrentBatch | None:
     number = db.execute("SELECT max(id) FROM round").fetchone()[0]
     if number is None:
         return None
     size, finished = db.execute(
         "SELECT coalesce(sum(n), 0), coalesce(sum(n * (state = 'done')), 0) FROM tally WHERE round = ?", (number,)
     ).fetchone()
-    return Batch(number, finished, size)
+    return CurrentBatch(number, finished, size)
 
 
 def has_action(db: sqlite3.Connection, desk: Desk | None, state: str) -> bool:
@@ -98,17 +98,11 @@ def has_action(db: sqlite3.Connection, desk: Desk | None, state: str) -> bool:
 
 
 def classes_with_counts(db: sqlite3.Connection) -> list[Named]:
-    final = final_class(db)
+    classes = all_classes(db)
+    final = followed(classes)
     counts: Counter[int] = Counter()
-    for label, n in labels_by_class(db).items():
-        counts[final[label]] += n
-    rows: list[Named] = []
-    place = 0
-    for c in all_classes(db):
-        key = ""
-        if is_shown(c):
-            key = DIGITS[place] if place < 10 else f"Shift+{DIGITS[place - 10]}" if place < 20 else ""
-            place += 1
-        into = None if c.merged_into is None else final[c.id]
-        rows.append(Named(c.id, c.name, key, counts[c.id], not is_shown(c), into))
-    return rows
+    for c in classes:
+        counts[final[c.id]] += c.labels
+    keys = dict(zip((c.id for c in classes if is_shown(c)), KEYS, strict=False))
+    into = {c.id: None if c.merged_into is None else final[c.id] for c in classes}
+    return [Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id]) for c in classes]

@@ -22,16 +22,15 @@ from askless.base.errors import AsklessError
 from askless.base.files import sync
 from askless.base.locks import held
 from askless.run.settings import Settings, read_settings
-from askless.run.steps.draw import draw_check
 from askless.run.steps.new_run import fill, read_source
-from askless.run.steps.round_files import damage_of_fit, is_whole, round_folder
+from askless.run.steps.round_files import damage_of_fit, is_cache_whole, round_folder
 from askless.run.store.answering import count_answers
 from askless.run.store.asking import ask_check_images, asked_items
 from askless.run.store.classes import MOST, forget_actions
 from askless.run.store.fits import drop_fit, fitted_rounds
 from askless.run.store.items import item_paths, keep_out_of_pool
 from askless.run.store.labels import answered_items
-from askless.run.store.replay import GARBLED, Event, Replay, contradictions, log, stored_tables
+from askless.run.store.replay import GARBLED, LogEvent, Replay, contradictions, log, stored_tables
 from askless.run.store.schema import RunError, check_tables, migrate
 from askless.run.store.store import (
     Store,
@@ -90,11 +89,11 @@ def repair(folder: Path) -> list[str]:
         if "upgrade askless" in " ".join(problems):
             raise RunError(problems[0])
         said = [f"Found: {text}" for text in problems]
-        said += replace(folder / NAME, settings) if problems else ["The database is whole; it stays as it is"]
+        said += replace_database(folder / NAME, settings) if problems else ["The database is whole; it stays as it is"]
         return said + drop_damaged(folder)
 
 
-def replace(path: Path, settings: Settings) -> list[str]:
+def replace_database(path: Path, settings: Settings) -> list[str]:
     """Puts a new database in the place of a damaged one, which stays under another name with what belongs to it."""
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".repaired-") as beside:
         new = Path(beside) / NAME
@@ -134,7 +133,7 @@ def drop_damaged(folder: Path) -> list[str]:
         with store.look() as db:
             prepared = get_meta(db, "prepared")
     cache = folder / "cache"
-    if prepared and cache.exists() and any(cache.iterdir()) and not is_whole(cache):
+    if prepared and cache.exists() and any(cache.iterdir()) and not is_cache_whole(cache):
         shutil.rmtree(cache)
         cache.mkdir(mode=0o700)
         said.append("The cache is damaged, and was emptied; it is made again when the run goes on")
@@ -227,18 +226,17 @@ def insert(db: sqlite3.Connection, table: str, rows: Collection[dict[str, Any]])
     return n == len(rows)
 
 
-def begin_again(db: sqlite3.Connection, settings: Settings, events: list[Event], always: bool) -> None:
+def begin_again(db: sqlite3.Connection, settings: Settings, events: list[LogEvent], always: bool) -> None:
     """Takes items that are lost, and what was noted of the run, from its source as at the start."""
     known = [row[0] for row in db.execute("SELECT id FROM item ORDER BY id")]
     n_items = next((event.payload.get("items") for event in events if event.kind == "start"), len(known))
     if not always and len(known) == n_items and known == [*range(len(known))]:
         return
     index = read_source(settings.source, settings)
-    budget = min(settings.budget, len(index.items))
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as first:
         first.row_factory = sqlite3.Row
         migrate(first)
-        fill(first, settings, index, draw_check(len(index.items), budget, settings.check, settings.seed), budget, [])
+        fill(first, settings, index)
         for table in ("meta", "item"):
             insert(db, table, [dict(row) for row in first.execute(f"SELECT * FROM {table}")])
     paths = item_paths(db)
@@ -277,7 +275,7 @@ def make_sense(db: sqlite3.Connection) -> None:
     db.execute("UPDATE class SET labels = (SELECT count(*) FROM answer WHERE class = class.id)")
 
 
-def ask_again(db: sqlite3.Connection, events: list[Event], settings: Settings) -> None:
+def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings) -> None:
     """Makes the rounds and tasks that are lost. Of chosen items only those with answers: others can be chosen again."""
     answered = set(answered_items(db))
     plain = {"rank": 0, "picked_by": settings.strategy, "reason": "recovered by askless doctor", "state": "open"}

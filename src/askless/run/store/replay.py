@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-Answers = dict[tuple[int, str], tuple[int | None, str | None]]  # (item, annotator) -> (class, unsure)
 ANSWERS = ("label", "unsure", "change", "import")
 KEY = ("item", "annotator")  # of an answer
 CAN_BE_UNDONE = ("label", "unsure", "change", "skip", "class_add", "class_rename", "class_merge")
@@ -23,7 +22,7 @@ AGREE = {
 }
 
 
-class Event(NamedTuple):
+class LogEvent(NamedTuple):
     seq: int
     request_id: str
     kind: str
@@ -46,7 +45,7 @@ class Replay:
     """Every event in order, from nothing, or from the last repair that had to do without some of them: it wrote down what
     it found. `rejected`: the events that make no sense, where that is tolerated."""
 
-    def __init__(self, events: Iterable[Event], tolerant: bool = False) -> None:
+    def __init__(self, events: Iterable[LogEvent], tolerant: bool = False) -> None:
         self.tables = Tables({}, {}, {})
         self.taken_back: dict[str, set[int]] = {}  # by annotator: what can be done again
         self.events = {event.seq: event for event in events}
@@ -62,7 +61,7 @@ class Replay:
                     raise
                 self.rejected.add(seq)
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: LogEvent) -> None:
         kind, payload = event.kind, event.payload
         if kind == "recover":
             for row in payload["answer"]:
@@ -81,7 +80,7 @@ class Replay:
             if not (kind == "class_add" and event.request_id.rpartition("-class-")[0] in self.imports):
                 self.tables.actions[event.seq] = (event.annotator, "done")
 
-    def answered(self, event: Event) -> None:
+    def answered(self, event: LogEvent) -> None:
         if event.kind == "import":
             over = set(event.payload["over"])
             for key in [key for key in self.tables.answers if key[0] in over and key[1] != event.annotator]:
@@ -96,7 +95,7 @@ class Replay:
             row["class"], row["unsure"]  # a row without them is none
             self.tables.answers[item, annotator] = row
 
-    def undone(self, event: Event, again: bool) -> None:
+    def undone(self, event: LogEvent, again: bool) -> None:
         taken_back = self.taken_back.setdefault(event.annotator, set())
         seq = event.payload["seq"]
         if seq is None:
@@ -149,17 +148,6 @@ class Replay:
         self.tables.classes[number] = (now["name"], now["merged_into"], now["hidden"])
 
 
-def replay(db: sqlite3.Connection) -> Answers:
-    """The answers that the log comes to."""
-    return {key: (row["class"], row["unsure"]) for key, row in Replay(log(db)).tables.answers.items()}
-
-
-def stored(db: sqlite3.Connection) -> Answers:
-    """The answers that the tables have."""
-    rows = db.execute("SELECT item, annotator, class, unsure FROM answer")
-    return {(row["item"], row["annotator"]): (row["class"], row["unsure"]) for row in rows}
-
-
 def stored_tables(db: sqlite3.Connection) -> Tables:
     answers = {
         (row["item"], row["annotator"]): {k: row[k] for k in row.keys() if k not in KEY}  # noqa: SIM118
@@ -172,9 +160,9 @@ def stored_tables(db: sqlite3.Connection) -> Tables:
     )
 
 
-def log(db: sqlite3.Connection) -> list[Event]:
+def log(db: sqlite3.Connection) -> list[LogEvent]:
     rows = db.execute("SELECT seq, request_id, kind, annotator, item, payload, at FROM event ORDER BY seq")
-    return [Event(*row)._replace(payload=json.loads(row["payload"])) for row in rows]
+    return [LogEvent(*row)._replace(payload=json.loads(row["payload"])) for row in rows]
 
 
 def contradictions(db: sqlite3.Connection) -> Iterator[str]:

@@ -5,7 +5,8 @@ the worker (`round`, `fit`) or to nobody for long (`lease`).
 """
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from askless.base.errors import AsklessError
@@ -110,10 +111,11 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
     missing = ", ".join(name for name in FIRST if name not in there)
     if missing or not 1 <= version <= len(MIGRATIONS):
         found = f"one without the tables {missing}" if missing else f"one of version {version}"
-        raise RunError(
-            f"{path}: expected the database of a run, got {found}; run `askless doctor --repair {path.parent}`, or restore "
-            "a backup"
-        )
+        raise RunError(f"{path}: expected the database of a run, got {found}; {how_to_repair(path.parent)}")
+
+
+def how_to_repair(run: Path) -> str:
+    return f"run `askless doctor --repair {run}`, or restore a backup"
 
 
 def migrate(db: sqlite3.Connection) -> None:
@@ -121,12 +123,19 @@ def migrate(db: sqlite3.Connection) -> None:
     version = db.execute("PRAGMA user_version").fetchone()[0]
     if version == len(MIGRATIONS):
         return
-    db.execute("BEGIN IMMEDIATE")
-    try:
+    with transaction(db, "IMMEDIATE"):
         for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
             step(db)
             db.execute(f"PRAGMA user_version = {number}")
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
+    db.execute(f"BEGIN {kind}")
+    try:
+        yield
         db.execute("COMMIT")
     except BaseException:
-        db.execute("ROLLBACK")
+        if db.in_transaction:  # a full disk rolls back by itself
+            db.execute("ROLLBACK")
         raise

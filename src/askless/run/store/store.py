@@ -14,7 +14,7 @@ from typing import Any
 
 from askless.base.errors import InputError
 from askless.base.files import run_beside
-from askless.run.store.schema import RunError, check_tables, migrate
+from askless.run.store.schema import RunError, check_tables, how_to_repair, migrate, transaction
 
 BUSY_MS = 20_000
 NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre", "davfs")
@@ -25,13 +25,7 @@ class RepeatedError(Exception):
 
     def __init__(self, event: sqlite3.Row) -> None:
         super().__init__(event["request_id"])
-        self.event = event
-
-    @property
-    def payload(self) -> dict[str, Any]:
-        """What was stored for it."""
-        payload: dict[str, Any] = json.loads(self.event["payload"])
-        return payload
+        self.payload: dict[str, Any] = json.loads(event["payload"])
 
 
 class GoneError(RunError):
@@ -157,13 +151,13 @@ def can_write(path: Path) -> bool:
 def check_file(path: Path) -> None:
     """An error where there is nothing that could be a run's database: SQLite would make one of an empty file."""
     if path.is_dir():
-        raise RunError(f"{path}: expected the database of a run, got a folder; {what_to_do(path)}")
+        raise RunError(f"{path}: expected the database of a run, got a folder; {how_to_repair(path.parent)}")
     if not path.is_file():
         raise RunError(
             f"{path.parent}: expected a run (a folder with {path.name}), found none{run_beside(path.parent)}"
         )
     if not path.stat().st_size and not unfinished(path):
-        raise RunError(f"{path}: expected the database of a run, got an empty file; {what_to_do(path)}")
+        raise RunError(f"{path}: expected the database of a run, got an empty file; {how_to_repair(path.parent)}")
 
 
 def unfinished(path: Path) -> list[Path]:
@@ -198,10 +192,6 @@ def in_wal_mode(path: Path) -> bool:
         return file.read(20)[18:20] == b"\2\2"
 
 
-def what_to_do(path: Path) -> str:
-    return f"run `askless doctor --repair {path.parent}`, or restore a backup"
-
-
 @contextmanager
 def damage_in_words(path: Path) -> Iterator[None]:
     """Turns what SQLite says of a damaged file into a sentence. Its subclasses are about other things, as a full disk."""
@@ -209,7 +199,7 @@ def damage_in_words(path: Path) -> Iterator[None]:
         yield
     except sqlite3.DatabaseError as error:
         if type(error) is sqlite3.DatabaseError:
-            raise RunError(f"{path}: the database is damaged ({error}); {what_to_do(path)}") from None
+            raise RunError(f"{path}: the database is damaged ({error}); {how_to_repair(path.parent)}") from None
         raise
 
 
@@ -239,18 +229,6 @@ def connect(path: Path, journal: str, sync: str) -> sqlite3.Connection:
         if beside.exists():
             os.chmod(beside, 0o600)
     return db
-
-
-@contextmanager
-def transaction(db: sqlite3.Connection, kind: str) -> Iterator[None]:
-    db.execute(f"BEGIN {kind}")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:  # a full disk rolls back by itself
-            db.execute("ROLLBACK")
-        raise
 
 
 @contextmanager
@@ -303,9 +281,10 @@ def record(
     return cursor.lastrowid, at
 
 
-def last_event(db: sqlite3.Connection) -> int:
-    """The number of the last event; 0 before the first."""
-    return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").fetchone()[0])
+def last_event(db: sqlite3.Connection, *kinds: str) -> int:
+    """The number of the last event, or of the last of these kinds; 0 before the first."""
+    which = f" WHERE kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+    return int(db.execute(f"SELECT coalesce(max(seq), 0) FROM event{which}", kinds).fetchone()[0])
 
 
 def payload_of(db: sqlite3.Connection, request_id: str) -> dict[str, Any] | None:

@@ -14,7 +14,7 @@ from askless.run import Run
 from askless.run.out.export import export_run
 from askless.run.steps.index import scan
 
-from ...texts import reviews, truth_of, write_csv
+from ..texts import reviews, truth_of, write_csv
 
 QUICK = {"classes": ("pos", "neg"), "budget": 30, "batch": 12, "steps": 40}
 
