@@ -125,7 +125,7 @@ def test_a_run_trains_exactly_what_an_active_learner_with_the_same_images_trains
     assert (before.augmented, base.augmented) == (False, bool(views))
     labels = {item: item % 3 for item in items[::4]}
     ours = make_learner(base, settings, NAMES, labels, None)
-    weak, strong = al.learn.LEARNERS[learner].views
+    weak, strong = al.learn.LEARNERS[learner].embedded_views
     net = al.Frozen(backbone="raw", size=16, weak=weak, strong=strong, plain=True, cache=tmp_path / "other")
     theirs = al.ActiveLearner(
         al.data.as_pool(images[items]), net=net, learner=one_round.training(settings), classes=NAMES, seed=settings.seed
