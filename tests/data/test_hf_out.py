@@ -56,10 +56,10 @@ def test_a_metadata_file_names_files_and_labels(tmp_path, suffix):
         rows = []
         for i, label in enumerate(labels):
             Image.fromarray(np.full((4, 4, 3), 10 * i + len(split), np.uint8)).save(tmp_path / split / f"more/{i}.png")
-            rows.append({"file_name": f"more/{i}.png", "label": label})
+            rows.append({"path": f"once/{i}.png", "file_name": f"more/{i}.png", "label": label})
         lines = [json.dumps(r) for r in rows]
         if suffix == "csv":
-            lines = ["file_name,label", *(f"{r['file_name']},{r['label']}" for r in rows)]
+            lines = ["path,file_name,label", *(",".join(r.values()) for r in rows)]
         (tmp_path / split / f"metadata.{suffix}").write_text("\n".join(lines) + "\n")
     pool = load(tmp_path)
     assert (pool.classes, pool.labels.tolist()) == (("cat", "dog"), [0, -1, 1])

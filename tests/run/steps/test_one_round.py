@@ -82,7 +82,7 @@ def test_a_round_leaves_its_files_and_the_same_again(base, tmp_path):
     assert all((one[key] == two[key]).all() for key in one)
     assert one["probs"].shape == (60, 3)
     assert (one["held"] == np.arange(10)).all()
-    assert (one["held_best"] == np.arange(10) % 3).mean() > 0.7
+    assert (one["held_best"] == one["probs"][:10].argmax(axis=1)).all()
     assert sum(metrics["mix"].values()) == pytest.approx(1)
 
 
