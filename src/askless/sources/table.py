@@ -147,7 +147,7 @@ def listed_images(
     header, rows = whole_table(table)
     if not rows:
         raise InputError(f"{table}: expected a header and at least one row, got {some(header)} and no row")
-    # Metadata of Hugging Face name files by `file_name`; a column `path` beside it, as our own export has, says something else.
+    # Hugging Face's metadata name files by `file_name`; a column `path` beside it, as our export has, is something else.
     path_column = pick_column(header, PATH_NAMES if root is None else ("file_name", *PATH_NAMES), table)
     labels = label_column(header, table, label)
     others = [column for column in header if column not in (path_column, labels)]
