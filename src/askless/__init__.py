@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from askless.data import Pool
     from askless.features.frozen import Frozen
     from askless.features.text_backbone import embed_texts
-    from askless.learn import DARP, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised
+    from askless.learn import DARP, Auto, FixMatch, LabelPropagation, MeanTeacher, PiModel, Supervised
     from askless.learn.darp import darp
     from askless.models import load
     from askless.run import Run
@@ -62,6 +62,7 @@ __all__ = [
     "Pool",
     "Frozen",
     # learners
+    "Auto",
     "Supervised",
     "FixMatch",
     "DARP",
@@ -119,7 +120,7 @@ __getattr__, __dir__ = lazily(  # where each name lives
         **{name: name for name in ("acquire", "data", "kernels", "learn", "linalg", "nets", "theory", "track")},
         **dict.fromkeys(("AsklessError", "InputError", "ModelError", "OptionError"), "base.errors"),
         **dict.fromkeys(
-            ("DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"
+            ("Auto", "DARP", "FixMatch", "LabelPropagation", "MeanTeacher", "PiModel", "Supervised", "darp"), "learn"
         ),
         "ActiveClassifier": "active.classifier",
         "ActiveLearner": "active.learner",

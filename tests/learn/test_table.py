@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import askless as al
-from askless.learn import LEARNERS, Learner, Task, as_learner, make
+from askless.learn import LEARNERS, Learner, Task, Training, as_learner, make
 from askless.learn.calibration import calibrated
 
 x = np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32)
@@ -15,7 +15,7 @@ STEPS = {"steps": 3, "batch": 8}
 
 
 def made(name, **options):
-    return make(name, **options | (STEPS if LEARNERS[name].has_network else {}))
+    return make(name, **options | (STEPS if issubclass(LEARNERS[name], Training) else {}))
 
 
 @pytest.mark.parametrize("name", LEARNERS)
@@ -44,7 +44,7 @@ def test_a_loop_takes_a_learner_by_name(name):
 def test_unknown_names_are_answered_with_the_nearest():
     with pytest.raises(al.OptionError, match="unknown learner 'mean teacher'; did you mean 'mean-teacher'"):
         make("mean teacher")
-    with pytest.raises(al.OptionError, match="unknown learner 'x'; the known ones are fixmatch, supervised"):
+    with pytest.raises(al.OptionError, match="unknown learner 'x'; the known ones are auto, fixmatch, supervised"):
         as_learner("x")
     for wrong in (al.FixMatch, 3, None):
         with pytest.raises(al.InputError, match="expected a learner such as FixMatch"):

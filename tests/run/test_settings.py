@@ -33,7 +33,7 @@ def test_every_learner_can_be_made():
     for name in LEARNERS:
         made = training(Settings("x", learner=name, steps=7))
         assert type(made) is learn.LEARNERS[name]
-        assert getattr(made, "steps", None) == (7 if made.has_network else None)
+        assert getattr(made, "steps", None) == (7 if isinstance(made, learn.Training) else None)
 
 
 def test_settings_come_back_as_they_were_written(tmp_path):
@@ -167,8 +167,9 @@ def test_unknown_networks_are_refused_at_once(net):
         settings.Settings(source="x", net=net)
 
 
-def test_label_propagation_is_refused_before_a_run_is_made_where_there_are_no_features(tmp_path):
+@pytest.mark.parametrize("learner", ["auto", "label-propagation"])
+def test_a_learner_of_features_is_refused_before_a_run_is_made_where_there_are_none(tmp_path, learner):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    with pytest.raises(OptionError, match="label propagation works on features, got the network small-cnn"):
-        Run.create(tmp_path, tmp_path / "run", net="small-cnn", learner="label-propagation", classes=("a", "b"))
+    with pytest.raises(OptionError, match=f"{learner} works on features, got the network small-cnn"):
+        Run.create(tmp_path, tmp_path / "run", net="small-cnn", learner=learner, classes=("a", "b"))
     assert not (tmp_path / "run").exists()

@@ -32,7 +32,7 @@ def start(
     net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
     weights: Annotated[str, typer.Option(help="File or folder with those of frozen:timm/… or torchvision/….")] = "",
     learner: Annotated[
-        str, typer.Option(help="fixmatch, supervised, mean-teacher, pi-model or label-propagation.")
+        str, typer.Option(help="auto, fixmatch, supervised, mean-teacher, pi-model or label-propagation.")
     ] = "fixmatch",
     steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,
     check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,

@@ -1,5 +1,6 @@
 """Learners: training schemes on labelled and unlabelled data, and the pure functions they are made of."""
 
+from askless.learn.auto import Auto
 from askless.learn.checkpoint import CheckpointError
 from askless.learn.darp import darp, estimate_target
 from askless.learn.fixmatch import DARP, FixMatch
@@ -14,6 +15,7 @@ from askless.learn.training import Training, TrainingError
 
 __all__ = [
     # learners
+    "Auto",
     "Supervised",
     "FixMatch",
     "DARP",

@@ -31,12 +31,7 @@ class LabelPropagation:
     embedded_views = (0, 0)
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
-        shape = tuple(views.plain(torch.arange(1)).shape[1:])
-        if len(shape) != 1:
-            raise InputError(
-                f"label propagation works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
-                "net='frozen:efficientnet-lite0', or a pool of features"
-            )
+        check_vectors("label propagation", views)
 
     def start(self, net: nn.Module, task: Task) -> "Propagated":
         """Equal probabilities."""
@@ -52,6 +47,15 @@ class LabelPropagation:
         graph = before.graph if isinstance(before, Propagated) and before.options == self else None
         graph = neighbour_graph(features, self.neighbours, metric=self.metric) if graph is None else graph
         return Propagated(features, propagate(graph, *task[2:], self.alpha), self, graph)
+
+
+def check_vectors(what: str, views: Views) -> None:
+    shape = tuple(views.plain(torch.arange(1)).shape[1:])
+    if len(shape) != 1:
+        raise InputError(
+            f"{what} works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
+            "net='frozen:efficientnet-lite0', or a pool of features"
+        )
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from askless.base.errors import InputError, OptionError, unknown
+from askless.learn.auto import Auto
 from askless.learn.fixmatch import FixMatch
 from askless.learn.label_propagation import LabelPropagation
 from askless.learn.learner import Learner
@@ -11,6 +12,7 @@ from askless.learn.pi_model import PiModel
 from askless.learn.supervised import Supervised
 
 LEARNERS: dict[str, Any] = {  # name -> its class
+    "auto": Auto,
     "fixmatch": FixMatch,
     "supervised": Supervised,
     "mean-teacher": MeanTeacher,

@@ -8,7 +8,7 @@ import math
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 import torch
@@ -124,7 +124,8 @@ class Training:
         return train(net, self, task, seed, course)
 
 
-class Fitted(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Fitted:
     """A trained network, in eval mode (a `Learnt`); the log, one dict per measured step; and the pool."""
 
     model: nn.Module

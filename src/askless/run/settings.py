@@ -24,7 +24,7 @@ else:
 
 STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_runs)
 # Names only, so that the page starts without torch; the tests hold them against what there is.
-LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
+LEARNERS = ("auto", "fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
 BACKBONES = ("efficientnet-lite0", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
@@ -127,8 +127,10 @@ def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
 
 def fit_for(settings: Settings, kind: str, text: str) -> Settings:
     """The settings with a network that takes such items; `text` is the column of texts."""
-    if settings.learner == "label-propagation" and kind != "features" and not settings.frozen:
-        raise OptionError(f"learner: label propagation works on features, got the network {settings.net}; use frozen:…")
+    if settings.learner in ("auto", "label-propagation") and kind != "features" and not settings.frozen:
+        raise OptionError(
+            f"learner: {settings.learner} works on features, got the network {settings.net}; use frozen:…"
+        )
     if kind == "texts":
         net = TEXT_BACKBONE if settings.net in (BACKBONE, FALLBACK) else settings.net
         if net != TEXT_BACKBONE and not net.startswith("frozen:hf/"):

@@ -140,8 +140,14 @@ def connected(cores: int, say: Callable[[str], None]) -> Iterator[bool]:
     say("starting Ray" if address == "local" else f"joining the Ray cluster at {address}")
     if address == "local":
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
-        ray.init("local", **own, log_to_driver=False, logging_level=logging.ERROR)
+        ray.init(
+            "local",
+            num_cpus=cores,
+            include_dashboard=False,
+            object_store_memory=OBJECTS,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+        )
     else:
         try:
             check_there(address)

@@ -19,7 +19,7 @@ from askless.data import ImageViews, Pool, as_pool
 from askless.features.frozen import FrozenViews, standardisation
 from askless.features.stored import ViewKey, is_whole, mapped
 from askless.features.text_backbone import evened
-from askless.learn import LEARNERS, Learner, Supervised
+from askless.learn import LEARNERS, Learner, Supervised, Training
 from askless.learn.label_propagation import Neighbours
 from askless.learn.learner import Watch
 from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files
@@ -255,7 +255,7 @@ def load_learner(folder: Path, base: RunPool) -> ActiveLearner:
 
 def training(settings: Settings) -> Learner:
     kind = LEARNERS[settings.learner]
-    made: Learner = kind(steps=settings.steps) if kind.has_network else kind()
+    made: Learner = kind(steps=settings.steps) if issubclass(kind, Training) else kind()
     return made
 
 

@@ -1,0 +1,52 @@
+"""How often each class occurs in a pool: estimated from predictions, and imposed on them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Shares(NamedTuple):
+    """Shares (C,) that sum to 1, and how far, from 0 to 1, they were drawn toward equal ones."""
+
+    shares: np.ndarray
+    toward_equal: float
+
+
+def class_shares(probs: np.ndarray, without_some: Sequence[np.ndarray], seen: np.ndarray) -> Shares:
+    r"""How often each of the `seen` classes is the likeliest in `probs` (N, C), drawn toward equal as far as that wavers.
+
+    `without_some` holds K further predictions (N, C), each made without 1/K of the labels. They give the jackknife's
+    variance of the shares s; with u the equal shares, the estimate of James and Stein is
+
+        u + (1 - t)(s - u),    t = min(1, variance / |s - u|^2).
+
+    So a pool whose classes look equally frequent, as far as the labels can tell, is treated as one whose classes are; one
+    with a long tail keeps it. With fewer than two such predictions nothing is known of the variance, and t = 1.
+    """
+    equal = np.bincount(seen, minlength=probs.shape[1]) / len(seen)
+    found = likeliest(probs)
+    toward = 1.0
+    if len(without_some) >= 2:
+        parts = np.array([likeliest(part) for part in without_some])
+        variance = (len(parts) - 1) / len(parts) * ((parts - parts.mean(axis=0)) ** 2).sum()
+        apart = ((found - equal) ** 2).sum()
+        toward = min(1.0, float(variance / apart)) if apart > 0 else 1.0
+    return Shares(equal + (1 - toward) * (found - equal), toward)
+
+
+def likeliest(probs: np.ndarray) -> np.ndarray:
+    """The share of rows in which each class is the likeliest, (C,)."""
+    return np.bincount(probs.argmax(axis=1), minlength=probs.shape[1]) / len(probs)
+
+
+def balanced(probs: np.ndarray, shares: np.ndarray, sweeps: int = 50) -> np.ndarray:
+    """`probs` (N, C) with rows that sum to 1 and columns that sum to N `shares`, changed as little as that takes (Sinkhorn &
+    Knopp 1967): columns and rows are scaled in turn. A class of which no row has anything stays empty."""
+    total = len(probs) * shares
+    out = np.maximum(probs, 1e-12) * (probs.sum(axis=0) > 0)
+    for _ in range(sweeps):
+        column = out.sum(axis=0)
+        out = out * np.divide(total, column, out=np.zeros_like(total), where=column > 0)
+        out = out / out.sum(axis=1, keepdims=True)
+    return out

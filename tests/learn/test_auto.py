@@ -1,0 +1,142 @@
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+import askless as al
+from askless.learn import Auto, Course, Task
+from askless.learn.auto import Space, answers, fit_head, folds, one_hot
+
+
+def groups(counts, d=12, apart=6.0, seed=0):
+    """Rows around one middle for each class, and the classes."""
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(len(counts)), counts)
+    return (rng.normal(size=(len(y), d)) + apart * rng.normal(size=(len(counts), d))[y]).astype(np.float32), y
+
+
+def learn(x, y, labelled, learner=None, **options):
+    loop = al.ActiveLearner(x, net="linear", learner=learner or Auto(), classes=int(y.max()) + 1)
+    loop.tell(labelled, y[labelled])
+    loop.fit(**options)
+    return loop
+
+
+def one_of_each(y, n=1):
+    return np.concatenate([np.flatnonzero(y == c)[:n] for c in np.unique(y)])
+
+
+def test_a_head_is_the_minimum_that_scipy_finds():
+    rng = np.random.default_rng(0)
+    z, targets = rng.normal(size=(30, 3)), rng.dirichlet(np.ones(4), 30)
+
+    def loss(w):
+        slope = w[:12].reshape(3, 4)
+        return -(targets * log_softmax(z @ slope + w[12:], axis=1)).sum(axis=1).mean() + 0.05 * (slope**2).sum()
+
+    best = minimize(loss, np.zeros(16), method="BFGS", options={"gtol": 1e-9})
+    found = fit_head(torch.from_numpy(z).float(), torch.from_numpy(targets).float(), 0.1)
+    assert found.slope.numpy() == pytest.approx(best.x[:12].reshape(3, 4), abs=1e-3)
+    again = fit_head(torch.from_numpy(z).float(), torch.from_numpy(targets).float(), 0.1, found)
+    assert again.slope.numpy() == pytest.approx(found.slope.numpy(), abs=1e-4)
+
+
+def test_the_head_of_whole_rows_answers_as_the_one_in_the_space():
+    rows = torch.randn(50, 9) * torch.linspace(0.1, 3, 9) + 2
+    space = Space.of(rows, 4)
+    z = space.into(rows)
+    assert z.shape == (50, 4)
+    weights = fit_head(z, one_hot(np.arange(50) % 3, 3), 1e-3)
+    head = torch.nn.Linear(9, 3)
+    space.put(weights, head)
+    with torch.no_grad():
+        assert torch.softmax(head(rows), 1).numpy() == pytest.approx(answers(z, weights), abs=1e-4)
+    whole = Space.of(rows, 9).into(rows)
+    assert whole.square().sum(dim=1).mean() == pytest.approx(1, abs=1e-5)
+
+
+def test_folds_leave_each_label_out_once_and_no_class_twice_as_often():
+    labels = np.repeat([0, 1, 2], [10, 5, 5])
+    kept = list(folds(labels, np.random.default_rng(0)))
+    left_out = [np.setdiff1d(np.arange(20), keep) for keep in kept]
+    assert sorted(np.concatenate(left_out).tolist()) == list(range(20))
+    assert all(np.bincount(labels[out], minlength=3).tolist() == [2, 1, 1] for out in left_out)
+    assert [keep.tolist() for keep in folds(np.zeros(2, int), np.random.default_rng(0))] != []
+    assert list(folds(np.zeros(1, int), np.random.default_rng(0))) == []
+
+
+def test_it_learns_from_the_items_without_a_label():
+    """Ten classes that overlap, two labels each: the head knows more than one that saw the labels alone."""
+    x, y = groups([60] * 10, d=8, apart=1.2)
+    labelled = one_of_each(y, 2)
+    ours = (learn(x, y, labelled).predict_pool().argmax(axis=1) == y).mean()
+    alone = learn(x, y, labelled, al.Supervised(steps=300))
+    assert ours > (alone.predict_pool().argmax(axis=1) == y).mean()
+
+
+def test_equal_classes_are_kept_equal_and_a_long_tail_long():
+    x, y = groups([50] * 4)
+    loop = learn(x, y, one_of_each(y, 5))
+    assert (loop.predict_pool().argmax(axis=1) == y).all()
+    x, y = groups([300, 60, 20, 6])
+    loop = learn(x, y, one_of_each(y, 5))
+    assert loop.learnt.metrics[-1]["toward_equal"] < 0.05
+    assert (loop.predict_pool().argmax(axis=1) == y).mean() > 0.99
+
+
+def test_what_is_handed_out_needs_neither_pool_nor_graph(tmp_path):
+    x, y = groups([40] * 3)
+    loop = learn(x, y, one_of_each(y, 3))
+    new = groups([40] * 3)[0][::7] + 0.1
+    network = loop.learnt.as_network()
+    assert sum(p.numel() for p in network.parameters()) == 3 * 13
+    loop.export(tmp_path / "out")
+    np.testing.assert_allclose(al.load(tmp_path / "out").predict_proba(new), loop.predict_proba(new), atol=1e-5)
+
+
+def test_the_same_seed_gives_the_same_head_and_the_graph_is_made_once(monkeypatch):
+    x, y = groups([40] * 3, apart=2)
+    labelled = one_of_each(y, 4)
+    one, two = (learn(x, y, labelled).model.state_dict() for _ in range(2))
+    assert all(torch.equal(one[name], two[name]) for name in one)
+    loop = learn(x, y, labelled)
+    monkeypatch.setattr("askless.learn.auto.neighbour_graph", None)
+    loop.tell([0, 1], y[[0, 1]])
+    loop.fit()
+
+
+def test_rounds_are_logged_and_watched(tmp_path):
+    x, y = groups([30] * 2)
+    seen, looked = [], []
+    net = al.nets.make("linear", classes=2, shape=(12,), seed=0)
+    task = Task(al.data.views_for(al.data.as_pool(x)), 60, one_of_each(y, 3), np.repeat([0, 1], 3), 2)
+    course = Course(log=tmp_path / "log.jsonl", watch=lambda *at: seen.append(at), look=lambda *at: looked.append(at))
+    learnt = Auto(rounds=2).fit(copy.deepcopy(net), task, course=course)
+    lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert lines == learnt.metrics == [numbers for _, _, numbers in seen]
+    assert [(done, total) for done, total, _ in seen] == [(1, 2), (2, 2)]
+    assert [step for step, _ in looked] == [2]
+
+
+@pytest.mark.parametrize("labels", [[0], [0, 0], [0, 1], [0, 1, 1]])
+def test_a_few_labels_are_enough(labels):
+    x = groups([20] * 3)[0]
+    loop = al.ActiveLearner(x, net="linear", learner="auto", classes=3)
+    loop.tell(range(len(labels)), labels)
+    loop.fit()
+    probs = loop.predict_pool()
+    assert np.isfinite(probs).all()
+    assert probs.sum(axis=1) == pytest.approx(1)
+
+
+def test_what_it_cannot_train_is_refused_with_a_way_out():
+    x = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a network with other"):
+        al.ActiveLearner(x, net="mlp", learner="auto", classes=2)
+    images = np.zeros((20, 3, 8, 8), np.uint8)
+    with pytest.raises(al.InputError, match=r"auto works on feature vectors \(N, d\), got items of shape \(3, 8, 8\)"):
+        al.ActiveLearner(images, net="small-cnn", learner="auto", classes=2)
