@@ -19,10 +19,9 @@ from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones.backbone import TextBackbone
 from askless.features.backbones.hugging_face import hf_texts
-from askless.features.frozen import SQ_LENGTH, Frozen, cache_folder
+from askless.features.frozen import SQ_LENGTH, TEXT_BACKBONES, Frozen, cache_folder
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 
-TEXT_BACKBONES = ("tfidf",)
 FORMAT = 1  # of the cached embeddings
 
 

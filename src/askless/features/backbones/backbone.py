@@ -79,13 +79,15 @@ class Backbone(NamedTuple):
         return self.module.size
 
 
-def seeing(eye: Eye, name: str, device: str) -> Backbone:
-    """The backbone of an eye that nobody else uses."""
+def seeing(eye: Eye, name: str, device: str, together: int | None = None) -> Backbone:
+    """The backbone of an eye that nobody else uses. `together`: a batch is embedded in parts of this many images or more,
+    fewer than twice as many; None: in one."""
     eye = eye.eval().requires_grad_(False).to(device)
 
     @torch.inference_mode()
     def embed(x: Tensor) -> Tensor:
-        return checked(eye(x.to(device)), len(x)).float().cpu().clone()
+        parts = [x] if together is None else x.tensor_split(max(1, len(x) // together))
+        return torch.cat([checked(eye(part.to(device)), len(part)).float().cpu() for part in parts])
 
     return Backbone(embed, f"{name} {eye.size}", eye)
 
