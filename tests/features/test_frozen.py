@@ -212,7 +212,7 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
         (lambda: Frozen(backbone="timm/"), "unknown backbone 'timm/'"),
         (lambda: Frozen(backbone="raw", weights="a.pth"), "weights go with timm/NAME or torchvision/NAME"),
         (lambda: Frozen(pooling="max"), "pooling must be one of auto, pooler, cls, mean, got 'max'"),
-        (lambda: al.embed_texts(["a"], "raw"), "unknown backbone 'raw' for texts; the known ones are tfidf, hf/FOLDER"),
+        (lambda: al.embed_texts(["a"], "raw"), "unknown backbone 'raw' for texts; the known ones are tfidf, minilm"),
         (lambda: al.embed_texts([], "tfidf"), "expected at least one text to embed, got none"),
         (lambda: module.make_backbone(Frozen(backbone="tfidf")), "tfidf embeds texts, got images"),
         (lambda: Frozen(weak=-1), "weak must be a whole number >= 0"),

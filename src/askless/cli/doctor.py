@@ -154,9 +154,9 @@ def installed() -> Finding:
 
 
 def weights() -> Finding:
-    from askless.run.settings import BACKBONE, pretrained_here
+    from askless.run.settings import BACKBONE, NEEDS, is_installed
 
-    there = pretrained_here()
+    there = list(filter(is_installed, NEEDS))
     if BACKBONE.removeprefix("frozen:") not in there:
         return Finding(
             "warn",

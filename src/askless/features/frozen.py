@@ -38,7 +38,7 @@ SAMPLE = 100_000  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
 BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
 IMAGE_BACKBONES = (*LITE, "raw")
-TEXT_BACKBONES = ("tfidf",)
+TEXT_BACKBONES = ("tfidf", "minilm", "tfidf+minilm")
 PACKAGES = ("timm", "torchvision", "hf")
 BACKBONES = (*IMAGE_BACKBONES, *TEXT_BACKBONES, "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
@@ -49,7 +49,8 @@ class Frozen:
 
     `backbone`: "efficientnet-lite0", "-lite1" or "-lite2" (the extra `pretrained`, no network needed), "timm/NAME" or
     "torchvision/NAME" (the extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`, for texts, too), "raw" (the pixels
-    themselves); for texts "tfidf" (their words); or any module that turns normalised images into feature vectors.
+    themselves); for texts "tfidf" (their words), "minilm" (a sentence encoder, the extra `text`) or "tfidf+minilm"; or any
+    module that turns normalised images into feature vectors.
 
     `weights`: a file or folder with those of a timm or torchvision model, in place of a download. `pooling`, of hf:
     "pooler", "cls", "mean", or "auto". Each image is embedded plain, in `weak` weakly and in `strong` strongly augmented

@@ -18,9 +18,9 @@ FORMAT = 1  # of a saved backbone for texts
 
 
 class TextBackbone(NamedTuple):
-    """Texts -> an array of features (n, d) float32, and its `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is
-    in `words` and `arrays`. A model of Hugging Face has its `pooling`, a `key` that tells it from others, and `copy`, which
-    writes it into a folder, from where `hf_texts` reads it."""
+    """Texts -> an array of features (n, d) float32, and its `name`: one of TEXT_BACKBONES or "hf/PLACE". What was fitted, if
+    anything, is in `words` and `arrays`. One with a model of Hugging Face in it has its `pooling`, a `key` that tells it
+    from others, and `copy`, which writes the model into a folder, from where `hf_texts` reads it."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
