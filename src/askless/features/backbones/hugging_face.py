@@ -53,14 +53,15 @@ def hf_texts(place: str, pooling: str = "auto", length: int | None = None) -> Te
     def embed(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("expected a list of texts (str), got something else; use [str(text) for text in texts]")
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # texts of like length need little padding
         parts = []
-        for i in range(0, max(1, len(texts)), BATCH):
-            part = list(texts[i : i + BATCH]) or [""]  # which says how wide no rows are
+        for start in range(0, max(1, len(texts)), BATCH):
+            part = [texts[i] for i in order[start : start + BATCH]] or [""]  # which says how wide no rows are
             tokens = tokenizer(part, padding=True, truncation=True, max_length=length, return_tensors="pt")
             ids, mask = tokens["input_ids"], tokens["attention_mask"]
             features = pooled(run(input_ids=ids, attention_mask=mask), mask, pooling)
             parts.append(checked(features, len(part)).float().numpy())
-        return np.concatenate(parts)[: len(texts)]
+        return np.concatenate(parts)[np.argsort(order)] if order else parts[0][:0]
 
     def copy(folder: Path) -> None:
         with quiet():
