@@ -8,6 +8,8 @@ from PIL import Image
 from askless import acquire, learn, nets
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.features import frozen
+from askless.features.backbones import minilm
+from askless.features.backbones.images import LITE
 from askless.run import Run, RunError, Settings, settings
 from askless.run.settings import (
     BACKBONE,
@@ -159,6 +161,8 @@ def test_the_names_of_networks_are_those_that_there_are():
     patterns = {"wrn-28-K", "torchvision/NAME", "timm/NAME"}
     assert {*settings.NETS, *patterns} == set(nets.NETS)
     assert frozen.IMAGE_BACKBONES == settings.BACKBONES
+    assert set(settings.NEEDS) == {*LITE, "minilm", "tfidf+minilm"}
+    assert settings.NEEDS["minilm"][-1] == minilm.PACKAGE
 
 
 @pytest.mark.parametrize("net", ["small-cnn", "wrn-28-2", "frozen:raw", "frozen:timm/resnet18", "timm/resnet18"])
