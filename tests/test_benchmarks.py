@@ -76,6 +76,24 @@ def test_the_tables_of_choosing_offline_are_those_of_the_results(monkeypatch):
         assert shown == offline.tables(record, title), f"{title}: run `python benchmarks/offline.py --docs`"
 
 
+def test_the_tables_of_encoders_are_those_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    encoders = load("encoders")
+    page = encoders.PAGE.read_text()
+    record = json.loads((encoders.RESULTS / "encoders.json").read_text())
+    assert encoders.renewed(page, record) == page, "run `python benchmarks/encoders.py --docs`"
+
+
+def test_encoders_are_compared_on_the_same_draws(monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    encoders = load("encoders")
+    first, again = (encoders.measured("digits", ["raw@8", "tfidf", "raw@2"], 300, 2) for _ in range(2))
+    assert [row["encoder"] for row in first] == ["raw@8", "raw@2"]  # words are not for images
+    assert [row["accuracy"] for row in first] == [row["accuracy"] for row in again]
+    assert first[0]["accuracy"]["200"] > first[1]["accuracy"]["200"] + 0.1
+    assert "digits raw@8" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
@@ -91,6 +109,7 @@ def test_the_tables_of_choosing_offline_are_those_of_the_results(monkeypatch):
         "imports",
         "growth",
         "offline",
+        "encoders",
     ],
 )
 def test_each_script_runs_at_small_sizes(name, speed):
@@ -98,7 +117,9 @@ def test_each_script_runs_at_small_sizes(name, speed):
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert {"growth": "", "offline": "| chosen by |"}.get(name, "| what | ours |") in done.stdout
+    assert {"growth": "", "offline": "| chosen by |", "encoders": "| encoder |"}.get(
+        name, "| what | ours |"
+    ) in done.stdout
 
 
 def test_what_ten_million_rows_took_becomes_a_table_with_an_estimate(monkeypatch):

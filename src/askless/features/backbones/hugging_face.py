@@ -38,28 +38,30 @@ def hf_images(place: str, size: int | None = None, pooling: str = "auto", device
     return seeing(eye, f"hf/{place} {digest.of_tensors(trained_part(net, untrained))[:16]} {pooling}", device)
 
 
-def hf_texts(place: str, pooling: str = "auto") -> TextBackbone:
-    """Texts by a model in a folder or on the hub, cut where they are longer than it takes; its own tokenizer."""
+def hf_texts(place: str, pooling: str = "auto", length: int | None = None) -> TextBackbone:
+    """Texts by a model in a folder or on the hub, with its own tokenizer. Texts are cut after `length` tokens, None for as
+    many as the model takes."""
     transformers = package()
     net, pooling, untrained = load_model(transformers, place, pooling, "get_text_features")
     tokenizer = loaded(transformers.AutoTokenizer, place, "a tokenizer (tokenizer.json or its vocabulary)")
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token
     run = net.get_text_features if hasattr(net, "get_text_features") else text_part(net)
-    length = longest(tokenizer, net.config)
+    length = length or longest(tokenizer, net.config)
 
     @torch.inference_mode()
     def embed(texts: Sequence[str]) -> np.ndarray:
         if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
             raise InputError("expected a list of texts (str), got something else; use [str(text) for text in texts]")
+        order = sorted(range(len(texts)), key=lambda i: len(texts[i]))  # texts of like length need little padding
         parts = []
-        for i in range(0, len(texts), BATCH):
-            part = list(texts[i : i + BATCH])
+        for start in range(0, max(1, len(texts)), BATCH):
+            part = [texts[i] for i in order[start : start + BATCH]] or [""]  # which says how wide no rows are
             tokens = tokenizer(part, padding=True, truncation=True, max_length=length, return_tensors="pt")
             ids, mask = tokens["input_ids"], tokens["attention_mask"]
             features = pooled(run(input_ids=ids, attention_mask=mask), mask, pooling)
             parts.append(checked(features, len(part)).float().numpy())
-        return np.concatenate(parts) if parts else np.empty((0, 0), np.float32)
+        return np.concatenate(parts)[np.argsort(order)] if order else parts[0][:0]
 
     def copy(folder: Path) -> None:
         with quiet():

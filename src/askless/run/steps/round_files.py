@@ -177,7 +177,7 @@ def is_cache_whole(cache: Path) -> bool:
         x, tiny = (np.load(cache / name, mmap_mode="r", allow_pickle=False) for name in (about["file"], "tiny.npy"))
         if about["name"].startswith("frozen:"):  # a run on texts: the model takes a copy of their backbone along
             try_to_read(cache / "text" / "backbone.json")
-            if (cache / "text" / "backbone.safetensors").exists() or about["name"] == "frozen:tfidf":
+            if (cache / "text" / "backbone.safetensors").exists() or about["name"].startswith("frozen:tfidf"):
                 try_to_read(cache / "text" / "backbone.safetensors")
         return bool(len(x) == len(tiny) == about["done"] and x.ndim >= 2)
     except Exception:  # a damaged file fails in many ways
