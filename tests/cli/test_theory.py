@@ -197,7 +197,7 @@ def test_what_cannot_be_examined_is_said_with_exit_3(capsys, tmp_path):
     spread.tell([0, 1], pool.labels[:2])
     spread.fit()
     code, _, err = run(capsys, "theory", spread.save(tmp_path / "spread"))
-    assert (code, "got label propagation" in err) == (3, True)
+    assert (code, "got LabelPropagation" in err) == (3, True)
     assert not list(tmp_path.glob("*/theory/*"))
     learner.fit()
     code, _, err = run(capsys, "theory", learner.save(tmp_path / "poolless", pool=False))

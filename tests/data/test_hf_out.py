@@ -12,6 +12,7 @@ from PIL import Image
 import askless as al
 from askless.base.errors import InputError
 from askless.data import as_pool, imagefolder, load, save_hf, save_imagefolder, webdataset
+from askless.sources.image_file import pixels_of_row
 
 from ..texts import reviews, write_csv
 
@@ -135,6 +136,17 @@ def test_pixels_out_of_range_are_refused_before_they_wrap(tmp_path):
     with pytest.raises(InputError, match=r"pixels from -0\.5 to .*; expected \[0, 1\]"):
         save_imagefolder(as_pool((x, [0, 1])), tmp_path / "out")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+@pytest.mark.parametrize("dtype", [np.bool_, np.int64, np.int16])
+def test_pixels_of_other_types_are_saved_from_0_to_1_and_else_refused(dtype, channels):
+    row = (np.arange(channels * 16).reshape(channels, 4, 4) % 2).astype(dtype)
+    pixels = pixels_of_row(row)
+    assert (pixels.dtype, pixels.max(), pixels.shape) == (np.uint8, 255, (4, 4) if channels == 1 else (4, 4, 3))
+    if dtype is not np.bool_:
+        with pytest.raises(InputError, match=r"pixels from 0 to 100; expected \[0, 1\]"):
+            pixels_of_row(row * 100)
 
 
 @pytest.mark.ecosystem

@@ -111,15 +111,27 @@ def test_the_same_seed_gives_the_same_head_and_the_graph_is_made_once(monkeypatc
 
 def test_rounds_are_logged_and_watched(tmp_path):
     x, y = groups([30] * 2)
-    seen, looked = [], []
+    seen = []
     net = al.nets.make("linear", classes=2, shape=(12,), seed=0)
     task = Task(al.data.views_for(al.data.as_pool(x)), 60, one_of_each(y, 3), np.repeat([0, 1], 3), 2)
-    course = Course(log=tmp_path / "log.jsonl", watch=lambda *at: seen.append(at), look=lambda *at: looked.append(at))
+    course = Course(log=tmp_path / "log.jsonl", watch=lambda *at: seen.append(at))
     learnt = Auto(rounds=2).fit(copy.deepcopy(net), task, course=course)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert lines == learnt.metrics == [numbers for _, _, numbers in seen]
     assert [(done, total) for done, total, _ in seen] == [(1, 2), (2, 2)]
-    assert [step for step, _ in looked] == [2]
+
+
+@pytest.mark.parametrize("scale", [1e-18, 1e-6, 1e6, 1e18])
+def test_features_of_any_scale_are_learnt_alike(scale):
+    x, y = groups([30] * 3)
+    assert (learn(x * np.float32(scale), y, one_of_each(y, 3)).predict_pool().argmax(axis=1) == y).all()
+
+
+def test_the_main_directions_of_very_wide_rows_are_found_nearly(monkeypatch):
+    x, y = groups([30] * 4, d=60)
+    exact = learn(x, y, one_of_each(y, 3), Auto(directions=8)).predict_pool()
+    monkeypatch.setattr("askless.learn.auto.WIDE", 20)
+    assert (learn(x, y, one_of_each(y, 3), Auto(directions=8)).predict_pool().argmax(1) == exact.argmax(1)).all()
 
 
 @pytest.mark.parametrize("labels", [[0], [0, 0], [0, 1], [0, 1, 1]])
@@ -135,8 +147,10 @@ def test_a_few_labels_are_enough(labels):
 
 def test_what_it_cannot_train_is_refused_with_a_way_out():
     x = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a network with other"):
+    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a network that is more"):
         al.ActiveLearner(x, net="mlp", learner="auto", classes=2)
+    with pytest.raises(al.ModelError, match="got a network that is more"):
+        al.ActiveLearner(x, net=torch.nn.Sequential(torch.nn.Tanh(), torch.nn.Linear(4, 2)), learner="auto", classes=2)
     images = np.zeros((20, 3, 8, 8), np.uint8)
     with pytest.raises(al.InputError, match=r"auto works on feature vectors \(N, d\), got items of shape \(3, 8, 8\)"):
         al.ActiveLearner(images, net="small-cnn", learner="auto", classes=2)

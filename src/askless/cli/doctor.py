@@ -1,7 +1,6 @@
 """`askless doctor`: looks at what usually goes wrong, says what to do, repairs a run; and `askless backup`."""
 
 import contextlib
-import os
 import shutil
 import socket
 import sqlite3
@@ -170,7 +169,11 @@ def weights() -> Finding:
 def database() -> Finding:
     from askless.run.store.store import Store, on_network
 
-    with tempfile.TemporaryDirectory(dir=Path.cwd() if os.access(Path.cwd(), os.W_OK) else None) as folder:
+    try:
+        place = tempfile.TemporaryDirectory(dir=Path.cwd())
+    except OSError:  # nothing can be written here
+        place = tempfile.TemporaryDirectory()
+    with place as folder:
         try:
             Store(Path(folder) / "try.sqlite", create=True).close()
         except AsklessError as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -13,14 +13,17 @@ from askless.base.errors import ModelError
 from askless.base.options import Count, NotNegative, options
 from askless.base.rng import Seed, stream
 from askless.data import Views
+from askless.kernels.logits import probabilities
 from askless.learn.label_propagation import check_vectors
 from askless.learn.learner import Course, Learnt, Task
 from askless.learn.log import Log
 from askless.learn.propagation import neighbour_graph, propagate
-from askless.learn.shares import balanced, class_shares
+from askless.learn.ranks import these
+from askless.learn.shares import balanced, class_shares, likeliest
 from askless.learn.training import Fitted
 
 FOLDS = 5  # parts of the labels that are left out in turn
+WIDE = 4096  # columns up to which main directions are exact: their matrix is as large as it is wide
 ENOUGH = 1e-4  # the residual at which labels have spread far enough to be learnt from
 ITERATIONS = 30  # of L-BFGS in each round, which begins where the last one ended
 
@@ -48,7 +51,7 @@ class Auto:
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
         check_vectors("auto", views)
-        linear_head(net)
+        linear_head(net, views.plain(torch.arange(min(size, 8))))
 
     def start(self, net: nn.Module, task: Task) -> Fitted:
         return Fitted(net, [], task.views, task.size)
@@ -56,10 +59,11 @@ class Auto:
     def fit(
         self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
     ) -> "Distilled":
-        """Sets the head of `net`; the graph of `before` saves the time to make it again."""
+        """Sets the head of `net`; the graph of `before` saves the time to make it again. There are no steps: of the course
+        it uses device, log and watch."""
         task, course = task.checked(), course or Course()
-        head, written = linear_head(net), Log(course.log)
-        rows = task.views.plain(torch.arange(task.size)).float()
+        rows = task.views.plain(torch.arange(task.size)).float().cpu()
+        head, written = linear_head(net.cpu(), rows[:8]), Log(course.log if these().is_first else None)
         space = Space.of(rows, self.directions)
         z = space.into(rows)
         known = isinstance(before, Distilled) and before.options == self
@@ -74,8 +78,8 @@ class Auto:
         given = one_hot(task.labels, task.classes)
         probs, mixed = spread_and_mixed(task.labelled, task.labels)
         kept = folds(task.labels, stream(seed, "folds"))
-        without = [spread_and_mixed(task.labelled[keep], task.labels[keep])[1] for keep in kept]
-        shares = class_shares(mixed, without, np.unique(task.labels))
+        without = [likeliest(spread_and_mixed(task.labelled[keep], task.labels[keep])[1]) for keep in kept]
+        shares = class_shares(likeliest(mixed), without, np.unique(task.labels))
         weights, metrics = None, []
         for done in range(1, self.rounds + 1):
             targets = torch.from_numpy(balanced(probs, shares.shares)).float()
@@ -90,8 +94,6 @@ class Auto:
         assert weights is not None
         space.put(weights, head)
         net.to(course.device).eval()
-        if course.look is not None:
-            course.look(self.rounds, net)
         return Distilled(net, metrics, task.views, task.size, self, graph)
 
 
@@ -120,12 +122,17 @@ class Space(NamedTuple):
     @classmethod
     def of(cls, rows: Tensor, directions: int) -> "Space":
         middle = rows.mean(dim=0)
-        centred = rows - middle
-        length = centred.square().sum(dim=1).mean().sqrt().clamp_min(1e-12)
+        length = (rows - middle).double().square().sum(dim=1).mean().sqrt().clamp_min(1e-30).float()
         if rows.shape[1] <= directions:
             return cls(middle, torch.eye(rows.shape[1]), length)
-        basis = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -directions:]
-        return cls(middle, basis.float(), length)
+        centred = (rows - middle) / length
+        if rows.shape[1] <= WIDE:
+            basis = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -directions:].float()
+        else:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(0)
+                basis = torch.pca_lowrank(centred, min(directions, len(rows)), center=False)[2]
+        return cls(middle, basis, length)
 
     def into(self, rows: Tensor) -> Tensor:
         return (rows - self.middle) @ self.basis / self.length
@@ -181,12 +188,17 @@ def folds(labels: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
             yield keep
 
 
-def linear_head(net: Any) -> nn.Linear:
-    """The only layer of a linear network."""
+def linear_head(net: nn.Module, rows: Tensor) -> nn.Linear:
+    """The only layer of a linear network, whose answers for these rows are its own."""
     layers = [m for m in net.modules() if any(True for _ in m.parameters(recurse=False))]
-    if len(layers) != 1 or not isinstance(layers[0], nn.Linear) or layers[0].bias is None:
+    if (
+        len(layers) != 1
+        or not isinstance(layers[0], nn.Linear)
+        or layers[0].bias is None
+        or not np.allclose(probabilities(net, rows), probabilities(layers[0], rows), atol=1e-5)
+    ):
         raise ModelError(
-            "auto trains a linear head on feature vectors, got a network with other layers; use net='linear' or "
+            "auto trains a linear head on feature vectors, got a network that is more than that; use net='linear' or "
             "net='frozen:efficientnet-lite0', or learner='fixmatch' for a network that is trained whole"
         )
     return layers[0]

@@ -13,22 +13,21 @@ class Shares(NamedTuple):
     toward_equal: float
 
 
-def class_shares(probs: np.ndarray, without_some: Sequence[np.ndarray], seen: np.ndarray) -> Shares:
-    r"""How often each of the `seen` classes is the likeliest in `probs` (N, C), drawn toward equal as far as that wavers.
+def class_shares(found: np.ndarray, without_some: Sequence[np.ndarray], seen: np.ndarray) -> Shares:
+    r"""Shares (C,) that were found by predicting, drawn toward equal ones of the `seen` classes as far as they waver.
 
-    `without_some` holds K further predictions (N, C), each made without 1/K of the labels. They give the jackknife's
-    variance of the shares s; with u the equal shares, the estimate of James and Stein is
+    `without_some` holds K further ones, each found without 1/K of the labels. They give the jackknife's variance of the
+    shares s; with u the equal shares, the estimate of James and Stein is
 
         u + (1 - t)(s - u),    t = min(1, variance / |s - u|^2).
 
     So a pool whose classes look equally frequent, as far as the labels can tell, is treated as one whose classes are; one
-    with a long tail keeps it. With fewer than two such predictions nothing is known of the variance, and t = 1.
+    with a long tail keeps it. With fewer than two of them nothing is known of the variance, and t = 1.
     """
-    equal = np.bincount(seen, minlength=probs.shape[1]) / len(seen)
-    found = likeliest(probs)
+    equal = np.bincount(seen, minlength=len(found)) / len(seen)
     toward = 1.0
     if len(without_some) >= 2:
-        parts = np.array([likeliest(part) for part in without_some])
+        parts = np.array(without_some)
         variance = (len(parts) - 1) / len(parts) * ((parts - parts.mean(axis=0)) ** 2).sum()
         apart = ((found - equal) ** 2).sum()
         toward = min(1.0, float(variance / apart)) if apart > 0 else 1.0

@@ -192,8 +192,8 @@ def pixels_of(image: Image.Image, grey: bool = False) -> np.ndarray:
 
 
 def pixels_of_row(row: np.ndarray) -> np.ndarray:
-    """(H, W) or (H, W, 3) uint8 from (C, H, W), uint8 or float in [0, 1]."""
-    if row.dtype.kind == "f":
+    """(H, W) or (H, W, 3) uint8 from (C, H, W), uint8 or numbers in [0, 1]."""
+    if row.dtype != np.uint8:
         if not (row.min() >= 0 and row.max() <= 1):
             raise UnreadableError(f"pixels from {row.min():g} to {row.max():g}; expected [0, 1]")
         row = np.rint(row.astype(np.float32) * 255).astype(np.uint8)

@@ -13,7 +13,7 @@ from askless import kernels, theory
 from askless.active.learner import ActiveLearner
 from askless.base.errors import AsklessError, InputError
 from askless.base.rng import stream
-from askless.learn import admissible_rate
+from askless.learn import Training, admissible_rate
 from askless.learn.observe import PlainItems
 from askless.learn.rate import Admissible
 from askless.theory import Agreement, Bounds, Curves, Descent, DescentRate, Minimum, Spectrum
@@ -169,9 +169,10 @@ def network_of(learner: ActiveLearner) -> nn.Module:
 
     float64: a kernel's smallest eigenvalues are below the rounding of float32 gradients.
     """
-    if not learner.learner.has_network:
+    if not isinstance(learner.learner, Training):
         raise InputError(
-            "expected a learner that trains a network, got label propagation, which has no gradients, hence no kernel"
+            f"expected a learner that trains by gradient descent, got {type(learner.learner).__name__}, of which the theory "
+            "says nothing; use FixMatch or Supervised"
         )
     if not learner.labels:
         raise AsklessError("expected a learner with labelled items, got none; tell it some labels and train it first")

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from askless.label.web.app import create_app
-from askless.label.web.serve import SOUND, Worker, keep_views, notice_gone, own_token, redirect_file
+from askless.label.web.serve import PORT, SOUND, Worker, keep_views, last_port, notice_gone, own_token, redirect_file
 from askless.run import Run
 
 URL = 'http://127.0.0.1:8347/?token=a"b&c'
@@ -46,6 +46,15 @@ def test_a_run_in_the_place_of_another_gets_its_own_token(make_hall, tmp_path):
     (tmp_path / "copy").rename(run.folder)
     with Run.open(run.folder) as again:
         assert own_token(again) != token
+
+
+@pytest.mark.parametrize("text", ["", "[]", "null", "{}", '{"port": "8347"}', '{"port": null}', '{"port": 0}', "\x00"])
+def test_whatever_is_left_of_the_last_server_a_port_is_found(tmp_path, text):
+    assert last_port(tmp_path) == PORT
+    (tmp_path / "server.json").write_text(text)
+    assert last_port(tmp_path) == PORT
+    (tmp_path / "server.json").write_text('{"port": 9000}')
+    assert last_port(tmp_path) == 9000
 
 
 def test_the_file_for_the_browser_is_private_and_leads_to_the_page(tmp_path):

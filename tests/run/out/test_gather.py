@@ -7,9 +7,11 @@ from askless.base.intervals import wilson
 from askless.run import Run
 from askless.run.out.account import FileFact
 from askless.run.out.gather import account_of, file_facts, gather, rate, since_new_class
+from askless.run.steps.round_files import read_held
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, merge_class
+from askless.run.store.fits import last_fitted
 from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.progress import progress_of
 
@@ -84,6 +86,19 @@ def test_merging_classes_changes_past_measures(shapes, tmp_path):
             merge_class(db, f"request-{number}", "ann", number, 0)
     after = account_of(run).measure
     assert (after["n"], after["correct"]) == (before["n"], before["n"])  # all are one class now
+    run.close()
+
+
+def test_a_class_that_was_taken_back_may_still_be_what_the_model_says(shapes, tmp_path, monkeypatch):
+    run = shapes.start(tmp_path / "run", budget=24, check=0.5, batch=12, learner="supervised", steps=20)
+    shapes.finish(run)
+    with run.store.change() as db:
+        gone = add_class(db, "request-1", "ann", "other")
+        db.execute("UPDATE class SET hidden = 1 WHERE id = ?", (gone,))
+        held = {**read_held(run.folder, last_fitted(db)), next(iter(labels_of_check_items(db))): gone}
+    before = gather(run)
+    monkeypatch.setattr("askless.run.out.gather.read_held", lambda folder, number: held)
+    assert np.sum(gather(run).confusion) == np.sum(before.confusion) - 1
     run.close()
 
 

@@ -69,10 +69,16 @@ def served_at(folder: Path) -> str | None:
 def last_server(folder: Path) -> dict[str, Any]:
     """What the last server wrote down of itself: url, port and pid."""
     try:
-        found: dict[str, Any] = json.loads((folder / "server.json").read_text(encoding="utf-8"))
-        return found
+        found = json.loads((folder / "server.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
+    return found if isinstance(found, dict) else {}
+
+
+def last_port(folder: Path) -> int:
+    """The port of the last server, or the usual one."""
+    port = last_server(folder).get("port")
+    return port if isinstance(port, int) and port > 0 else PORT
 
 
 def own_token(run: Run) -> str:
@@ -267,7 +273,7 @@ def serve(
     from askless.label.web.connections import LimitedServer, Limits  # here, for `askless status` needs no uvicorn
 
     if port is None:  # that of the last time, so that a page that is still open finds its server again
-        port = last_server(run.folder).get("port", PORT)
+        port = last_port(run.folder)
     os.umask(0o077)  # what is written in a run is its owner's alone
     sys.setswitchinterval(0.001)  # a request waits so long for the thread that writes labels.csv, each time; else five
     with (

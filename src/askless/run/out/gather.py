@@ -230,17 +230,19 @@ def gather(run: "Run") -> Facts:
         final, number = final_class(db), last_fitted(db)
         held = {} if number is None else read_held(run.folder, number) or {}
         said = {item: final[c] for item, c in held.items() if c >= 0}
+        names = {c.id: c.name for c in shown_classes(db)}
         state = Snapshot(
             run,
             db,
             account=account_of(run),
             answered=all_answers(db, newest_first=True),
             predictions=last_predictions(db, run.folder),
-            names={c.id: c.name for c in shown_classes(db)},
+            names=names,
             final=final,
             trained=train_labels(db),
             said=said,
-            truth={item: label for item, label in labels_of_check_items(db).items() if item in said},
+            # A class that was added and taken back may still be what the last model says.
+            truth={i: y for i, y in labels_of_check_items(db).items() if said.get(i) in names and y in names},
         )
         predicted, truth = state.checked
         files = file_facts(run.folder, WRITTEN)
