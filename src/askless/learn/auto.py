@@ -14,6 +14,7 @@ from askless.base.options import Count, NotNegative, options
 from askless.base.rng import Seed, stream
 from askless.data import Views
 from askless.kernels.logits import probabilities
+from askless.learn.darp import rows_to_one
 from askless.learn.label_propagation import check_vectors
 from askless.learn.learner import Course, Learnt, Task
 from askless.learn.log import Log
@@ -30,7 +31,7 @@ ITERATIONS = 30  # of L-BFGS in each round, which begins where the last one ende
 
 @options
 class Auto:
-    """A linear head that learns from all items, with nothing to tune.
+    """A linear head that learns from all items, labelled or not.
 
     Labels spread along a graph of the `neighbours` nearest items. A linear head learns what they come to for every item, and
     then, `rounds` times in all, its own answers; labelled items keep their labels. Each time the answers are first brought
@@ -66,8 +67,10 @@ class Auto:
         head, written = linear_head(net.cpu(), rows[:8]), Log(course.log if these().is_first else None)
         space = Space.of(rows, self.directions)
         z = space.into(rows)
-        known = isinstance(before, Distilled) and before.options == self
-        graph = before.graph if known else neighbour_graph(z, self.neighbours)  # type: ignore[union-attr]
+        if isinstance(before, Distilled) and before.options == self:
+            graph = before.graph
+        else:
+            graph = neighbour_graph(z, self.neighbours)
 
         def spread_and_mixed(at: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             """Probabilities (N, C) by the graph, and the mean of their logarithms and those of a head on labels alone."""
@@ -172,10 +175,6 @@ def answers(z: Tensor, weights: Weights) -> np.ndarray:
 
 def one_hot(labels: np.ndarray, classes: int) -> Tensor:
     return nn.functional.one_hot(torch.from_numpy(labels), classes).float()
-
-
-def rows_to_one(x: np.ndarray) -> np.ndarray:
-    return x / x.sum(axis=1, keepdims=True)
 
 
 def folds(labels: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
