@@ -506,10 +506,12 @@ def one_run(
             person.start()
         while tally.kills < kills:
             up.set()
-            wanted = int((tally.kills + 1) * busy) > int(tally.kills * busy)  # spread evenly
-            if wait_for_moment(server, rng, people, wanted):
+            wanted: tuple[str, ...] = ()
+            if int((tally.kills + 1) * busy) > int(tally.kills * busy):  # spread evenly
+                wanted = BUSY if tally.kills % 2 else ("training", "choosing")
+            step = wait_for_moment(server, rng, people, wanted)
+            if step == "finished":
                 break
-            step = server.worker_step()
             server.kill()
             up.clear()
             tally.kills += 1
@@ -558,22 +560,22 @@ def check_end(folder: Path, people: list[Labeller]) -> None:
     check_views(folder)
 
 
-def wait_for_moment(server: Server, rng: random.Random, people: list[Labeller], busy: bool) -> bool:
-    """Lets everybody work until it is time for a kill: any time, or when the worker is `busy`; True where the run is
-    finished before."""
-    wanted = rng.choice(("training", "training", "choosing")), "embedding", "comparing", "reporting"
-    end = time.monotonic() + (120.0 if busy else rng.expovariate(1 / 0.6))
-    while time.monotonic() < end:
+def wait_for_moment(server: Server, rng: random.Random, people: list[Labeller], wanted: tuple[str, ...]) -> str:
+    """Lets everybody work until it is time for a kill: any time, or when the worker is at one of the `wanted` steps. What
+    it is at then; "finished" where the run is."""
+    end = time.monotonic() + (120.0 if wanted else rng.expovariate(1 / 0.6))
+    while True:
         problems(people)
         step = server.worker_step()
-        if step == "finished":
-            return True
         assert step != "failed", read_status(server.folder)["problem"]
-        if busy and step in wanted:
+        if step == "finished" or time.monotonic() >= end:
+            return step
+        if step in wanted:
             time.sleep(rng.random() * 0.1)
-            return False
+            step = server.worker_step()
+            if step in wanted:
+                return step
         time.sleep(0.002)
-    return False
 
 
 def more_rounds(server: Server, before: Counter[str], people: list[Labeller], seconds: float = 120.0) -> None:

@@ -10,7 +10,7 @@ import secrets
 import shutil
 import sqlite3
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import closing, suppress
 from datetime import datetime
 from functools import partial
@@ -65,11 +65,26 @@ def examine(folder: Path) -> list[str]:
             found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
             if found != ["ok"]:
                 return [f"the database is damaged: {' '.join(str(text).split())}" for text in found[:3]]
-            return list(contradictions(db))
+            return [*contradictions(db), *unreadable(db)]
     except AsklessError as error:
         return [str(error)]
     except (sqlite3.Error, OSError, *GARBLED, MemoryError) as error:
         return [f"the database is damaged: {' '.join(str(error).split())}"]
+
+
+def unreadable(db: sqlite3.Connection) -> Iterator[str]:
+    """Where texts that hold numbers and names, such as what was measured of a training, can't be read."""
+    for table, column in (("fit", "metrics"), ("meta", "value"), ("item", "columns")):
+        if n := sum(not holds(row[0], JSON[column]) for row in db.execute(f"SELECT {column} FROM {table}")):
+            yield f"{n} {'row' if n == 1 else 'rows'} of the table {table} can't be read"
+
+
+def holds(text: Any, kind: type) -> bool:
+    """Whether this is the JSON of such an object."""
+    try:
+        return isinstance(json.loads(text), kind)
+    except GARBLED:
+        return False
 
 
 def repair(folder: Path) -> list[str]:
@@ -219,7 +234,7 @@ def insert(db: sqlite3.Connection, table: str, rows: Collection[dict[str, Any]])
     for row in rows:
         with suppress(OverflowError, *GARBLED):
             if all(isinstance(row[k], types[k]) for k in row) and all(
-                isinstance(json.loads(row[k]), kind) for k, kind in JSON.items() if k in row
+                holds(row[k], kind) for k, kind in JSON.items() if k in row
             ):
                 marks = ", ".join(f":{name}" for name in row)
                 n += db.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({marks})", row).rowcount
