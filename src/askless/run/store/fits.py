@@ -3,6 +3,7 @@
 import json
 import sqlite3
 from typing import Any, NamedTuple
+from zlib import crc32
 
 from askless.run.store.store import now
 
@@ -21,7 +22,19 @@ class Fit(NamedTuple):
 def all_fits(db: sqlite3.Connection) -> dict[int, Fit]:
     """By round, the first first."""
     rows = db.execute("SELECT round, labels, labels_key, seconds, metrics, at FROM fit ORDER BY round")
-    return {row["round"]: Fit(*row)._replace(metrics=json.loads(row["metrics"])) for row in rows}
+    return {row["round"]: Fit(*row)._replace(metrics=unsealed(row["metrics"])[0]) for row in rows}
+
+
+def sealed(metrics: dict[str, Any]) -> str:
+    """The metrics as a text that knows when it was changed: they are made from labels, and no log could tell."""
+    return json.dumps({**metrics, "crc": crc32(json.dumps(metrics).encode())})
+
+
+def unsealed(text: str) -> tuple[dict[str, Any], bool]:
+    """The metrics, and whether they are what was sealed; earlier versions sealed nothing."""
+    metrics = json.loads(text)
+    crc = metrics.pop("crc", None)
+    return metrics, crc is None or crc == crc32(json.dumps(metrics).encode())
 
 
 def fitted_rounds(db: sqlite3.Connection) -> list[int]:
@@ -39,7 +52,7 @@ def put_fit(
 ) -> None:
     db.execute(
         "INSERT OR REPLACE INTO fit (round, labels, labels_key, seconds, metrics, at) VALUES (?, ?, ?, ?, ?, ?)",
-        (number, labels, key, seconds, json.dumps(metrics), now()),
+        (number, labels, key, seconds, sealed(metrics), now()),
     )
 
 

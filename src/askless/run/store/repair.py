@@ -27,7 +27,7 @@ from askless.run.steps.round_files import damage_of_fit, is_cache_whole, round_f
 from askless.run.store.answering import count_answers
 from askless.run.store.asking import ask_check_images, asked_items
 from askless.run.store.classes import MOST, forget_actions
-from askless.run.store.fits import drop_fit, fitted_rounds
+from askless.run.store.fits import drop_fit, fitted_rounds, unsealed
 from askless.run.store.items import item_paths, keep_out_of_pool
 from askless.run.store.labels import answered_items
 from askless.run.store.replay import GARBLED, LogEvent, Replay, contradictions, log, stored_tables
@@ -47,7 +47,7 @@ from askless.run.store.store import (
 NAME = "state.sqlite"
 LOCKS = ("server.lock", ".worker.lock")  # of the page, and of whoever trains
 TYPES = {"INTEGER": int, "TEXT": str, "REAL": int | float}
-JSON = {"columns": dict, "payload": dict, "metrics": dict, "value": object}  # what these columns hold, as text
+JSON = ("columns", "payload", "metrics", "value")  # columns that hold JSON, all but the last an object
 LOST = (
     "Lost: part of the log of events. Answers of which the table was readable were kept; others may be missing, or be back "
     "that were undone; compare with a backup or with an export if there is one"
@@ -75,14 +75,16 @@ def examine(folder: Path) -> list[str]:
 def unreadable(db: sqlite3.Connection) -> Iterator[str]:
     """Where texts that hold numbers and names, such as what was measured of a training, can't be read."""
     for table, column in (("fit", "metrics"), ("meta", "value"), ("item", "columns")):
-        if n := sum(not holds(row[0], JSON[column]) for row in db.execute(f"SELECT {column} FROM {table}")):
+        if n := sum(not is_right(column, row[0]) for row in db.execute(f"SELECT {column} FROM {table}")):
             yield f"{n} {'row' if n == 1 else 'rows'} of the table {table} can't be read"
 
 
-def holds(text: Any, kind: type) -> bool:
-    """Whether this is the JSON of such an object."""
+def is_right(column: str, text: Any) -> bool:
+    """Whether this is JSON as this column has it."""
     try:
-        return isinstance(json.loads(text), kind)
+        if column == "metrics":
+            return unsealed(text)[1]
+        return isinstance(json.loads(text), object if column == "value" else dict)
     except GARBLED:
         return False
 
@@ -233,9 +235,7 @@ def insert(db: sqlite3.Connection, table: str, rows: Collection[dict[str, Any]])
     n = 0
     for row in rows:
         with suppress(OverflowError, *GARBLED):
-            if all(isinstance(row[k], types[k]) for k in row) and all(
-                holds(row[k], kind) for k, kind in JSON.items() if k in row
-            ):
+            if all(isinstance(row[k], types[k]) for k in row) and all(is_right(k, row[k]) for k in JSON if k in row):
                 marks = ", ".join(f":{name}" for name in row)
                 n += db.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({marks})", row).rowcount
     return n == len(rows)
