@@ -26,7 +26,8 @@ def numbers(cell: Path) -> dict[str, object]:
 
 
 def test_a_benchmark_folder_of_before_resumes(tmp_path):
-    """Half of its cells are computed again, from scratch or after their first round, and say what they said."""
+    """Half of its cells are computed again, and say what they said. Those on frozen features say something else: since then
+    features are taken around their mean with one scale, not column by column (see CHANGELOG.md)."""
     folder = tmp_path / "bench"
     shutil.copytree(HERE / "bench", folder)
     kept, again = [], []
@@ -47,8 +48,9 @@ def test_a_benchmark_folder_of_before_resumes(tmp_path):
         assert made["settings"] == before["settings"]
         for (*what, value), (*what_before, value_before) in zip(made["records"], before["records"], strict=True):
             assert what == what_before
-            # Another processor may round otherwise and choose another item.
-            assert value == pytest.approx(value_before, abs=0.2)
+            if name.startswith("supervised"):
+                # Another processor may round otherwise and choose another item.
+                assert value == pytest.approx(value_before, abs=0.2)
 
 
 def test_a_saved_learner_of_before_goes_on():

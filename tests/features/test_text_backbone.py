@@ -9,7 +9,8 @@ from sklearn.preprocessing import normalize
 
 import askless as al
 from askless.base.errors import InputError, OptionError
-from askless.features.text_backbone import evened, load_text_backbone, text_backbone
+from askless.features.scaling import evened
+from askless.features.text_backbone import load_text_backbone, text_backbone
 
 from ..texts import reviews
 
@@ -44,14 +45,6 @@ def test_texts_without_words_and_unknown_names_are_refused():
         text_backbone("tfidf", ["!!", "??", "..", "--"])
     with pytest.raises(OptionError, match="unknown backbone 'nope' for texts"):
         text_backbone("nope", ["a"])
-
-
-def test_evened_rows_keep_the_proportions_of_their_columns():
-    x = torch.tensor([[3.0, 0.1], [-3.0, 0.3], [1.0, -0.4]])
-    mean, scale = evened(x)
-    ready = (x - mean) / scale
-    assert torch.allclose(ready.square().sum(dim=1).mean(), torch.tensor(1000.0))
-    assert torch.allclose(ready.std(dim=0)[0] / ready.std(dim=0)[1], x.std(dim=0)[0] / x.std(dim=0)[1])
 
 
 def test_the_loop_on_texts_learns_saves_and_goes_on(tmp_path):

@@ -379,7 +379,10 @@ def test_no_order_of_steps_breaks_an_invariant(office):
     tally = office(10_000)
     assert tally["steps"] >= 10_000
     kinds = {f"undo {kind}" for kind in CAN_BE_UNDONE} | {f"redo {kind}" for kind in CAN_BE_UNDONE}
-    refused = {"undo label refused", "undo class_add refused"}  # those of names and merges are rare: store/test_classes.py
+    refused = {
+        "undo label refused",
+        "undo class_add refused",
+    }  # those of names and merges are rare: store/test_classes.py
     assert kinds | refused | {"import", "late", "tell", "jump", "restart", "train now", "budget"} <= tally.keys(), tally
 
 

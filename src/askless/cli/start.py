@@ -33,7 +33,7 @@ def start(
     weights: Annotated[str, typer.Option(help="File or folder with those of frozen:timm/… or torchvision/….")] = "",
     learner: Annotated[
         str, typer.Option(help="auto, fixmatch, supervised, mean-teacher, pi-model or label-propagation.")
-    ] = "fixmatch",
+    ] = "auto",
     steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,
     check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,
     batch: Annotated[int, typer.Option(help="Images that are chosen at a time.")] = 20,

@@ -28,14 +28,12 @@ from askless.features.backbones.images import (
     timm_by_name,
     torchvision_by_name,
 )
+from askless.features.scaling import evened
 from askless.features.stored import PLAIN, Piece, Progress, ViewKey, augmented, by_threads, is_whole, mapped, write_rows
 
-# Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
-# rate suits every width; chosen on CIFAR-10 among a few values.
-SQ_LENGTH = (1000.0, 33.0)
 BATCH = 64  # images that are embedded together
 SAMPLE = 100_000  # items that mean and deviation are computed from, at most
-FORMAT = 1  # of the cached embeddings
+FORMAT = 2  # of the cached embeddings
 BYTES: dict[str, Any] = {"mean": 0.0, "std": 1 / 255}  # views of images with pixels from 0 to 255
 IMAGE_BACKBONES = (*LITE, "raw")
 TEXT_BACKBONES = ("tfidf", "minilm", "tfidf+minilm")
@@ -56,13 +54,13 @@ class Frozen:
     "pooler", "cls", "mean", or "auto". Each image is embedded plain, in `weak` weakly and in `strong` strongly augmented
     views; 0 views of a kind means the plain one. With `plain` the plain view, which predictions are made on, is one of the
     weak ones, too. `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels that images are resized
-    to, None for the backbone's own choice: 128 for lite0, 224 for lite1 and lite2. Features are standardised by the pool's
-    mean and deviation, and scaled to one mean length.
+    to, None for the backbone's own choice: 128 for lite0, 224 for lite1 and lite2. Features have unit
+    length; they are taken around the pool's mean, and scaled to one mean length.
     `cache`: folder for the embeddings, by default in the data home; they are found again by the content of the images.
     `dropout`: of the head, which BALD and BatchBALD need.
     """
 
-    backbone: str | nn.Module = "efficientnet-lite0"
+    backbone: str | nn.Module = "efficientnet-lite2"
     weak: CountOrZero = 1
     strong: CountOrZero = 2
     hidden: CountOrZero = 0
@@ -110,7 +108,7 @@ class FrozenViews(CachedViews):
         self.backbone, self.rows = backbone, rows
         places = np.arange(len(plain)) if rows is None else rows
         few = places[np.unique(np.linspace(0, len(places) - 1, min(SAMPLE, len(places))).astype(np.int64))]
-        self.mean, self.scale = standardisation(torch.from_numpy(plain[few]).float(), hidden)
+        self.mean, self.scale = evened(torch.from_numpy(plain[few]).float(), hidden)
         weak, strong = (
             [array for view, array in augmented.items() if view.kind == kind] for kind in ("weak", "strong")
         )
@@ -224,15 +222,6 @@ def cache_folder(frozen: Frozen) -> Path:
     return Path(frozen.cache) if frozen.cache is not None else data_home() / "embeddings"
 
 
-def standardisation(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
-    """What to subtract from features (n, d) and to divide them by: each column's mean and deviation, and one number that
-    gives the rows the mean squared length that a head, with a hidden layer or linear, learns well from."""
-    mean, std = plain.mean(dim=0), plain.std(dim=0)
-    # A column that hardly varies in the pool may do so outside: it is measured by the others' deviation.
-    std = torch.where(std > 0.01 * std.mean(), std, std.mean().clamp(min=1e-12))
-    return mean, std * (plain.shape[1] / SQ_LENGTH[hidden]) ** 0.5
-
-
 def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu") -> Backbone:
     """The function that embeds images, by name or around a module (which needs the pool, and stays where it is)."""
     if isinstance(frozen.backbone, nn.Module):
@@ -241,7 +230,7 @@ def make_backbone(frozen: Frozen, pool: Pool | None = None, device: str = "cpu")
         return module_backbone(frozen.backbone, views.mean, views.std, frozen.size)
     if frozen.backbone in TEXT_BACKBONES:
         raise OptionError(
-            f"the backbone {frozen.backbone} embeds texts, got images; use one for images, such as efficientnet-lite0"
+            f"the backbone {frozen.backbone} embeds texts, got images; use one for images, such as efficientnet-lite2"
         )
     if frozen.backbone == "raw":
         return raw(frozen.size)

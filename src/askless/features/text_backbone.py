@@ -20,7 +20,8 @@ from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones.backbone import TextBackbone
 from askless.features.backbones.hugging_face import hf_texts
 from askless.features.backbones.minilm import minilm, side_by_side
-from askless.features.frozen import SQ_LENGTH, TEXT_BACKBONES, Frozen, cache_folder
+from askless.features.frozen import TEXT_BACKBONES, Frozen, cache_folder
+from askless.features.scaling import evened
 from askless.features.stored import Piece, Progress, is_whole, write_rows
 
 FORMAT = 1  # of the cached embeddings
@@ -101,17 +102,6 @@ def backbone_and_rows(
 
 
 # --- as a network sees them
-
-
-def evened(plain: Tensor) -> tuple[Tensor, Tensor]:
-    """What to subtract from features (n, d) and to divide them by: the mean, and one number for all columns.
-
-    The directions of an SVD stay as strong as they are: dividing each by its own deviation, as is right for images, would
-    make the weakest, which are noise, as loud as the first.
-    """
-    mean = plain.mean(dim=0)
-    length = (plain - mean).square().sum(dim=1).mean().clamp(min=1e-12)
-    return mean, (length / SQ_LENGTH[False]).sqrt().expand_as(mean).clone()
 
 
 class TextViews(PlainViews):

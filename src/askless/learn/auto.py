@@ -1,29 +1,32 @@
 """`auto`, for feature vectors: labels spread along a graph, and a linear head learns what they come to."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
 import torch
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 
 from askless.base.errors import ModelError
-from askless.base.options import Count, NotNegative, options
+from askless.base.options import Count, NotNegative, Several, options
 from askless.base.rng import Seed, stream
 from askless.data import Views
 from askless.kernels.logits import probabilities
-from askless.learn.darp import rows_to_one
 from askless.learn.label_propagation import check_vectors
-from askless.learn.learner import Course, Learnt, Task
+from askless.learn.learner import Course, Learnt, Task, Watch
 from askless.learn.log import Log
-from askless.learn.propagation import neighbour_graph, propagate
+from askless.learn.propagation import neighbour_graph, neighbours, propagate
 from askless.learn.ranks import these
 from askless.learn.shares import balanced, class_shares, likeliest
+from askless.learn.temperature import temperature
 from askless.learn.training import Fitted
 
 FOLDS = 5  # parts of the labels that are left out in turn
+FEW = 1000  # items that a head learns from which only tells how sure one may be
 WIDE = 4096  # columns up to which main directions are exact: their matrix is as large as it is wide
 ENOUGH = 1e-4  # the residual at which labels have spread far enough to be learnt from
 ITERATIONS = 30  # of L-BFGS in each round, which begins where the last one ended
@@ -37,16 +40,19 @@ class Auto:
     then, `rounds` times in all, its own answers; labelled items keep their labels. Each time the answers are first brought
     to the shares that the classes seem to have in the pool: those counted by the mean of the spread labels and of a head
     trained on labels alone, drawn toward equal shares as far as they change when a fifth of the labels is left out
-    (`shares.class_shares`). The log says how far, `toward_equal`.
+    (`shares.class_shares`). The log says how far, `toward_equal`. The same five parts tell how sure the head may be of its
+    answers: they are divided by the `temperature` that suits labels it has not seen.
 
     The head learns in the `directions` main directions of wider features. `decay` is its weight decay, in units of the
-    features' mean squared length.
+    features' mean squared length. Of pools with more than `items` items, so many are learnt from, drawn at random, and all
+    that have a label.
     """
 
     neighbours: Count = 15
     rounds: Count = 3
     directions: Count = 256
     decay: NotNegative = 1e-4
+    items: Several = 20_000
     has_network = True
     embedded_views = (0, 0)
 
@@ -60,52 +66,108 @@ class Auto:
     def fit(
         self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
     ) -> "Distilled":
-        """Sets the head of `net`; the graph of `before` saves the time to make it again. There are no steps: of the course
-        it uses device, log and watch."""
+        """Sets the head of `net`; what `before` knows of the pool need not be found again. There are no steps: of the course
+        it uses device, log, watch and bar."""
         task, course = task.checked(), course or Course()
-        rows = task.views.plain(torch.arange(task.size)).float().cpu()
-        head, written = linear_head(net.cpu(), rows[:8]), Log(course.log if these().is_first else None)
-        space = Space.of(rows, self.directions)
-        z = space.into(rows)
-        if isinstance(before, Distilled) and before.options == self:
-            graph = before.graph
-        else:
-            graph = neighbour_graph(z, self.neighbours)
-
-        def spread_and_mixed(at: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            """Probabilities (N, C) by the graph, and the mean of their logarithms and those of a head on labels alone."""
-            spread = propagate(graph, at, labels, task.classes, tol=ENOUGH)
-            alone = fit_head(z[at], one_hot(labels, task.classes), self.decay)
-            return spread, rows_to_one(np.sqrt(spread * answers(z, alone)))
-
-        given = one_hot(task.labels, task.classes)
-        probs, mixed = spread_and_mixed(task.labelled, task.labels)
-        kept = folds(task.labels, stream(seed, "folds"))
-        without = [likeliest(spread_and_mixed(task.labelled[keep], task.labels[keep])[1]) for keep in kept]
-        shares = class_shares(likeliest(mixed), without, np.unique(task.labels))
-        weights, metrics = None, []
-        for done in range(1, self.rounds + 1):
-            targets = torch.from_numpy(balanced(probs, shares.shares)).float()
-            targets[task.labelled] = given
-            weights = fit_head(z, targets, self.decay, weights)
-            probs = answers(z, weights)
-            loss = -float((targets * torch.from_numpy(np.log(np.maximum(probs, 1e-12)))).sum(dim=1).mean())
-            metrics.append({"step": done, "loss": loss, "toward_equal": shares.toward_equal})
-            written.add(metrics[-1])
-            if course.watch is not None:
-                course.watch(done, self.rounds, metrics[-1])
-        assert weights is not None
-        space.put(weights, head)
+        head = linear_head(net.cpu(), task.views.plain(torch.arange(min(task.size, 8))))
+        written = Log(course.log if these().is_first else None)
+        at = np.union1d(stream(seed, "items").permutation(task.size)[: self.items], task.labelled)
+        ground = before.ground if isinstance(before, Distilled) and before.options == self else None
+        if ground is None or not np.array_equal(ground.at, at):
+            ground = Ground.of(task.views.plain(torch.from_numpy(at)).float().cpu(), at, self)
+        with course.watched() as watch:
+            metrics = self.learn(ground, task, head, seed, written, watch)
         net.to(course.device).eval()
-        return Distilled(net, metrics, task.views, task.size, self, graph)
+        return Distilled(net, metrics, task.views, task.size, self, ground)
+
+    def learn(
+        self, ground: "Ground", task: Task, head: nn.Linear, seed: Seed, written: Log, watch: Watch
+    ) -> list[dict[str, float]]:
+        classroom = Classroom(ground, np.searchsorted(ground.at, task.labelled), task.labels, task.classes, self)
+        without = [classroom.less(keep) for keep in folds(task.labels, stream(seed, "folds"))]
+        shares = class_shares(classroom.counted, [part.counted for part in without], np.unique(task.labels))
+        metrics: list[dict[str, float]] = []
+        for done, (weights, loss) in enumerate(classroom.taught(shares.shares), 1):
+            metrics.append({"step": done, "loss": loss, "toward_equal": shares.toward_equal})
+            if done == self.rounds:
+                few = np.sort(stream(seed, "few").permutation(len(ground.at))[:FEW])
+                t = metrics[-1]["temperature"] = temperature(*classroom.unseen(without, shares.shares, few))
+                ground.space.put(Weights(weights.slope / t, weights.offset / t), head)
+            written.add(metrics[-1])
+            watch(done, self.rounds, metrics[-1])
+        return metrics
 
 
 @dataclass(frozen=True)
 class Distilled(Fitted):
-    """The head, and the graph that its teacher used."""
+    """The head, and the ground on which it was taught."""
 
     options: Auto
+    ground: "Ground"
+
+
+class Ground(NamedTuple):
+    """What does not depend on labels: the items `at` (n,) that are learnt from, their rows `z` (n, k) in a `space`, and a
+    `graph` (n, n) of neighbours."""
+
+    at: np.ndarray
+    space: "Space"
+    z: Tensor
     graph: sparse.csr_array
+
+    @classmethod
+    def of(cls, rows: Tensor, at: np.ndarray, learner: Auto) -> "Ground":
+        space = Space.of(rows, learner.directions)
+        z = space.into(rows)
+        return cls(at, space, z, neighbour_graph(z, learner.neighbours))
+
+
+class Classroom:
+    """Labels (L,) of the rows `labelled` (L,) of a ground, spread to all; a head learns what they come to."""
+
+    def __init__(self, ground: Ground, labelled: np.ndarray, labels: np.ndarray, classes: int, learner: Auto) -> None:
+        self.ground, self.labelled, self.labels, self.classes = ground, labelled, labels, classes
+        self.learner, self.given = learner, one_hot(labels, classes)
+        self.spread = propagate(ground.graph, labelled, labels, classes, tol=ENOUGH)
+        alone = fit_head(ground.z[labelled], self.given, learner.decay)
+        # The mean of both logarithms of probabilities.
+        self.counted = likeliest(np.sqrt(self.spread * softmax(logits(ground.z, alone), axis=1)))
+
+    def less(self, keep: np.ndarray) -> "Classroom":
+        """One with these of the labels only."""
+        return Classroom(self.ground, self.labelled[keep], self.labels[keep], self.classes, self.learner)
+
+    def taught(self, shares: np.ndarray, few: np.ndarray | None = None) -> Iterator[tuple["Weights", float]]:
+        """A head after each round, and its loss; taught on all rows, or on `few` (f,) of them and those with a label."""
+        rows = np.arange(len(self.ground.z)) if few is None else np.union1d(few, self.labelled)
+        z, probs, weights = self.ground.z[rows], self.spread[rows], None
+        for _ in range(self.learner.rounds):
+            targets = torch.from_numpy(balanced(probs, shares)).float()
+            targets[np.searchsorted(rows, self.labelled)] = self.given
+            weights = fit_head(z, targets, self.learner.decay, weights)
+            log_probs = log_softmax(logits(z, weights), axis=1)
+            yield weights, -float((targets.numpy() * log_probs).sum(axis=1).mean())
+            probs = np.exp(log_probs)
+
+    def unseen(
+        self, without: Sequence["Classroom"], shares: np.ndarray, few: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Logits (m, C), labels (m,) and weights (m,) of labelled rows, by heads that were taught without their labels.
+
+        A label weighs as many rows as it is the nearest to. Labels of classes that a head has not heard of are left out: its
+        answers to them do not tell how sure it may be of the others.
+        """
+        z = self.ground.z
+        nearest = neighbours(z, z[self.labelled], 1)[1][:, 0]
+        weights = np.bincount(nearest, minlength=len(self.labelled)).astype(float)
+        said = np.zeros((len(self.labelled), self.classes))
+        heard = np.zeros(len(self.labelled), dtype=bool)
+        for part in without:
+            left_out = ~np.isin(self.labelled, part.labelled)
+            *_, (head, _) = part.taught(shares, few)
+            said[left_out] = logits(z[self.labelled[left_out]], head)
+            heard |= left_out & np.isin(self.labels, part.labels)
+        return said[heard], self.labels[heard], weights[heard]
 
 
 class Weights(NamedTuple):
@@ -148,29 +210,38 @@ class Space(NamedTuple):
             head.bias.copy_(weights.offset - self.middle @ slope)
 
 
+@torch.no_grad()
 def fit_head(z: Tensor, targets: Tensor, decay: float, start: Weights | None = None) -> Weights:
-    """The linear head of least mean cross-entropy to targets (n, C) plus decay / 2 |slope|^2; L-BFGS from `start`, or 0."""
-    if start is None:
-        start = Weights(torch.zeros(z.shape[1], targets.shape[1]), torch.zeros(targets.shape[1]))
-    slope, offset = (part.clone().requires_grad_() for part in start)
-    descent = torch.optim.LBFGS(
-        [slope, offset], max_iter=ITERATIONS, tolerance_grad=1e-6, line_search_fn="strong_wolfe"
+    """The linear head of least mean cross-entropy to targets (n, C), whose rows sum to 1, plus decay / 2 |slope|^2; L-BFGS
+    from `start`, or 0."""
+    (n, k), classes = z.shape, targets.shape[1]
+
+    def weights(flat: np.ndarray) -> Weights:
+        both = torch.from_numpy(flat).float().view(k + 1, classes)
+        return Weights(both[:k], both[k])
+
+    def loss_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        slope, offset = weights(flat)
+        log_probs = torch.log_softmax(torch.addmm(offset, z, slope), dim=1)
+        loss = -torch.vdot(targets.flatten(), log_probs.flatten()) / n + decay / 2 * slope.square().sum()
+        off = log_probs.exp_().sub_(targets).div_(n)
+        gradient = torch.cat([torch.addmm(slope, z.T, off, beta=decay), off.sum(dim=0)[None]])
+        return float(loss), gradient.flatten().double().numpy()
+
+    first = (
+        np.zeros((k + 1) * classes)
+        if start is None
+        else torch.cat([start.slope.flatten(), start.offset]).double().numpy()
     )
-
-    def loss() -> Tensor:
-        descent.zero_grad()
-        value = nn.functional.cross_entropy(z @ slope + offset, targets) + decay / 2 * slope.square().sum()
-        value.backward()
-        return value
-
-    with torch.enable_grad():
-        descent.step(loss)
-    return Weights(slope.detach(), offset.detach())
+    found = minimize(
+        loss_and_gradient, first, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "gtol": 1e-6}
+    )
+    return weights(found.x)
 
 
-def answers(z: Tensor, weights: Weights) -> np.ndarray:
-    """Probabilities (n, C) in float64."""
-    return torch.softmax((z @ weights.slope + weights.offset).double(), dim=1).numpy()
+def logits(z: Tensor, weights: Weights) -> np.ndarray:
+    """(n, C) in float64."""
+    return (z @ weights.slope + weights.offset).double().numpy()
 
 
 def one_hot(labels: np.ndarray, classes: int) -> Tensor:
@@ -198,6 +269,6 @@ def linear_head(net: nn.Module, rows: Tensor) -> nn.Linear:
     ):
         raise ModelError(
             "auto trains a linear head on feature vectors, got a network that is more than that; use net='linear' or "
-            "net='frozen:efficientnet-lite0', or learner='fixmatch' for a network that is trained whole"
+            "net='frozen:efficientnet-lite2', or learner='fixmatch' for a network that is trained whole"
         )
     return layers[0]

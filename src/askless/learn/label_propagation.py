@@ -54,7 +54,7 @@ def check_vectors(what: str, views: Views) -> None:
     if len(shape) != 1:
         raise InputError(
             f"{what} works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
-            "net='frozen:efficientnet-lite0', or a pool of features"
+            "net='frozen:efficientnet-lite2', or a pool of features"
         )
 
 

@@ -1,6 +1,7 @@
 """One way to learn, with a network or without: a `Learner` makes of a pool and its labels something `Learnt`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -11,8 +12,10 @@ from torch import Tensor, nn
 from askless.acquire import Strategy
 from askless.base.errors import InputError
 from askless.base.rng import Seed
+from askless.base.terminal import training_bar
 from askless.data import Views
 from askless.learn.observe import Sight
+from askless.learn.ranks import these
 
 Watch = Callable[[int, int, dict[str, float]], None]  # done, total, latest numbers
 Inspect = Callable[[int, nn.Module], None]  # steps done, the network that would be used
@@ -51,6 +54,19 @@ class Course(NamedTuple):
     look: Inspect | None = None
     bar: bool = False
     blocks: int | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[Watch]:
+        """A function (done, total, numbers) that tells `watch` and, in the first process, moves the bar."""
+        shown = training_bar("training") if self.bar and these().is_first else nullcontext(None)
+        with shown as move:
+
+            def tell(done: int, total: int, numbers: dict[str, float]) -> None:
+                for told in (move, self.watch):
+                    if told is not None:
+                        told(done, total, numbers)
+
+            yield tell
 
 
 class Learnt(Protocol):

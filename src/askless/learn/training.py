@@ -5,7 +5,6 @@ import dataclasses
 import hashlib
 import json
 import math
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -19,7 +18,6 @@ from askless.base import digest
 from askless.base.errors import AsklessError, InputError, ModelError
 from askless.base.options import Count, NotNegative, Share, check_count, options
 from askless.base.rng import Seed, stream
-from askless.base.terminal import training_bar
 from askless.data import Views
 from askless.kernels import features
 from askless.kernels.logits import probabilities
@@ -149,7 +147,7 @@ class Fitted:
 
 def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Course | None) -> Fitted:
     task, course = task.checked(), course or Course()
-    validation, watch, look = course.validation, course.watch, course.look
+    validation, look = course.validation, course.look
     if not any(p.requires_grad for p in net.parameters()):
         raise ModelError(
             "expected a network with parameters to train, got one whose parameters are all frozen; set requires_grad on "
@@ -178,10 +176,7 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
         run.load_state_dict(saved)
     written = Log(course.log, after=run.step) if ranks.is_first else Log(None)
     # Dropout and the like draw from torch's global generator: it is put aside, and seeded for this training.
-    shown = (
-        training_bar("training") if course.bar and ranks.is_first else nullcontext(lambda done, total, numbers: None)
-    )
-    with torch.random.fork_rng(devices=[]), shown as show:
+    with torch.random.fork_rng(devices=[]), course.watched() as watch:
         torch.random.set_rng_state(run.global_state)
         if look is not None and run.step == 0:
             look(0, run.used)
@@ -197,9 +192,7 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
                 written.add(numbers)
                 if look is not None:
                     look(run.step, run.used)
-            show(run.step, learner.steps, numbers)
-            if watch is not None:
-                watch(run.step, learner.steps, numbers)
+            watch(run.step, learner.steps, numbers)
             if path is not None and (run.step % learner.checkpoint_every == 0 or last or run.stopped):
                 run.global_state = torch.random.get_rng_state()
                 run.stop_unless_finite()

@@ -33,7 +33,7 @@ from askless.models.card import card, kind_of, sides
 from askless.models.onnx_file import check_onnx, onnx_bytes
 from askless.models.whole import Normalise, Whole, pixels_by, with_backbone
 
-FORMAT = 1
+FORMAT = 2  # since 2, features of a network have unit length
 KINDS = ("model", "onnx")
 INPUTS = {"image": "pixels", "features": "features", "tokens": "tokens", "other": "inputs"}  # names in ONNX
 CLOSE = 0.05  # of probabilities: half precision of embeddings costs about 0.001
@@ -271,11 +271,11 @@ def read_model(folder: Path, config: dict[str, Any], preprocess: dict[str, Any],
 
 def written_backbone(folder: Path, config: dict[str, Any]) -> Backbone:
     """The backbone of a model, from its folder where it has the weights inside."""
-    name, files = config["backbone"], config.get("backbone_files")
+    name, weights, files = config["backbone"], config.get("weights"), config.get("backbone_files")
+    if files is not None:
+        weights = folder / Path(files).name
+        name, weights = (f"hf/{weights}", None) if name.startswith("hf/") else (name, weights)
     size, pooling = config["backbone_size"], config.get("pooling", "auto")
-    if files is None:
-        return make_backbone(Frozen(backbone=name, weights=config.get("weights"), size=size, pooling=pooling))
-    place = folder / Path(files).name
-    if name.startswith("hf/"):
-        return make_backbone(Frozen(backbone=f"hf/{place}", size=size, pooling=pooling))
-    return make_backbone(Frozen(backbone=name, weights=place, size=size))
+    backbone = make_backbone(Frozen(backbone=name, weights=weights, size=size, pooling=pooling))
+    backbone.module.unit &= config.get("format", 1) > 1
+    return backbone

@@ -29,7 +29,7 @@ BACKBONES = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
-BACKBONE = "frozen:efficientnet-lite0"
+BACKBONE = "frozen:efficientnet-lite2"
 FALLBACK = "frozen:raw"
 WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
 BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
@@ -47,10 +47,11 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "transfor
 @dataclass(frozen=True)
 class Settings:
     """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random check
-    images. `net`: "frozen:BACKBONE", or a network that is trained from scratch. `size`: side in pixels that images are
-    brought to for the model, 0 for its own choice. `weights`: file or folder with those of a timm or torchvision backbone.
-    `annotators`: how many people answer each item. `target`: accuracy to reach. `text`: the column with the texts, "" for
-    images; `encoding` is theirs. `track`: who is told of rounds, as texts that `askless.track.make` takes."""
+    images. `net`: "frozen:BACKBONE", or a network that is trained from scratch, with FixMatch for `learner` "auto". `size`:
+    side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with those of a
+    timm or torchvision backbone. `annotators`: how many people answer each item. `target`: accuracy to reach. `text`: the
+    column with the texts, "" for images; `encoding` is theirs. `track`: who is told of rounds, as texts that
+    `askless.track.make` takes."""
 
     source: str
     budget: int = 200
@@ -58,7 +59,7 @@ class Settings:
     batch: int = 20
     strategy: str = "askless"
     net: str = BACKBONE
-    learner: str = "fixmatch"
+    learner: str = "auto"
     steps: int = 300
     size: int = 0
     weights: str = ""
@@ -142,11 +143,14 @@ def is_installed(backbone: str) -> bool:
 
 
 def fit_for(settings: Settings, kind: str, text: str) -> Settings:
-    """The settings with a network that takes such items; `text` is the column of texts."""
-    if settings.learner in ("auto", "label-propagation") and kind != "features" and not settings.frozen:
-        raise OptionError(
-            f"learner: {settings.learner} works on features, got the network {settings.net}; use frozen:…"
-        )
+    """The settings with a network that takes such items, and a learner that trains it; `text` is the column of texts."""
+    if kind != "features" and not settings.frozen:
+        if settings.learner == "label-propagation":
+            raise OptionError(
+                f"learner: {settings.learner} works on features, got the network {settings.net}; use frozen:…"
+            )
+        if settings.learner == "auto":  # a linear head on features; what is trained whole takes the best of the others
+            settings = replace(settings, learner="fixmatch")
     if kind == "texts":
         net = TEXT_BACKBONE if settings.net in (BACKBONE, FALLBACK) else settings.net
         if not is_for_texts(net) and not net.startswith("frozen:hf/"):

@@ -36,8 +36,8 @@ def test_a_lite_embeds_without_a_network(name, tmp_path, capsys):
 @EVERY
 def test_name_and_size_tell_embeddings_apart(name):
     own = 128 if name == "efficientnet-lite0" else 224
-    assert make_backbone(Frozen(backbone=name)).name == f"{name} {own}"
-    assert make_backbone(Frozen(backbone=name, size=192)).name == f"{name} 192"
+    assert make_backbone(Frozen(backbone=name)).name == f"{name} {own} unit"
+    assert make_backbone(Frozen(backbone=name, size=192)).name == f"{name} 192 unit"
 
 
 @EVERY

@@ -131,7 +131,7 @@ def test_the_files_of_a_model_are_open(finished):
     card = (folder / "README.md").read_text()
     assert "red, green, blue, grey" in card
     config = json.loads((folder / "config.json").read_text())
-    assert (config["labels"], config["backbone"], config["learner"]) == (16, "raw", "fixmatch")
+    assert (config["labels"], config["backbone"], config["learner"]) == (16, "raw", "auto")
 
 
 def test_a_run_without_a_model_says_so(shapes, tmp_path):

@@ -18,7 +18,7 @@ def test_what_a_kill_left_half_done_is_cleaned_away(tmp_path):
 
 
 def test_without_a_page_the_first_batch_does_not_wait_for_what_only_training_needs(shapes, tmp_path):
-    with shapes.start(tmp_path / "run") as run:
+    with shapes.start(tmp_path / "run", learner="fixmatch") as run:
         steps = []
         catch_up(run, lambda step, *_: steps.append(step))
         assert list(dict.fromkeys(steps)) == ["embedding", "comparing", "choosing"]

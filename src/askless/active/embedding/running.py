@@ -29,7 +29,7 @@ def embed(
     pool: str | Path,
     out: str | Path,
     *,
-    backbone: str | Frozen = "efficientnet-lite0",
+    backbone: str | Frozen = "efficientnet-lite2",
     learner: str | Path | None = None,
     columns: Sequence[str] | None = None,
     dtype: str = "float16",

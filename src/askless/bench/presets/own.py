@@ -10,7 +10,8 @@ from askless.acquire import ALBL, BADGE, CRC, NPC, Askless, Coreset, DynamicAL, 
 from askless.bench.plan import Data
 from askless.bench.presets.common import CURVES_AND_WINS, DIGITS, FASHION, MNIST, TINY, At, Fields, Preset, grid, smoke
 from askless.data import Pool, duplicated, long_tailed
-from askless.features.frozen import SQ_LENGTH, Frozen, frozen_views
+from askless.features.frozen import Frozen, frozen_views
+from askless.features.scaling import SQ_LENGTH
 from askless.learn import FixMatch, LabelPropagation, Supervised
 
 CIFAR10 = Data(name="cifar10", items=10_000, test=2000)

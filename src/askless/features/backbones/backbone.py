@@ -50,20 +50,24 @@ class TextBackbone(NamedTuple):
 
 class Eye(nn.Module):
     """Pixels 0..255 (n, C, H, W) -> what `body` makes of them, resized to `size` and normalised by `shift` and `scale`, one
-    number for each channel. With three channels grey images are repeated."""
+    number for each channel. With three channels grey images are repeated. With `unit` features have unit length: how
+    long those of a network are says little of what it sees."""
 
     shift: Tensor
     scale: Tensor
 
-    def __init__(self, body: nn.Module, size: int | None, shift: Sequence[float], scale: Sequence[float]) -> None:
+    def __init__(
+        self, body: nn.Module, size: int | None, shift: Sequence[float], scale: Sequence[float], unit: bool = True
+    ) -> None:
         super().__init__()
-        self.body, self.size = body, size
+        self.body, self.size, self.unit = body, size, unit
         for name, values in (("shift", shift), ("scale", scale)):
             self.register_buffer(name, torch.tensor(values, dtype=torch.float32)[None, :, None, None], persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
         x = three_channels(x) if self.shift.shape[1] == 3 else x
-        return self.body((resized(x, self.size) - self.shift) / self.scale)
+        out = self.body((resized(x, self.size) - self.shift) / self.scale)
+        return F.normalize(out) if self.unit and isinstance(out, Tensor) and out.ndim == 2 else out
 
 
 class Backbone(NamedTuple):
@@ -89,7 +93,7 @@ def seeing(eye: Eye, name: str, device: str, together: int | None = None) -> Bac
         parts = [x] if together is None else x.tensor_split(max(1, len(x) // together))
         return torch.cat([checked(eye(part.to(device)), len(part)).float().cpu() for part in parts])
 
-    return Backbone(embed, f"{name} {eye.size}", eye)
+    return Backbone(embed, f"{name} {eye.size} unit", eye)
 
 
 def checked(out: object, n: int) -> Tensor:

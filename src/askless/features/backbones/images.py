@@ -44,7 +44,7 @@ CONV_AND_NORM = (
 
 def raw(size: int | None) -> Backbone:
     """The pixels themselves, from 0 to 1."""
-    eye = Eye(nn.Flatten(), size, [0.0], [255.0])
+    eye = Eye(nn.Flatten(), size, [0.0], [255.0], unit=False)
     return Backbone(eye, f"raw {size}", eye)
 
 

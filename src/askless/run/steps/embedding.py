@@ -19,7 +19,7 @@ from askless.base.machine import cores
 from askless.features.stored import Piece, Progress, ViewKey, augmented, by_threads, is_whole, mapped, write_rows
 from askless.run.pictures import Pictures
 from askless.run.settings import Settings
-from askless.run.steps.round_files import is_cache_whole
+from askless.run.steps.round_files import CACHE_FORMAT, is_cache_whole, is_of_before
 from askless.run.store.fits import outdate_fits
 from askless.run.store.items import readable_items, unreadable_items
 from askless.sources import Source, UnreadableError, read_arrays, read_image, real_file
@@ -94,7 +94,11 @@ def embed(run: "Run", report: "Report") -> None:
     else:
         read = partial(read_item, run.pictures)
         if plain:
+            is_older = is_of_before(cache)
             embed_images(cache, n_items, settings, read, run.mark_unreadable, progress, known_bad)
+            if is_older:
+                with run.store.change() as db:
+                    outdate_fits(db)
         else:
             embed_augmented(cache, settings, pool, read, run.check_there, progress)
     run.note("prepared", True)
@@ -180,7 +184,7 @@ def without_picture(rows: np.ndarray) -> Piece:
 def keep(folder: Path, file: str, name: str, side: int, n: int, pieces: Any, progress: Progress | None) -> None:
     """Writes what the pieces are into the cache, unless it is there."""
     folder.mkdir(exist_ok=True, mode=0o700)
-    about = {"name": name, "file": file, "side": side, "done": n}
+    about = {"name": name, "file": file, "side": side, "done": n, "format": CACHE_FORMAT}
     paths = [folder / file, folder / "tiny.npy"]
     try:
         there = json.loads((folder / "material.json").read_text(encoding="utf-8")) == about

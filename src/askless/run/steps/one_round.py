@@ -16,9 +16,9 @@ from askless.active.learner import ActiveLearner
 from askless.active.saving import Saved
 from askless.base.files import replace_folder
 from askless.data import ImageViews, Pool, as_pool
-from askless.features.frozen import FrozenViews, standardisation
+from askless.features.frozen import FrozenViews
+from askless.features.scaling import evened, standardisation
 from askless.features.stored import ViewKey, is_whole, mapped
-from askless.features.text_backbone import evened
 from askless.learn import LEARNERS, Learner, Supervised, Training
 from askless.learn.label_propagation import Neighbours
 from askless.learn.learner import Watch
@@ -210,7 +210,7 @@ def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], view
         )
         mean, scale = frozen.mean, frozen.scale
     else:
-        mean, scale = (evened if settings.text else standardisation)(torch.from_numpy(x[chosen]).float())
+        mean, scale = (evened if settings.frozen else standardisation)(torch.from_numpy(x[chosen]).float())
 
     def ready(at: np.ndarray) -> torch.Tensor:
         return (torch.from_numpy(x[at]).float() - mean) / scale

@@ -15,6 +15,8 @@ from askless.base.files import FILES, damage_of_files, sha256_of, write_whole
 from askless.run.store.fits import last_fitted
 from askless.run.store.schema import RunError
 
+CACHE_FORMAT = 2  # of what is kept of images; since 2, features of a network have unit length
+
 
 class Predictions(NamedTuple):
     """`probs` (N, C): one row per item of the run, NaN where it cannot be read; `classes` (C,): their numbers."""
@@ -179,8 +181,17 @@ def is_cache_whole(cache: Path) -> bool:
             try_to_read(cache / "text" / "backbone.json")
             if (cache / "text" / "backbone.safetensors").exists() or about["name"].startswith("frozen:tfidf"):
                 try_to_read(cache / "text" / "backbone.safetensors")
-        return bool(len(x) == len(tiny) == about["done"] and x.ndim >= 2)
+        return bool(len(x) == len(tiny) == about["done"] and x.ndim >= 2 and not is_of_before(cache))
     except Exception:  # a damaged file fails in many ways
+        return False
+
+
+def is_of_before(cache: Path) -> bool:
+    """Whether a backbone made other features of images when this cache was written."""
+    try:
+        about = json.loads((cache / "material.json").read_text(encoding="utf-8"))
+        return bool(about["side"] and about.get("format", 1) < CACHE_FORMAT)
+    except (OSError, ValueError, LookupError, TypeError):
         return False
 
 
