@@ -646,7 +646,8 @@ class Vectors(torch.utils.data.Dataset):
 def test_vectors_have_a_network_by_default(learner, tmp_path):
     pool = blobs()
     for vectors in (pool.x, pool.x.double(), Vectors()):
-        assert al.ActiveLearner(vectors, learner=learner, classes=5).net == "linear"
+        assert al.ActiveLearner(vectors, learner=learner, classes=5).net == "waves"
+    assert al.ActiveLearner(torch.randn(9, 65), learner=learner, classes=5).net == "linear"
     active = al.ActiveLearner(pool, learner=learner)
     loop(active)
     active.save(tmp_path)

@@ -137,6 +137,7 @@ def damages(content):
     yield "wrong types", lambda path: altered(path, "UPDATE class SET name = x'ff00'", "UPDATE item SET columns = 5")
     yield "what was measured", lambda path: altered(path, "UPDATE fit SET metrics = substr(metrics, 2)")
     yield "a name of it", lambda path: altered(path, "UPDATE fit SET metrics = replace(metrics, 'change', 'chance')")
+    yield "an older version", lambda path: altered(path, "PRAGMA user_version = 1")
     yield "columns", lambda path: altered(path, "UPDATE item SET columns = '{' WHERE id = 3")
     deep = "[" * 50_000
     yield (
@@ -146,7 +147,7 @@ def damages(content):
 
 
 def test_no_damage_ends_the_doctor_and_repair_saves_what_can_be_read(made, tmp_path):
-    """After a repair the run opens, agrees with its log, and can be exported; all answers are saved in some 76 of 129 ways
+    """After a repair the run opens, agrees with its log, and can be exported; all answers are saved in some 76 of 130 ways
     to damage it, and the others say what to do. What SQLite needs to find the tables was lost in most of them."""
     before = answers(made)
     saved, hopeless, same = 0, [], 0

@@ -224,7 +224,7 @@ def test_the_demo_page_is_a_run(tmp_path, capsys, monkeypatch):
     served = []
     monkeypatch.setattr("askless.label.web.serve.serve", lambda run, **options: served.append(run.settings))
     for _ in range(2):
-        code, out, err = call(capsys, "demo", "--page", "--out", tmp_path, "--steps", 7)
+        code, out, err = call(capsys, "demo", "--page", "--out", tmp_path)
         assert code == 0, err
         assert "not used" not in out
     assert [(s.budget, s.batch, s.steps, s.classes) for s in served] == [(60, 12, 300, tuple("0123456789"))] * 2

@@ -127,11 +127,14 @@ def test_a_run_of_a_preset_that_noted_only_its_name(capsys, benchmark_folder, tm
     assert code == 0, err
 
 
-def test_a_demo(capsys, tmp_path):
-    plan = demo.benchmark(seeds=1, steps=1)
-    bench.run(dataclasses.replace(plan, rows=plan.rows[:1]), tmp_path / "demo")
-    code, _, err = run(capsys, "theory", tmp_path / "demo", "--items", 4, "--queries", 1)
-    assert code == 0, err
+def test_the_rows_of_the_demo_by_gradient_descent_and_by_auto(capsys, tmp_path):
+    plan = demo.benchmark(seeds=1)
+    for name, learner in (("auto", demo.LEARNER), ("supervised", al.Supervised(steps=1))):
+        row = dataclasses.replace(plan.rows[0], learner=learner, counts=(10, 20))
+        bench.run(dataclasses.replace(plan, rows=(row,)), tmp_path / name)
+    assert run(capsys, "theory", tmp_path / "supervised", "--items", 4, "--queries", 1)[0] == 0
+    code, _, err = run(capsys, "theory", tmp_path / "auto", "--items", 4, "--queries", 1)
+    assert (code, "got Auto, of which the theory says nothing; use FixMatch or Supervised" in err) == (3, True)
 
 
 def copy_of(folder, tmp_path, **changes):

@@ -19,6 +19,9 @@ from askless.features.frozen import Frozen, as_frozen, frozen_views
 from askless.features.text_backbone import text_views
 from askless.kernels.logits import probabilities
 
+SHORT = 64  # numbers in a vector that hardly come from an encoder
+SAMPLE = 10_000  # items that a network is measured by, at most
+
 Net = str | nn.Module | Frozen | Callable[[int], nn.Module]
 
 
@@ -38,14 +41,17 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
 
 
 def default_net(pool: Pool) -> str:
-    """What is trained where nobody says: a small network on images, a linear head on vectors."""
-    return "linear" if pool.kind in ("features", "other") and len(pool.shape) == 1 else "small-cnn"
+    """What is trained where nobody says: a small network on images, a linear head on vectors; on short ones, which are
+    measured numbers rather than what an encoder made of something, with curved borders."""
+    if pool.kind not in ("features", "other") or len(pool.shape) != 1:
+        return "small-cnn"
+    return "waves" if pool.shape[0] <= SHORT else "linear"
 
 
 def default_learner(net: Net, pool: Pool) -> str:
     """What trains a net where nobody says."""
     frozen = as_frozen(net)
-    has_linear_head = net == "linear" and len(pool.shape) == 1 if frozen is None else not frozen.hidden
+    has_linear_head = net in ("linear", "waves") and len(pool.shape) == 1 if frozen is None else not frozen.hidden
     return "auto" if has_linear_head else "fixmatch"
 
 
@@ -85,7 +91,10 @@ def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> 
         return made_by(net, seed)
     frozen = as_frozen(net)
     if frozen is None:
-        return nets.make(str(net), classes=classes, shape=pool.shape, seed=seed)
+        made = nets.make(str(net), classes=classes, shape=pool.shape, seed=seed)
+        if isinstance(made, nets.Waves):
+            made.measure(views.plain(torch.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).long()))
+        return made
     name, options = head_of(frozen)
     shape = tuple(views.plain(torch.arange(1)).shape[1:])
     return nets.make(name, classes=classes, shape=shape, dropout=frozen.dropout, seed=seed, **options)

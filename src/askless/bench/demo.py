@@ -1,9 +1,9 @@
 """The whole loop on the digits that ship with scikit-learn: askless against random, valued by semi-supervised training.
 
-A small convolutional network starts from one labelled image per class; each strategy then asks for ten more, four times
-over. After every answer the network is trained afresh by FixMatch with DARP, on the labelled images and on the other
-1,397 - n without their labels, so that the curves show what the new labels are worth and not what the new images are. Both
-strategies share the starting images and the first weights of a seed, so their curves are paired.
+Each strategy starts from one labelled image per class and then asks for ten more, four times over. After every answer
+`auto` learns afresh, from the labelled images and from the other 1,397 - n without their labels, so that the curves show
+what the new labels are worth and not what the new images are. Both strategies share the starting images of a seed, so their
+curves are paired.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from askless.bench.panels import panel
 from askless.bench.plan import settings
 from askless.bench.statistics import Difference, paired, spread
 from askless.data import digits
-from askless.learn import DARP, FixMatch
+from askless.learn import Auto
 from askless.report.data import write_files
 from askless.report.markup import markup, tag
 from askless.report.page import Section, again, html_page, note, paragraphs, plot
@@ -29,20 +29,20 @@ from askless.report.table import Table
 
 STRATEGIES = ("random", "askless")
 LABELS = (10, 20, 30, 40, 50)
-SEEDS, STEPS = 3, 250
+SEEDS = 5
+LEARNER = Auto()
 ON = ("test", "pool")  # the images whose accuracy is shown
 SHOWN = 0  # the seed whose choices the report shows
 
 
-def benchmark(seeds: int = SEEDS, steps: int = STEPS) -> Benchmark:
-    learner = FixMatch(steps=steps, batch=16, mu=4, darp=DARP())
+def benchmark(seeds: int = SEEDS) -> Benchmark:
     rows = tuple(
         Row(
             method=name,
             strategy=name,
             data=Data(name="digits"),
-            net="small-cnn",
-            learner=learner,
+            net="waves",
+            learner=LEARNER,
             start=LABELS[0],
             counts=LABELS,
         )
@@ -70,15 +70,14 @@ def write_images(folder: Path) -> Path:
 def run(
     out: Path,
     seeds: int = SEEDS,
-    steps: int = STEPS,
     workers: int = 2,
     progress: Callable[[Progress], None] | None = None,
 ) -> Results:
     """Both strategies with every seed. What is finished is kept in a folder of `out` that is named by the settings: a demo
     that was killed goes on there, and one with other settings does not meet it."""
-    plan = benchmark(seeds, steps)
-    kept = out / f"{steps}-steps-{digest.of_text(*map(settings, plan.rows))[:8]}"
-    command = ("askless", "demo", "--seeds", str(seeds), "--steps", str(steps))
+    plan = benchmark(seeds)
+    kept = out / f"kept-{digest.of_text(*map(settings, plan.rows))[:8]}"
+    command = ("askless", "demo", "--seeds", str(seeds))
     results = bench.run(plan, kept, workers=workers, progress=progress, command=command)
     results = replace(  # without the seeds that only an earlier demo had
         results,
@@ -113,7 +112,7 @@ def table(results: Results) -> Table:
     gains = [f"askless minus random, mean of the curve on the {on} images: {_points(gain(results, on))}" for on in ON]
     seeds = len(results.about["seeds"])
     of_seeds = f"mean ± standard deviation of {seeds} seeds" if seeds > 1 else "one seed"
-    title = f"digits, FixMatch + DARP: accuracy in % by number of labels, {of_seeds}"
+    title = f"digits: accuracy in % by number of labels, {of_seeds}"
     return Table(title, head, rows, ".\n".join(gains) + ".", left=(0, 1))
 
 

@@ -218,12 +218,11 @@ def embed(
 @app.command()
 def demo(
     to: Annotated[Path, typer.Option("--out", help="Folder for report.html and what is finished.")] = Path("demo"),
-    seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 3,
+    seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 5,
     workers: Annotated[int, typer.Option(help="Processes, each with one thread.", min=1)] = 2,
-    steps: Annotated[int, typer.Option(help="Training steps of each round.", min=1)] = 250,
     page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
 ) -> None:
-    """askless against random on the digits that ship with scikit-learn; about two minutes. Resumes an unfinished one."""
+    """askless against random on the digits that ship with scikit-learn; about a minute. Resumes an unfinished one."""
     from askless.bench import demo as digits
 
     files.check_folder(to)
@@ -232,7 +231,7 @@ def demo(
         label(digits.write_images(to), to / "digits-run", options)
         return
     with progress_of("demo") as progress:
-        results = digits.run(to, seeds, steps, workers, progress)
+        results = digits.run(to, seeds, workers, progress)
     out.print(digits.table(results).terminal())
     report = digits.write_report(results, to)
     notes.print(f"Kept: {results.folder}; remove it to compute everything again")

@@ -9,17 +9,17 @@ import scipy.sparse as sparse
 import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from askless.base.errors import ModelError
 from askless.base.options import Count, NotNegative, Several, options
 from askless.base.rng import Seed, stream
 from askless.data import Views
-from askless.kernels.logits import probabilities
-from askless.learn.label_propagation import check_vectors
+from askless.kernels import features, find_head
 from askless.learn.learner import Course, Learnt, Task, Watch
 from askless.learn.log import Log
-from askless.learn.propagation import neighbour_graph, neighbours, propagate
+from askless.learn.propagation import Metric, neighbour_graph, neighbours, propagate
 from askless.learn.ranks import these
 from askless.learn.shares import balanced, class_shares, likeliest
 from askless.learn.temperature import temperature
@@ -57,7 +57,6 @@ class Auto:
     embedded_views = (0, 0)
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
-        check_vectors("auto", views)
         linear_head(net, views.plain(torch.arange(min(size, 8))))
 
     def start(self, net: nn.Module, task: Task) -> Fitted:
@@ -74,8 +73,11 @@ class Auto:
         at = np.union1d(stream(seed, "items").permutation(task.size)[: self.items], task.labelled)
         ground = before.ground if isinstance(before, Distilled) and before.options == self else None
         if ground is None or not np.array_equal(ground.at, at):
-            ground = Ground.of(task.views.plain(torch.from_numpy(at)).float().cpu(), at, self)
-        with course.watched() as watch:
+            ground = Ground.of(net, task.views.plain(torch.from_numpy(at)).float().cpu(), at, self)
+        with (
+            course.watched() as watch,
+            threadpool_limits(1, user_api="blas"),
+        ):  # threads of scipy's, for vectors so short
             metrics = self.learn(ground, task, head, seed, written, watch)
         net.to(course.device).eval()
         return Distilled(net, metrics, task.views, task.size, self, ground)
@@ -107,8 +109,8 @@ class Distilled(Fitted):
 
 
 class Ground(NamedTuple):
-    """What does not depend on labels: the items `at` (n,) that are learnt from, their rows `z` (n, k) in a `space`, and a
-    `graph` (n, n) of neighbours."""
+    """What does not depend on labels: the items `at` (n,) that are learnt from, the head's inputs `z` (n, k) in a `space`,
+    and a `graph` (n, n) of neighbours."""
 
     at: np.ndarray
     space: "Space"
@@ -116,10 +118,14 @@ class Ground(NamedTuple):
     graph: sparse.csr_array
 
     @classmethod
-    def of(cls, rows: Tensor, at: np.ndarray, learner: Auto) -> "Ground":
-        space = Space.of(rows, learner.directions)
-        z = space.into(rows)
-        return cls(at, space, z, neighbour_graph(z, learner.neighbours))
+    def of(cls, net: nn.Module, rows: Tensor, at: np.ndarray, learner: Auto) -> "Ground":
+        inputs, rows = features(net, rows), rows.flatten(1)
+        space = Space.of(inputs, learner.directions)
+        z = space.into(inputs)
+        # A network that makes more of its rows takes them for measured numbers, of which length tells as much as direction.
+        is_plain = inputs.shape == rows.shape and bool(torch.equal(inputs, rows))
+        metric: Metric = "cosine" if is_plain else "euclidean"
+        return cls(at, space, z, neighbour_graph(z if is_plain else rows, learner.neighbours, metric=metric))
 
 
 class Classroom:
@@ -259,16 +265,14 @@ def folds(labels: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
 
 
 def linear_head(net: nn.Module, rows: Tensor) -> nn.Linear:
-    """The only layer of a linear network, whose answers for these rows are its own."""
+    """The only layer of a network that has parameters, whose answers for these rows are the network's own."""
     layers = [m for m in net.modules() if any(True for _ in m.parameters(recurse=False))]
-    if (
-        len(layers) != 1
-        or not isinstance(layers[0], nn.Linear)
-        or layers[0].bias is None
-        or not np.allclose(probabilities(net, rows), probabilities(layers[0], rows), atol=1e-5)
-    ):
-        raise ModelError(
-            "auto trains a linear head on feature vectors, got a network that is more than that; use net='linear' or "
-            "net='frozen:efficientnet-lite2', or learner='fixmatch' for a network that is trained whole"
-        )
-    return layers[0]
+    try:
+        if len(layers) == 1 and isinstance(layers[0], nn.Linear) and layers[0].bias is not None:
+            return find_head(net, rows)[1]
+    except ModelError:
+        pass
+    raise ModelError(
+        "auto trains a linear head on feature vectors, got a network that is more than that; use net='linear', 'waves' or "
+        "'frozen:efficientnet-lite2', or learner='fixmatch' for a network that is trained whole"
+    )

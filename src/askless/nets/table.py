@@ -18,6 +18,7 @@ from askless.nets.mlp import MLP, Linear
 from askless.nets.optional import timm_net, torchvision_net
 from askless.nets.resnet import ResNet18
 from askless.nets.vgg import VGG11
+from askless.nets.waves import Waves
 from askless.nets.wrn import WideResNet
 
 
@@ -42,6 +43,7 @@ NETS: dict[str, NetInfo] = {
     "small-cnn": NetInfo(SmallCNN, "quick on a processor; 4 width features; from 8 pixels"),
     "mlp": NetInfo(MLP, "hidden layers on images or vectors"),
     "linear": NetInfo(Linear, "logistic regression on images or vectors"),
+    "waves": NetInfo(Waves, "logistic regression on vectors and on random cosines of them: curved borders"),
     "torchvision/NAME": NetInfo(torchvision_net, "any classifier of torchvision, where installed"),
     "timm/NAME": NetInfo(timm_net, "any classifier of timm, where installed"),
 }

@@ -26,7 +26,7 @@ STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_ru
 # Names only, so that the page starts without torch; the tests hold them against what there is.
 LEARNERS = ("auto", "fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
 BACKBONES = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "raw")
-NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear")
+NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear", "waves")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
 BACKBONE = "frozen:efficientnet-lite2"

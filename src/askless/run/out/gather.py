@@ -86,7 +86,7 @@ WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", WEIGHTS, 
 
 # --- how it stands ---------------------------------------------------------------------------------------------------------
 
-HEADS = {"linear": "linear layer", "neighbours": "nearest items"}
+HEADS = {"linear": "linear layer", "waves": "linear layer with curved borders", "neighbours": "nearest items"}
 
 
 def account_of(run: "Run") -> Account:

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 
 from askless.active.learner import ActiveLearner
+from askless.active.prepare import default_net
 from askless.active.saving import Saved
 from askless.base.files import replace_folder
 from askless.data import ImageViews, Pool, as_pool
@@ -230,7 +231,7 @@ def make_learner(
         strategy = "askless"  # nothing to be learnt yet: cover the collection
     places = base.positions()
     known = {places[item]: label for item, label in sorted(labels.items()) if item in places}
-    net = "linear" if settings.frozen or base.pool.kind == "features" else settings.net
+    net = "linear" if settings.frozen else default_net(base.pool) if base.pool.kind == "features" else settings.net
     names = tuple(classes) if len(classes) >= 2 else PLACEHOLDERS
     learner = ActiveLearner(
         base.pool,
@@ -335,7 +336,7 @@ def save_model(
     settings, network = run.settings, learner.learnt.as_network()
     backbone = settings.net.removeprefix("frozen:") if settings.frozen else None
     config: dict[str, Any] = {
-        "net": settings.net if base.mean is None else "linear",
+        "net": learner.net,
         "backbone": backbone,
         "backbone_size": raw_side(settings),
         "weights": settings.weights or None,

@@ -31,7 +31,7 @@ from askless.run.store.fits import drop_fit, fitted_rounds, unsealed
 from askless.run.store.items import item_paths, keep_out_of_pool
 from askless.run.store.labels import answered_items
 from askless.run.store.replay import GARBLED, LogEvent, Replay, contradictions, log, stored_tables
-from askless.run.store.schema import RunError, check_tables, migrate
+from askless.run.store.schema import RunError, check_tables, has_tables_of_its_version, migrate
 from askless.run.store.store import (
     Store,
     can_write,
@@ -47,6 +47,7 @@ from askless.run.store.store import (
 NAME = "state.sqlite"
 LOCKS = ("server.lock", ".worker.lock")  # of the page, and of whoever trains
 TYPES = {"INTEGER": int, "TEXT": str, "REAL": int | float}
+TABLES = ("meta", "item", "class", "event", "action", "round", "fit", "task", "answer")
 JSON = ("columns", "payload", "metrics", "value")  # columns that hold JSON, all but the last an object
 LOST = (
     "Lost: part of the log of events. Answers of which the table was readable were kept; others may be missing, or be back "
@@ -65,6 +66,8 @@ def examine(folder: Path) -> list[str]:
             found = [row[0] for row in db.execute("PRAGMA integrity_check(5)")]
             if found != ["ok"]:
                 return [f"the database is damaged: {' '.join(str(text).split())}" for text in found[:3]]
+            if not has_tables_of_its_version(db):
+                return ["the database is damaged: its tables are not those of the version that it says it has"]
             return [*contradictions(db), *unreadable(db)]
     except AsklessError as error:
         return [str(error)]
@@ -73,20 +76,39 @@ def examine(folder: Path) -> list[str]:
 
 
 def unreadable(db: sqlite3.Connection) -> Iterator[str]:
-    """Where texts that hold numbers and names, such as what was measured of a training, can't be read."""
-    for table, column in (("fit", "metrics"), ("meta", "value"), ("item", "columns")):
-        if n := sum(not is_right(column, row[0]) for row in db.execute(f"SELECT {column} FROM {table}")):
+    """Where a table holds what it never does: a name that is none, or measurements that were changed."""
+    db.text_factory = text_or_bytes
+    for table in TABLES:
+        types = types_of(db, table)
+        if n := sum(not is_sound(dict(row), types) for row in db.execute(f"SELECT * FROM {table}")):
             yield f"{n} {'row' if n == 1 else 'rows'} of the table {table} can't be read"
 
 
-def is_right(column: str, text: Any) -> bool:
-    """Whether this is JSON as this column has it."""
+def text_or_bytes(content: bytes) -> str | bytes:
     try:
-        if column == "metrics":
-            return unsealed(text)[1]
-        return isinstance(json.loads(text), object if column == "value" else dict)
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
+
+
+def types_of(db: sqlite3.Connection, table: str) -> dict[str, Any]:
+    about = db.execute(f"SELECT name, type, \"notnull\" OR pk FROM pragma_table_info('{table}')")
+    return {name: TYPES[kind] if needed else TYPES[kind] | None for name, kind, needed in about}
+
+
+def is_sound(row: dict[str, Any], types: dict[str, Any]) -> bool:
+    """Whether every column has its type, and is JSON where it should be."""
+    try:
+        return all(isinstance(row[k], types[k]) for k in row) and all(is_right(k, row[k]) for k in JSON if k in row)
     except GARBLED:
         return False
+
+
+def is_right(column: str, text: str) -> bool:
+    """Whether this is JSON as this column has it."""
+    if column == "metrics":
+        return unsealed(text)[1]
+    return isinstance(json.loads(text), object if column == "value" else dict)
 
 
 def repair(folder: Path) -> list[str]:
@@ -212,8 +234,8 @@ def copy_rows(path: Path, new: sqlite3.Connection) -> set[str]:
     that is everything."""
     whole = set()
     with closing(open_to_read(path)) as db:
-        db.text_factory = lambda content: content.decode("utf-8", "replace")
-        for table in ("meta", "item", "class", "event", "action", "round", "fit", "task", "answer"):
+        db.text_factory = text_or_bytes
+        for table in TABLES:
             found: dict[Any, dict[str, Any]] = {}
             key = "name" if table == "meta" else "rowid"
             for way in ("ASC", "DESC"):
@@ -230,12 +252,11 @@ def copy_rows(path: Path, new: sqlite3.Connection) -> set[str]:
 
 def insert(db: sqlite3.Connection, table: str, rows: Collection[dict[str, Any]]) -> bool:
     """Adds the rows whose columns have their types and that the table takes; whether these are all."""
-    about = db.execute(f"SELECT name, type, \"notnull\" OR pk FROM pragma_table_info('{table}')")
-    types: dict[str, Any] = {name: TYPES[kind] if needed else TYPES[kind] | None for name, kind, needed in about}
+    types = types_of(db, table)
     n = 0
     for row in rows:
         with suppress(OverflowError, *GARBLED):
-            if all(isinstance(row[k], types[k]) for k in row) and all(is_right(k, row[k]) for k in JSON if k in row):
+            if is_sound(row, types):
                 marks = ", ".join(f":{name}" for name in row)
                 n += db.execute(f"INSERT OR IGNORE INTO {table} ({', '.join(row)}) VALUES ({marks})", row).rowcount
     return n == len(rows)

@@ -6,7 +6,7 @@ the worker (`round`, `fit`) or to nobody for long (`lease`).
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from askless.base.errors import AsklessError
@@ -114,17 +114,30 @@ def check_tables(db: sqlite3.Connection, path: Path) -> None:
         raise RunError(f"{path}: expected the database of a run, got {found}; {how_to_repair(path.parent)}")
 
 
+def has_tables_of_its_version(db: sqlite3.Connection) -> bool:
+    """Whether tables and columns have the names that those of a new database of this version have."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
+        migrate(new, db.execute("PRAGMA user_version").fetchone()[0])
+        return columns_of(db) == columns_of(new)
+
+
+def columns_of(db: sqlite3.Connection) -> set[tuple[str, str]]:
+    query = "SELECT t.name, c.name FROM sqlite_master t, pragma_table_info(t.name) c WHERE t.type = 'table'"
+    return {(table, column) for table, column in db.execute(query) if not table.startswith("sqlite_")}
+
+
 def how_to_repair(run: Path) -> str:
     return f"run `askless doctor --repair {run}`, or restore a backup"
 
 
-def migrate(db: sqlite3.Connection) -> None:
-    """Brings a database to the present version, one named step at a time, all or nothing."""
+def migrate(db: sqlite3.Connection, to: int | None = None) -> None:
+    """Brings a database to a version, by default the present one, one named step at a time, all or nothing."""
+    to = len(MIGRATIONS) if to is None else to
     version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version == len(MIGRATIONS):
+    if version >= to:
         return
     with transaction(db, "IMMEDIATE"):
-        for number, step in enumerate(MIGRATIONS[version:], start=version + 1):
+        for number, step in enumerate(MIGRATIONS[version:to], start=version + 1):
             step(db)
             db.execute(f"PRAGMA user_version = {number}")
 
