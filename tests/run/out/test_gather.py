@@ -182,6 +182,8 @@ def test_the_page_the_status_and_the_report_tell_the_same(finished):
     account, told, page = account_of(finished), gather(finished), account_of(finished).as_json()
     assert told.curve == account.curve
     assert (told.measure, told.advice) == (account.measure, account.advice)
+    assert (told.calibration["n"], told.calibration["right"]) == (told.measure["n"], told.measure["accuracy"])
+    assert 0 <= told.calibration["low"] <= told.calibration["error"] <= told.calibration["high"] <= 1
     assert (told.labels.budget, told.labels.spent) == (account.progress.budget, account.progress.spent)
     assert page["measure"] == account.measure
     assert page["progress"]["spent"] == account.progress.spent

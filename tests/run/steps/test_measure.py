@@ -150,3 +150,26 @@ def test_the_page_starts_without_torch_scipy_and_matplotlib():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300).stdout
     assert out.strip() == "[]"
+
+
+def test_calibration_by_hand():
+    """40 images in two groups of 20: in the first it is sure to .6 and right in 8 of 20 (.2 apart), in the second sure to .9
+    and right in 19 of 20 (.05 apart)."""
+    sure = np.repeat([0.6, 0.9], 20)
+    right = np.arange(40) % 20 < np.repeat([8, 19], 20)
+    found = measure.calibration(sure, right)
+    assert found["error"] == pytest.approx((0.2 + 0.05) / 2)
+    assert (found["n"], found["sure"], found["right"]) == (40, pytest.approx(0.75), pytest.approx(27 / 40))
+    assert 0 <= found["low"] < found["error"] < found["high"] < 0.4
+    assert measure.calibration([], []) is None
+    assert measure.calibration([0.5], [True])["error"] == 0.5
+
+
+def test_the_interval_of_a_calibrated_model_begins_at_0_and_one_that_boasts_is_found_out():
+    rng = np.random.default_rng(0)
+    sure = rng.uniform(0.5, 1, size=2000)
+    right = rng.random(2000) < sure
+    assert measure.calibration(sure, right)["low"] == pytest.approx(0, abs=0.005)
+    boast = measure.calibration(np.full(2000, 0.99), right)
+    assert boast["low"] > 0.2
+    assert boast["error"] == pytest.approx(0.99 - right.mean())

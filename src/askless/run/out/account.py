@@ -252,8 +252,9 @@ class FileFact:
 @dataclass(frozen=True)
 class Facts:
     """All that the report tells; plain data. `measure` is the last model's accuracy on the check images, None if not
-    measured; `baseline` what always naming the most common class would score on them. `confusion` has a row for each true
-    class and a column for each predicted one, in the order of `classes`."""
+    measured; `calibration` how far its word is from what comes true on them, as `measure.calibration` gives it; `baseline`
+    what always naming the most common class would score. `confusion` has a row for each true class and a column for each
+    predicted one, in the order of `classes`."""
 
     name: str
     made_at: str
@@ -266,6 +267,7 @@ class Facts:
     chosen: Chosen
     process: Process
     measure: Share = None
+    calibration: Share = None
     baseline: float | None = None
     target: float | None = None
     confusion: list[list[int]] = field(default_factory=list)

@@ -38,6 +38,7 @@ from askless.run.out.account import (
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import (
     accuracy_of,
+    calibration,
     cohens_kappa,
     confusion,
     doubtful,
@@ -258,6 +259,7 @@ def gather(run: "Run") -> Facts:
             chosen=chosen(state),
             process=process(state),
             measure=state.account.measure,
+            calibration=how_sure(state),
             baseline=max(Counter(truth).values()) / len(truth) if truth else None,
             target=run.settings.target or None,
             confusion=confusion(predicted, truth, list(state.names)).tolist() if truth else [],
@@ -266,6 +268,16 @@ def gather(run: "Run") -> Facts:
             model=model(run, {file.name: file.sha256 for file in files}),
             files=files,
         )
+
+
+def how_sure(state: Snapshot) -> dict[str, Any] | None:
+    """The calibration of the last model on the check images; classes that were merged count as one."""
+    if state.predictions is None:
+        return None
+    said, truth = state.checked
+    classes = np.array([state.final.get(int(c), -1) for c in state.predictions.classes])
+    sure = [state.predictions.probs[item][classes == c].sum() for item, c in zip(state.truth, said, strict=True)]
+    return calibration(sure, np.array(said) == np.array(truth))
 
 
 def data(state: Snapshot) -> Data:

@@ -394,6 +394,7 @@ def _model(facts: Facts) -> Markup:
             "Training": f"{m.learner} on {many(m.labelled, f'labelled {noun}')} and {m.unlabelled:,} unlabelled ones",
             "Settings": _pairs(m.settings),
             "Accuracy": measured if facts.measure else f"{NOT_MEASURED} (no labelled check {noun}s)",
+            "Probabilities": _calibrated(facts),
             "Weights": tag("code", m.weights),
             "sha256 of the weights": tag("code", m.sha256, cls="small"),
             "Preprocessing": _pairs(m.preprocessing),
@@ -401,6 +402,16 @@ def _model(facts: Facts) -> Markup:
             "Versions": _pairs(m.versions),
             "Known limits": bullets(map(sentence, m.limits)) or "none written down",
         }
+    )
+
+
+def _calibrated(facts: Facts) -> str:
+    c = facts.calibration
+    if c is None:
+        return NOT_MEASURED
+    return (
+        f"sure to {c['sure']:.2f} on average, and right in {c['right']:.2f}; expected calibration error {c['error']:.3f} "
+        f"({c['low']:.3f}–{c['high']:.3f} with 95 % confidence, n = {c['n']})"
     )
 
 

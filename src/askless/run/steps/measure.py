@@ -17,6 +17,36 @@ def accuracy_of(predicted: ArrayLike, truth: ArrayLike) -> dict[str, Any] | None
     return share(int(right.sum()), len(right))
 
 
+def calibration(sure: ArrayLike, right: ArrayLike) -> dict[str, Any] | None:
+    """How far the model's word is from what comes true: `sure` (n,) the probability of what it said of each check image,
+    `right` (n,) whether it was. None without images.
+
+    Images are put in groups of at least 20 by how sure the model was; `error`, the expected calibration error, is the mean
+    over the images of the distance between how sure it was in their group and how often it was right there. By chance alone
+    that is above 0: the 95 % interval `low` to `high`, of 1,000 resamples, is the basic one, which allows for that.
+    `sure` and `right` are the means of all.
+    """
+    p, hit = np.asarray(sure, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    n = len(p)
+    if n == 0:
+        return None
+
+    def error(at: np.ndarray) -> float:
+        groups = np.array_split(at[np.argsort(p[at], kind="stable")], min(10, max(1, n // 20)))
+        return float(sum(abs(p[g].sum() - hit[g].sum()) for g in groups) / n)
+
+    rng, found = np.random.default_rng(0), error(np.arange(n))
+    high, low = 2 * found - np.quantile([error(rng.integers(n, size=n)) for _ in range(1000)], (0.025, 0.975))
+    return {
+        "n": n,
+        "error": found,
+        "low": float(np.clip(low, 0, found)),
+        "high": float(np.clip(high, found, 1)),
+        "sure": float(p.mean()),
+        "right": float(hit.mean()),
+    }
+
+
 def confusion(predicted: ArrayLike, truth: ArrayLike, classes: Sequence[Any]) -> np.ndarray:
     """(C, C) counts: row = true class, column = predicted class, in the order of `classes`."""
     place = {c: i for i, c in enumerate(classes)}
