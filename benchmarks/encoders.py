@@ -75,11 +75,9 @@ def embedded(pool: al.Pool, encoder: str, at: np.ndarray) -> tuple[np.ndarray, f
     return rows, len(at) / (time.process_time() - start)
 
 
-def evened(x: np.ndarray, kind: str) -> np.ndarray:
-    """As a run standardises features: columns of images each by their deviation, those of texts all by one number."""
+def evened(x: np.ndarray) -> np.ndarray:
+    """As a run takes features: around their mean, all by one number."""
     x = x - x.mean(axis=0)
-    if kind == "image":
-        x = x / x.std(axis=0).clip(1e-6)
     return x * (10 / np.sqrt(np.square(x).sum(axis=1).mean()))
 
 
@@ -103,7 +101,7 @@ def measured(data: str, encoders: list[str], n: int, draws: int) -> list[dict[st
         if (encoder in TEXTS) != (pool.kind == "text"):
             continue
         x, per_second = embedded(pool, encoder, at)
-        ready = evened(x.astype(np.float64), pool.kind)
+        ready = evened(x.astype(np.float64))
         scores = {labels: accuracies(ready, pool.labels[at], labels, draws) for labels in LABELS}
         row = {"data": pool.name, "kind": pool.kind, "encoder": encoder, "items": len(at), "per_second": per_second}
         rows.append(row | {"accuracy": {str(labels): float(np.mean(found)) for labels, found in scores.items()}})

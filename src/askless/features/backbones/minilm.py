@@ -43,10 +43,10 @@ def packaged() -> Path:
 
 
 def side_by_side(words: TextBackbone, sentences: TextBackbone) -> TextBackbone:
-    """The features of TF-IDF, then those of a sentence encoder. The rows of both have length 1: neither drowns the other."""
+    """The features of TF-IDF at half their length, then those of a sentence encoder: so words help, and drown nothing."""
 
     def embed(texts: Sequence[str]) -> np.ndarray:
-        return np.hstack([words.embed(texts), sentences.embed(texts)])
+        return np.hstack([0.5 * words.embed(texts), sentences.embed(texts)])
 
     arrays = digest.of_tensors({name: torch.from_numpy(array) for name, array in words.arrays.items()})
     return sentences._replace(
@@ -54,5 +54,5 @@ def side_by_side(words: TextBackbone, sentences: TextBackbone) -> TextBackbone:
         name=f"{words.name}+{sentences.name}",
         words=words.words,
         arrays=words.arrays,
-        key=f"{words.name} {digest.of_text(words.words, arrays)[:16]} beside {sentences.key}",
+        key=f"{words.name} {digest.of_text(words.words, arrays)[:16]} half beside {sentences.key}",
     )
