@@ -220,6 +220,12 @@ def test_a_run_that_goes_while_it_is_served_is_said_even_when_quiet(photos, caps
     assert {"event": "warning", "text": "[b]gone[/b]"} in [json.loads(line) for line in out.splitlines()]
 
 
+def test_final_goes_with_models_only(photos, capsys):
+    call(capsys, *START, "--quiet")
+    code, _, err = call(capsys, "export", "photos-run", "--to", "csv", "--out", "x.csv", "--final")
+    assert (code, "final: goes with --to model or --to onnx, got csv; leave it out" in err) == (2, True)
+
+
 def test_the_demo_page_is_a_run(tmp_path, capsys, monkeypatch):
     served = []
     monkeypatch.setattr("askless.label.web.serve.serve", lambda run, **options: served.append(run.settings))

@@ -94,6 +94,7 @@ def export(
         typer.Option(help="csv: put ' before cells that a spreadsheet would compute; default: where there are any."),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
+    final: Annotated[bool, typer.Option(help="model, onnx: let it learn from the check labels, too.")] = False,
     images: labelstudio.HowImages = "inline",
     root: labelstudio.Root = None,
     largest: labelstudio.Largest = "512KB",
@@ -102,6 +103,8 @@ def export(
     that is to be labelled."""
     if to not in EXPORTS:
         raise OptionError(unknown("format", to, EXPORTS))
+    if final and to not in ("model", "onnx"):
+        raise OptionError(f"final: goes with --to model or --to onnx, got {to}; leave it out")
     overwrite = files.may_replace(place, overwrite)
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
@@ -113,9 +116,9 @@ def export(
         with (
             Run.open(folder) as run,
             warned_of_damage(run),
-            notes.status("writing the model, and comparing it" if to == "onnx" else "writing"),
+            notes.status("training a last time" if final else "writing the model, and comparing it"),
         ):
-            written = run.export_model(place, to=to, overwrite=overwrite)
+            written = run.export_model(place, to=to, overwrite=overwrite, final=final)
         out.print(f"Model: {written}; use it by `askless predict {place} FILES`")
         return
     with Run.open(folder) as run, warned_of_damage(run):

@@ -369,12 +369,13 @@ class Run:
             self.write_views()
         return write(gather(self), self.folder if out is None else Path(out), self.thumb)
 
-    def export_model(self, out: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
+    def export_model(self, out: str | Path, *, to: str = "model", overwrite: bool = False, final: bool = False) -> Path:
         """The last model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it as
-        ONNX; preprocessing, classes, and a card with the accuracy on check images."""
+        ONNX; preprocessing, classes, and a card with the accuracy on check images. With `final` it is one that has learnt
+        from the check images, too, with the accuracy from before that."""
         from askless.run.out.model import export_model
 
-        return export_model(self, Path(out), to, overwrite)
+        return export_model(self, Path(out), to, overwrite, final)
 
     def thumb(self, item: int) -> bytes | None:
         try:

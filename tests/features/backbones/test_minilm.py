@@ -45,7 +45,9 @@ def test_where_the_package_lies_is_not_part_of_the_name(tmp_path):
 def test_words_and_sentences_stand_side_by_side():
     texts = [text for text, _ in reviews(60)]
     both, words, sentences = (text_backbone(name, texts) for name in ("tfidf+minilm", "tfidf", "minilm"))
-    np.testing.assert_allclose(both.embed(texts), np.hstack([0.5 * words.embed(texts), sentences.embed(texts)]), atol=1e-6)
+    np.testing.assert_allclose(
+        both.embed(texts), np.hstack([0.5 * words.embed(texts), sentences.embed(texts)]), atol=1e-6
+    )
     assert both.key != text_backbone("tfidf+minilm", texts[:50]).key
     assert both.embed([]).shape == (0, both.embed(texts[:1]).shape[1])
 

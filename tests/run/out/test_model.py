@@ -182,3 +182,27 @@ def test_a_damaged_picture_is_told_by_its_name(finished, tmp_path):
         load(finished.folder).predict([file])
     with pytest.raises((UnreadableError, InputError)):
         load(finished.folder).predict([tmp_path / "nowhere.png"])
+
+
+def test_the_final_model_has_learnt_from_the_check_images_and_says_what_was_measured_before(finished, shapes, tmp_path):
+    plain, final = (finished.export_model(tmp_path / name, final=name == "final") for name in ("plain", "final"))
+    before, after = (json.loads((folder / "config.json").read_text()) for folder in (plain, final))
+    check = before["measure"]["n"]
+    assert check > 0
+    assert after["labels"] == before["labels"] + check
+    assert {k: v for k, v in after["measure"].items() if k != "on"} == {
+        k: v for k, v in before["measure"].items() if k != "on"
+    }
+    assert after["measure"]["on"] == "random check images before it learnt from them, too"
+    assert "check images before it learnt from them, too, accuracy" in (final / "README.md").read_text()
+    path = shapes.folder / sorted(shapes.truth)[0]
+    one, two = (load(folder).predict_proba([path]) for folder in (plain, final))
+    assert not np.allclose(one, two)
+
+
+def test_a_final_model_of_features_and_none_before_the_first(on_features, shapes, tmp_path):
+    run = on_features[0]
+    config = json.loads((run.export_model(tmp_path / "out", final=True) / "config.json").read_text())
+    assert config["labels"] == json.loads((run.folder / "model" / "config.json").read_text())["labels"]
+    with shapes.start(tmp_path / "run") as new, pytest.raises(AsklessError, match="no model yet"):
+        new.export_model(tmp_path / "none", final=True)

@@ -3,15 +3,17 @@
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from askless.models import load
+from askless.models import Classifier, load
 from askless.models.card import noun_of
 from askless.models.folder import write_model
 from askless.run.out.gather import account_of
 from askless.run.steps.embedding import read_item
+from askless.run.steps.one_round import save_final_model
 from askless.sources import UnreadableError
 
 if TYPE_CHECKING:
@@ -20,13 +22,20 @@ if TYPE_CHECKING:
 COMPARED = 8  # items that an exported model is compared on
 
 
-def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = False) -> Path:
+def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = False, final: bool = False) -> Path:
     """The run's last model as a folder, with its accuracy on the check images; see `Run.export_model`."""
-    model = load(run.folder)
+    if not final:
+        return written(run, load(run.folder), out, to, overwrite)
+    with TemporaryDirectory(prefix="askless-") as beside:
+        save_final_model(run, Path(beside) / "model")
+        return written(run, load(Path(beside) / "model"), out, to, overwrite, " before it learnt from them, too")
+
+
+def written(run: "Run", model: Classifier, out: Path, to: str, overwrite: bool, when: str = "") -> Path:
     assert model.trained is not None
     measure = account_of(run).measure
     if measure is not None:
-        measure = {"on": f"random check {noun_of(model.config)}s", **measure}
+        measure = {"on": f"random check {noun_of(model.config)}s{when}", **measure}
     trained = replace(model.trained, config={**model.config, "measure": measure})
     seen: list[Any] = []  # some items, as the model takes them
     if model.kind == "text":

@@ -48,8 +48,8 @@ from askless.run.store.asking import (
     tasks_of_round,
 )
 from askless.run.store.classes import shown_classes
-from askless.run.store.fits import all_fits, fitted_rounds, put_fit
-from askless.run.store.labels import labels_key, train_labels
+from askless.run.store.fits import all_fits, fitted_rounds, last_fitted, put_fit
+from askless.run.store.labels import labels_key, labels_of_check_items, train_labels
 from askless.run.store.schema import RunError
 from askless.run.store.store import payload_of
 from askless.track import Event
@@ -363,6 +363,23 @@ def save_model(
         preprocess = image_preprocess(base.side, 3, None if settings.frozen else ImageViews(base.pool))
     features = None if base.mean is None or base.scale is None else (base.mean, base.scale)
     write_files(folder, Trained(network, config, preprocess, features))
+
+
+def save_final_model(run: "Run", folder: Path) -> None:
+    """Writes, into a new folder, a model that has learnt from the labels of check images too: once labelling has ended they
+    need not be kept from it, but nothing measures it any more. The features are those without augmented views."""
+    with run.store.look() as db:
+        labels, classes, number = train_labels(db) | labels_of_check_items(db), shown_classes(db), last_fitted(db)
+    if number is None:
+        raise RunError(f"{run.folder} has no model yet: label the first batch by `askless start {run.folder}`")
+    names, place = [c.name for c in classes], {c.id: i for i, c in enumerate(classes)}
+    readable = set(run.readable().tolist())
+    given = {item: place[label] for item, label in labels.items() if label in place and item in readable}
+    items = sorted({*run.readable("pool").tolist(), *given})
+    base = run_pool(CachedItems(run.folder / "cache"), run.settings, items, {})
+    learner = make_learner(base, run.settings, names, given, None)
+    learner.fit()
+    save_model(run, folder, learner, base, names, number)
 
 
 def round_event(run: "Run", number: int) -> Event:
