@@ -310,7 +310,7 @@ def test_story_7_not_fooled_by_its_own_choices(make_office, tmp_path):
             "strategy": "margin",
             "learner": "supervised",
         },
-        **{"suggestions": "prefill", "steps": 40},
+        **{"suggestions": "prefill", "steps": 40, "net": "linear"},
     )
     office = make_office(run)
     ann = office.browser("ann")

@@ -187,4 +187,7 @@ def test_a_network_from_scratch_is_trained_by_fixmatch_unless_another_is_named()
     assert settings.fit_for(Settings("x", net="small-cnn"), "images", "").learner == "fixmatch"
     assert settings.fit_for(Settings("x", net="small-cnn", learner="supervised"), "images", "").learner == "supervised"
     assert settings.fit_for(Settings("x"), "images", "").learner == "auto"
-    assert settings.fit_for(Settings("x", net="small-cnn"), "features", "").learner == "auto"
+    for net, learner in (("small-cnn", "auto"), ("linear", "auto"), ("mlp", "fixmatch")):
+        assert settings.fit_for(Settings("x", net=net), "features", "").learner == learner
+    assert settings.fit_for(Settings("x"), "features", "").net == "waves"
+    assert settings.fit_for(Settings("x", net="linear"), "features", "").net == "linear"

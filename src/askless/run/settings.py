@@ -27,6 +27,7 @@ STRATEGIES = tuple(name for name, info in table.STRATEGIES.items() if info.in_ru
 LEARNERS = ("auto", "fixmatch", "supervised", "mean-teacher", "pi-model", "label-propagation")
 BACKBONES = ("efficientnet-lite0", "efficientnet-lite1", "efficientnet-lite2", "raw")
 NETS = ("resnet-18", "resnet-18-imagenet", "vgg-11", "tutorial-cnn", "cnn-gap", "small-cnn", "mlp", "linear", "waves")
+FOR_FEATURES = ("linear", "waves", "mlp")
 NET = re.compile(rf"{'|'.join(NETS)}|wrn-28-[1-9][0-9]*|torchvision/.+|timm/.+")
 SUGGESTIONS = ("off", "peek", "prefill")
 BACKBONE = "frozen:efficientnet-lite2"
@@ -144,13 +145,14 @@ def is_installed(backbone: str) -> bool:
 
 def fit_for(settings: Settings, kind: str, text: str) -> Settings:
     """The settings with a network that takes such items, and a learner that trains it; `text` is the column of texts."""
-    if kind != "features" and not settings.frozen:
-        if settings.learner == "label-propagation":
-            raise OptionError(
-                f"learner: {settings.learner} works on features, got the network {settings.net}; use frozen:…"
-            )
-        if settings.learner == "auto":  # a linear head on features; what is trained whole takes the best of the others
-            settings = replace(settings, learner="fixmatch")
+    if kind == "features" and settings.net not in FOR_FEATURES:
+        settings = replace(settings, net="waves")
+    if settings.learner == "label-propagation" and kind != "features" and not settings.frozen:
+        raise OptionError(
+            f"learner: {settings.learner} works on features, got the network {settings.net}; use frozen:…"
+        )
+    if settings.learner == "auto" and not settings.frozen and settings.net not in FOR_FEATURES[:2]:
+        settings = replace(settings, learner="fixmatch")  # auto trains linear heads; this network is trained whole
     if kind == "texts":
         best = TEXT_BACKBONE if is_installed(TEXT_BACKBONE.removeprefix("frozen:")) else TEXT_FALLBACK
         net = best if settings.net in (BACKBONE, FALLBACK) else settings.net
@@ -158,8 +160,6 @@ def fit_for(settings: Settings, kind: str, text: str) -> Settings:
             known = ", ".join(f"frozen:{name}" for name in TEXT_BACKBONES)
             raise OptionError(f"net: texts need a backbone for texts, {known} or frozen:hf/FOLDER, got {net!r}")
         return replace(settings, net=net, text=text)
-    if kind == "features" and settings.frozen:
-        return replace(settings, net="linear")
     if is_for_texts(settings.net):
         raise OptionError(f"net: {settings.net} is for texts, got images; leave it out")
     return settings

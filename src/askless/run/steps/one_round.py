@@ -231,7 +231,9 @@ def make_learner(
         strategy = "askless"  # nothing to be learnt yet: cover the collection
     places = base.positions()
     known = {places[item]: label for item, label in sorted(labels.items()) if item in places}
-    net = "linear" if settings.frozen else default_net(base.pool) if base.pool.kind == "features" else settings.net
+    net = "linear" if settings.frozen else settings.net
+    if net == "waves":  # what a run on features has unless it was told otherwise: on long ones it is a linear head
+        net = default_net(base.pool)
     names = tuple(classes) if len(classes) >= 2 else PLACEHOLDERS
     learner = ActiveLearner(
         base.pool,
