@@ -477,7 +477,7 @@ def test_rows_of_features_are_taken_as_they_are(tmp_path):
     rows[np.arange(60), y] += 6
     np.savez(tmp_path / "rows.npz", X=rows, ids=np.array([f"row {i}" for i in range(60)]))
     run = Run.create(tmp_path / "rows.npz", tmp_path / "run", classes=("a", "b", "c"), budget=20, batch=8, steps=40)
-    assert run.settings.net == "linear"
+    assert run.settings.net == "waves"
     steps = until_waiting(run)
     assert steps == ["decoding", "comparing", "choosing"]
     while run.waiting():
