@@ -52,10 +52,11 @@ class ActiveLearner:
 
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
     which embeds every image once and trains only a head; any module that ends in a linear layer (its present weights are
-    where every training starts); or a function that makes one from a seed; by default "small-cnn" for images and "linear"
-    for vectors. `learner`: Auto or LabelPropagation on features, FixMatch, Supervised, MeanTeacher or PiModel on anything,
-    as an object or by name, as "label-propagation"; by default Auto for a linear head, else FixMatch. `strategy`: a name or
-    an object. `classes`: how many, or their names; by default what the pool knows.
+    where every training starts); or a function that makes one from a seed; by default "small-cnn" for images, "linear" for
+    vectors and "waves" for those of at most 64 numbers. `learner`: Auto or LabelPropagation on features, FixMatch,
+    Supervised, MeanTeacher or PiModel on anything, as an object or by name, as "label-propagation"; by default Auto for a
+    linear head, else FixMatch. `strategy`: a name or an object. `classes`: how many, or their names; by default what the
+    pool knows.
 
     `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
     (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets

@@ -93,7 +93,9 @@ def first_network(pool: Pool, net: Net, views: Any, classes: int, seed: int) -> 
     if frozen is None:
         made = nets.make(str(net), classes=classes, shape=pool.shape, seed=seed)
         if isinstance(made, nets.Waves):
-            made.measure(views.plain(torch.linspace(0, len(pool) - 1, min(SAMPLE, len(pool))).long()))
+            made.measure(
+                views.plain(torch.linspace(0, len(pool) - 1, min(SAMPLE, len(pool)), dtype=torch.float64).long())
+            )
         return made
     name, options = head_of(frozen)
     shape = tuple(views.plain(torch.arange(1)).shape[1:])

@@ -206,3 +206,16 @@ def test_a_final_model_of_features_and_none_before_the_first(on_features, shapes
     assert config["labels"] == json.loads((run.folder / "model" / "config.json").read_text())["labels"]
     with shapes.start(tmp_path / "run") as new, pytest.raises(AsklessError, match="no model yet"):
         new.export_model(tmp_path / "none", final=True)
+
+
+def test_a_final_model_needs_what_was_read_of_the_images(finished, tmp_path):
+    folder = shutil.copytree(finished.folder, tmp_path / "run")
+    about = folder / "cache" / "material.json"
+    about.write_text(json.dumps(json.loads(about.read_text()) | {"format": 1}))
+    for damage in (lambda: None, lambda: shutil.rmtree(folder / "cache")):
+        damage()
+        with (
+            Run.open(folder) as run,
+            pytest.raises(AsklessError, match="is missing, or was made by an earlier askless"),
+        ):
+            run.export_model(tmp_path / "out", final=True)

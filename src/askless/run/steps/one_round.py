@@ -33,6 +33,7 @@ from askless.run.steps.round_files import (
     Predictions,
     damage_of_fit,
     damaged_fit,
+    is_cache_whole,
     list_files,
     read_predictions,
     round_folder,
@@ -374,6 +375,11 @@ def save_final_model(run: "Run", folder: Path) -> None:
         labels, classes, number = train_labels(db) | labels_of_check_items(db), shown_classes(db), last_fitted(db)
     if number is None:
         raise RunError(f"{run.folder} has no model yet: label the first batch by `askless start {run.folder}`")
+    if not is_cache_whole(run.folder / "cache"):
+        raise RunError(
+            f"{run.folder}: what the model sees of the {run.noun}s is missing, or was made by an earlier askless; "
+            f"`askless start {run.folder}` makes it again"
+        )
     names, place = [c.name for c in classes], {c.id: i for i, c in enumerate(classes)}
     readable = set(run.readable().tolist())
     given = {item: place[label] for item, label in labels.items() if label in place and item in readable}
