@@ -9,7 +9,8 @@ from scipy.special import log_softmax
 
 import askless as al
 from askless.learn import Auto, Course, Task
-from askless.learn.auto import Space, fit_head, folds, logits, one_hot
+from askless.learn.auto import Ground, Space, fit_head, folds, logits, one_hot
+from askless.learn.propagation import neighbour_graph, neighbours
 
 
 def groups(counts, d=12, apart=6.0, seed=0):
@@ -41,6 +42,7 @@ def test_a_head_is_the_minimum_that_scipy_finds():
     best = minimize(loss, np.zeros(16), method="BFGS", options={"gtol": 1e-9})
     found = fit_head(torch.from_numpy(z).float(), torch.from_numpy(targets).float(), 0.1)
     assert found.slope.numpy() == pytest.approx(best.x[:12].reshape(3, 4), abs=1e-3)
+    assert found.offset.numpy() == pytest.approx(best.x[12:], abs=1e-3)
     again = fit_head(torch.from_numpy(z).float(), torch.from_numpy(targets).float(), 0.1, found)
     assert again.slope.numpy() == pytest.approx(found.slope.numpy(), abs=1e-3)
 
@@ -118,7 +120,7 @@ def test_the_same_seed_gives_the_same_head_and_the_graph_is_made_once(monkeypatc
     one, two = (learn(x, y, labelled).model.state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)
     loop = learn(x, y, labelled)
-    monkeypatch.setattr("askless.learn.auto.neighbour_graph", None)
+    monkeypatch.setattr("askless.learn.auto.neighbours", lambda *_, **options: 1 / 0 if options else neighbours(*_))
     loop.tell([0, 1], y[[0, 1]])
     loop.fit()
 
@@ -135,11 +137,53 @@ def test_it_is_as_sure_as_it_is_right():
 
 def test_of_a_larger_pool_some_are_learnt_from_and_all_that_have_a_label():
     x, y = groups([100] * 3)
-    loop = learn(x, y, one_of_each(y, 2), Auto(items=60))
-    at = loop.learnt.ground.at
-    assert 60 <= len(at) <= 66
-    assert set(one_of_each(y, 2).tolist()) <= set(at.tolist())
+    labelled = one_of_each(y, 2)
+    loop = learn(x, y, labelled, Auto(items=60))
+    ground = loop.learnt.ground
+    assert len(ground.at) == 60
+    whole = ground.including(loop.model, loop.task)
+    missing = np.setdiff1d(labelled, ground.at)
+    assert len(missing) > 0
+    assert whole.at.tolist() == [*ground.at, *missing]
     assert (loop.predict_pool().argmax(axis=1) == y).all()
+
+
+def test_what_is_known_of_a_larger_pool_is_kept_and_joined_by_new_labels():
+    """The graph with those that came later is the one of all; a learner that begins with all labels gets the same head."""
+    x, y = groups([100] * 3, apart=2)
+    loop = learn(x, y, one_of_each(y, 2), Auto(items=60))
+    ground = loop.learnt.ground
+    labelled = one_of_each(y, 5)
+    loop.tell(labelled, y[labelled])
+    whole = ground.including(loop.model, loop.task)
+    direct = neighbour_graph(whole.z).toarray()
+    np.testing.assert_allclose(whole.graph.toarray(), direct, atol=1e-4)
+    loop.fit()
+    assert loop.learnt.ground is ground
+    fresh = learn(x, y, loop.labelled, Auto(items=60))
+    assert all(torch.equal(a, b) for a, b in zip(loop.model.parameters(), fresh.model.parameters(), strict=True))
+
+
+def test_what_is_known_of_other_items_or_by_another_network_is_found_again():
+    x = groups([30] * 2, d=3)[0]
+    loop = al.ActiveLearner(x, net="waves", learner="auto", classes=2)
+    pool, at = loop.views, np.arange(40)
+    nets = [al.nets.make("waves", classes=2, shape=(3,), seed=seed) for seed in (0, 1)]
+    ground = Ground.of(nets[0], pool, at, Auto())
+    assert ground.is_of(nets[0], pool, at)
+    assert not ground.is_of(nets[0], pool, at + 1)
+    assert not ground.is_of(nets[1], pool, at)
+    assert not ground.is_of(al.nets.make("linear", classes=2, shape=(3,)), pool, at)
+
+
+def test_new_waves_in_every_round_are_learnt_as_well_as_the_first():
+    pool = al.data.two_moons(400, seed=0)
+    x, y = np.asarray(pool.x), pool.labels
+    loop = al.ActiveLearner(x, classes=2, fresh="new")
+    for labelled in (np.flatnonzero(np.arange(len(y)) % 100 == 50), [0]):
+        loop.tell(labelled, y[labelled])
+        loop.fit()
+        assert (loop.predict_pool().argmax(axis=1) == y).mean() > 0.99
 
 
 def test_rounds_are_logged_and_watched(tmp_path):

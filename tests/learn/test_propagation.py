@@ -12,7 +12,7 @@ from sklearn.neighbors import NearestNeighbors
 
 from askless.base.errors import InputError
 from askless.learn import propagation
-from askless.learn.propagation import neighbour_graph, predict_new, propagate
+from askless.learn.propagation import neighbour_graph, neighbours, predict_new, prepared, propagate, with_more
 
 FEATURES = Path(__file__).parents[3] / "shared" / "data" / "cifar10_subset_efflite0_feats.npz"
 
@@ -67,6 +67,17 @@ def test_tiles_change_nothing(monkeypatch):
     whole = neighbour_graph(X).toarray()
     monkeypatch.setattr(propagation, "TILE", 7 * len(X))
     np.testing.assert_allclose(neighbour_graph(X).toarray(), whole, rtol=1e-4)
+
+
+@pytest.mark.parametrize("more", [1, 4, 40])
+def test_neighbours_of_more_rows_are_those_of_all(more):
+    """Those of the first rows, joined by others, against all of them at once."""
+    X = prepared("features", blobs(seed=1)[0][np.random.default_rng(0).permutation(90)], "euclidean")
+    first, others = X[:-more], X[-more:]
+    joined = with_more(neighbours(first, first, 8, itself=0), first, others)
+    whole = neighbours(X, X, 8, itself=0)
+    np.testing.assert_array_equal(joined.positions, whole.positions)
+    np.testing.assert_allclose(joined.distances, whole.distances, atol=1e-5)
 
 
 def test_cosine_affinities_ignore_the_length_of_a_row():

@@ -44,6 +44,18 @@ def test_balanced_rows_sum_to_one_and_columns_to_their_shares():
     np.testing.assert_allclose(balanced(probs, probs.mean(axis=0)), probs, atol=1e-9)
 
 
+def test_balanced_is_what_scaling_columns_and_rows_in_turn_comes_to():
+    """The short way: every number is scaled in every sweep."""
+    probs, shares = np.random.default_rng(0).dirichlet([0.3] * 5, 300), np.array([0.05, 0.5, 0.2, 0.2, 0.05])
+    plain = np.maximum(probs, 1e-12)
+    for _ in range(50):
+        plain = plain * (300 * shares / plain.sum(axis=0))
+        plain = plain / plain.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(balanced(probs, shares), plain, rtol=1e-9)
+    certain = np.eye(5)[np.arange(300) % 5]
+    assert np.isfinite(balanced(certain, shares)).all()
+
+
 def test_a_class_that_no_row_has_stays_empty():
     out = balanced(np.array([[0.6, 0.4, 0], [0.3, 0.7, 0]]), np.array([0.5, 0.5, 0]))
     assert (out[:, 2] == 0).all()

@@ -9,6 +9,7 @@ from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.base.intervals import wilson
+from askless.learn import auto, propagation
 from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.answers import read_answers
@@ -326,6 +327,41 @@ def test_every_learner_works(shapes, tmp_path, learner):
         np.testing.assert_allclose(load(place).predict_proba(files), probs, atol=2e-3)
     assert load(run.folder).config["net"] == ("neighbours" if learner == "label-propagation" else "linear")
     run.close()
+
+
+@pytest.mark.parametrize("learner", ["auto", "label-propagation"])
+def test_neighbours_are_looked_for_once_in_all_rounds(shapes, tmp_path, learner, monkeypatch):
+    made = counted(monkeypatch)
+    run = shapes.start(tmp_path / "run", learner=learner, budget=20, batch=5)
+    assert shapes.finish(run).count("training") > 2
+    assert made == [len(run.run_pool().items)]
+    run.close()
+
+
+def test_neighbours_are_looked_for_again_when_an_item_has_left_the_pool(shapes, tmp_path, monkeypatch):
+    made = counted(monkeypatch)
+    run = shapes.start(tmp_path / "run", budget=20, batch=5)
+    until_waiting(run), shapes.tell(run)
+    assert until_waiting(run) == ["closing", "training", "choosing"]
+    n = len(run.run_pool().items)
+    asked = {item for _, item in chosen(run)}
+    run.mark_unreadable(next(item for item in run.run_pool().items.tolist() if item not in asked), "damaged")
+    shapes.finish(run)
+    assert made == [n, n - 1]
+    run.close()
+
+
+def counted(monkeypatch):
+    """How many rows there were, each time that the neighbours of all were looked for."""
+    made, find = [], propagation.neighbours
+
+    def neighbours(Q, X, k, *, itself=None):
+        made.extend([len(X)] if itself is not None else [])
+        return find(Q, X, k, itself=itself)
+
+    for module in (propagation, auto):
+        monkeypatch.setattr(module, "neighbours", neighbours)
+    return made
 
 
 def test_a_network_can_be_trained_from_scratch(shapes, tmp_path):

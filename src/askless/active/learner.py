@@ -441,9 +441,12 @@ class ActiveLearner:
         return export_model(self, folder, to, overwrite)
 
     @classmethod
-    def load(cls, folder: str | Path, pool: Any = None, **given: Any) -> "ActiveLearner":
+    def load(
+        cls, folder: str | Path, pool: Any = None, *, before: Learnt | None = None, **given: Any
+    ) -> "ActiveLearner":
         """What `save` wrote. What cannot be written as data (your own module, Dataset, strategy or views) is passed again:
-        `load(folder, my_dataset, net=my_module)`; so is a pool that was left out."""
+        `load(folder, my_dataset, net=my_module)`; so is a pool that was left out. A learner without a network learns again,
+        faster with what it learnt `before` of the same pool."""
         saved = Saved(Path(folder))
         pool = saved.pool() if pool is None else pool
         for name in ("net", "learner", "strategy"):
@@ -465,7 +468,7 @@ class ActiveLearner:
             learner.learnt = learner.learner.start(model, learner.task)
         elif (L := plain["fitted"]) is not None:  # from the labels of that time
             then = learner.task._replace(labelled=learner.labelled[:L], labels=learner.known_labels[:L])
-            learner.learnt = learner.learner.fit(learner.first_network, then)
+            learner.learnt = learner.learner.fit(learner.first_network, then, before=before)
         learner.asks = saved.asks()
         learner._asked = {int(i): how for i, how in plain["asked"]}
         learner._surprises = [Surprise(*s) for s in plain["surprises"]]

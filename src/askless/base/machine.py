@@ -1,9 +1,9 @@
-"""This machine: its cores, and the versions of what is installed on it."""
+"""This machine: its cores, how many of them are used, and the versions of what is installed on it."""
 
 import os
 import platform
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from types import ModuleType
@@ -14,6 +14,24 @@ from askless.base.errors import ModelError
 def cores() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def limited(threads: int | None) -> Iterator[None]:
+    """Inside, torch, numpy, scipy and scikit-learn compute with so many threads, if they are imported."""
+    if threads is None:
+        yield
+        return
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with threadpool_limits(threads):
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def versions(packages: Iterable[str]) -> dict[str, str]:

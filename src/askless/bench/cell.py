@@ -165,7 +165,8 @@ class Experiment:
         self.row, self.seed, self.folder, self.steps = row, seed, folder, steps
         self.pool, self.views, self.held_out = prepared
         self.net = network(row, self.pool)
-        own = plain_or_none(row.strategy) is None  # an object that is not saved with the learner
+        # A strategy that is not saved with the learner is passed again.
+        own: dict[str, Any] = {"strategy": row.strategy} if plain_or_none(row.strategy) is None else {}
         self.progress, self.count = folder / "progress.json", 0  # labels of the round
         if self.progress.exists():
             self.state = read_json(self.progress)
@@ -175,7 +176,7 @@ class Experiment:
                 net=self.net,
                 learner=row.learner,
                 views=self.views,
-                **({"strategy": row.strategy} if own else {}),
+                **own,
             )
             if self.state.get("memory"):  # an older askless has here what a strategy that is not saved remembered
                 self.learner.asks = history_of(self.state["memory"])

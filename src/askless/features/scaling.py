@@ -1,10 +1,11 @@
 """What to subtract from feature vectors and to divide them by, before a network sees them."""
 
-from torch import Tensor, where
+from torch import Tensor, cat, where
 
 # Mean squared length of the features of a linear head, and of one with a hidden layer: so the learners' default learning
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
+TILE = 1024  # rows whose lengths are computed at a time
 
 
 def evened(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
@@ -14,7 +15,7 @@ def evened(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
     loud as the first.
     """
     mean = plain.mean(dim=0)
-    length = (plain - mean).square().sum(dim=1).mean().clamp(min=1e-12)
+    length = cat([(part - mean).square().sum(dim=1) for part in plain.split(TILE)]).mean().clamp(min=1e-12)
     return mean, (length / SQ_LENGTH[hidden]).sqrt().expand_as(mean).clone()
 
 

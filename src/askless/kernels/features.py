@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from askless.kernels.evaluation import evaluating
 from askless.kernels.head import find_head, listening
-from askless.kernels.inputs import Examples, batches, place_of
+from askless.kernels.inputs import Examples, batches, count, place_of
 
 
 class FeaturesAndLogits(NamedTuple):
@@ -37,7 +37,16 @@ def look(
     """
     pieces = batches(x, batch_size, place_of(model))
     _, layer = find_head(model, x, head)
+    found: FeaturesAndLogits | None = None
+    done = 0
     with evaluating(model), torch.no_grad(), listening(model, only=layer) as calls:
         for batch in pieces:
             model(batch)
-    return FeaturesAndLogits(torch.cat([call.input for call in calls]), torch.cat([call.output for call in calls]))
+            _, *both = calls.pop()
+            if found is None:  # written into at once: a list of pieces would need the room twice
+                found = FeaturesAndLogits(*(part.new_empty(count(x), *part.shape[1:]) for part in both))
+            for whole, part in zip(found, both, strict=True):
+                whole[done : done + len(batch)] = part
+            done += len(batch)
+    assert found is not None
+    return found

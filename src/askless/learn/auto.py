@@ -9,17 +9,17 @@ import scipy.sparse as sparse
 import torch
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
-from threadpoolctl import threadpool_limits
 from torch import Tensor, nn
 
 from askless.base.errors import ModelError
+from askless.base.machine import limited
 from askless.base.options import Count, NotNegative, Several, options
 from askless.base.rng import Seed, stream
 from askless.data import Views
 from askless.kernels import features, find_head
 from askless.learn.learner import Course, Learnt, Task, Watch
 from askless.learn.log import Log
-from askless.learn.propagation import Metric, neighbour_graph, neighbours, propagate
+from askless.learn.propagation import Metric, Nearest, graph_of, neighbours, prepared, propagate, with_more
 from askless.learn.ranks import these
 from askless.learn.shares import balanced, class_shares, likeliest
 from askless.learn.temperature import temperature
@@ -27,6 +27,7 @@ from askless.learn.training import Fitted
 
 FOLDS = 5  # parts of the labels that are left out in turn
 FEW = 1000  # items that a head learns from which only tells how sure one may be
+TILE = 1024  # rows that are squared at a time
 WIDE = 4096  # columns up to which main directions are exact: their matrix is as large as it is wide
 ENOUGH = 1e-4  # the residual at which labels have spread far enough to be learnt from
 ITERATIONS = 30  # of L-BFGS in each round, which begins where the last one ended
@@ -70,22 +71,22 @@ class Auto:
         task, course = task.checked(), course or Course()
         head = linear_head(net.cpu(), task.views.plain(torch.arange(min(task.size, 8))))
         written = Log(course.log if these().is_first else None)
-        at = np.union1d(stream(seed, "items").permutation(task.size)[: self.items], task.labelled)
+        at = np.sort(stream(0, "items").permutation(task.size)[: self.items])  # in every round the same
         ground = before.ground if isinstance(before, Distilled) and before.options == self else None
-        if ground is None or not np.array_equal(ground.at, at):
-            ground = Ground.of(net, task.views.plain(torch.from_numpy(at)).float().cpu(), at, self)
-        with (
-            course.watched() as watch,
-            threadpool_limits(1, user_api="blas"),
-        ):  # threads of scipy's, for vectors so short
-            metrics = self.learn(ground, task, head, seed, written, watch)
+        if ground is None or not ground.is_of(net, task.views, at):
+            ground = Ground.of(net, task.views, at, self)
+        # Steps this short are no faster with more threads, and beside other work up to thirty times slower.
+        with course.watched() as watch, limited(1):
+            metrics = self.learn(ground.including(net, task), task, head, seed, written, watch)
         net.to(course.device).eval()
         return Distilled(net, metrics, task.views, task.size, self, ground)
 
     def learn(
         self, ground: "Ground", task: Task, head: nn.Linear, seed: Seed, written: Log, watch: Watch
     ) -> list[dict[str, float]]:
-        classroom = Classroom(ground, np.searchsorted(ground.at, task.labelled), task.labels, task.classes, self)
+        order = np.argsort(ground.at)
+        labelled = order[np.searchsorted(ground.at, task.labelled, sorter=order)]
+        classroom = Classroom(ground, labelled, task.labels, task.classes, self)
         without = [classroom.less(keep) for keep in folds(task.labels, stream(seed, "folds"))]
         shares = class_shares(classroom.counted, [part.counted for part in without], np.unique(task.labels))
         metrics: list[dict[str, float]] = []
@@ -110,22 +111,58 @@ class Distilled(Fitted):
 
 class Ground(NamedTuple):
     """What does not depend on labels: the items `at` (n,) that are learnt from, the head's inputs `z` (n, k) in a `space`,
-    and a `graph` (n, n) of neighbours."""
+    and a `graph` (n, n) of the `nearest` among `rows` (n, d)."""
 
     at: np.ndarray
     space: "Space"
     z: Tensor
+    rows: Tensor
+    nearest: Nearest
     graph: sparse.csr_array
 
     @classmethod
-    def of(cls, net: nn.Module, rows: Tensor, at: np.ndarray, learner: Auto) -> "Ground":
-        inputs, rows = features(net, rows), rows.flatten(1)
+    def of(cls, net: nn.Module, views: Views, at: np.ndarray, learner: Auto) -> "Ground":
+        inputs, rows = looked_at(net, views, at)
         space = Space.of(inputs, learner.directions)
         z = space.into(inputs)
-        # A network that makes more of its rows takes them for measured numbers, of which length tells as much as direction.
-        is_plain = inputs.shape == rows.shape and bool(torch.equal(inputs, rows))
-        metric: Metric = "cosine" if is_plain else "euclidean"
-        return cls(at, space, z, neighbour_graph(z if is_plain else rows, learner.neighbours, metric=metric))
+        rows = compared(z, rows)
+        nearest = neighbours(rows, rows, min(learner.neighbours, len(rows) - 1), itself=0)
+        return cls(at, space, z, rows, nearest, graph_of(nearest))
+
+    def is_of(self, net: nn.Module, views: Views, at: np.ndarray) -> bool:
+        """Whether it is of these items as this network sees them, by a look at a few."""
+        if not np.array_equal(self.at, at):
+            return False
+        inputs, _ = looked_at(net, views, at[:8])
+        return inputs.shape[1:] == self.space.middle.shape and torch.allclose(
+            self.space.into(inputs), self.z[:8], rtol=0, atol=1e-4
+        )
+
+    def including(self, net: nn.Module, task: Task) -> "Ground":
+        """One with all items that have a label; those that are missing come last."""
+        more = np.setdiff1d(task.labelled, self.at)
+        if len(more) == 0:
+            return self
+        inputs, rows = looked_at(net, task.views, more)
+        z = self.space.into(inputs)
+        rows = compared(z, rows)
+        nearest = with_more(self.nearest, self.rows, rows)
+        both = torch.cat([self.z, z]), torch.cat([self.rows, rows])
+        return Ground(np.concatenate([self.at, more]), self.space, *both, nearest, graph_of(nearest))
+
+
+def looked_at(net: nn.Module, views: Views, at: np.ndarray) -> tuple[Tensor, Tensor | None]:
+    """The head's inputs (n, d) of these items; and their own rows where a network makes more of them."""
+    rows = views.plain(torch.from_numpy(at)).float().cpu()
+    inputs, rows = features(net, rows), rows.flatten(1)
+    return inputs, None if inputs.shape == rows.shape and torch.equal(inputs, rows) else rows
+
+
+def compared(z: Tensor, rows: Tensor | None) -> Tensor:
+    """What neighbours are found by. A network that makes more of its rows takes them for measured numbers, of which length
+    tells as much as direction."""
+    metric: Metric = "cosine" if rows is None else "euclidean"
+    return prepared("features", z if rows is None else rows, metric)
 
 
 class Classroom:
@@ -193,10 +230,12 @@ class Space(NamedTuple):
     @classmethod
     def of(cls, rows: Tensor, directions: int) -> "Space":
         middle = rows.mean(dim=0)
-        length = (rows - middle).double().square().sum(dim=1).mean().sqrt().clamp_min(1e-30).float()
+        centred = rows - middle
+        squares = torch.stack([part.double().square().sum() for part in centred.split(TILE)])
+        length = (squares.sum() / len(rows)).sqrt().clamp_min(1e-30).float()
         if rows.shape[1] <= directions:
             return cls(middle, torch.eye(rows.shape[1]), length)
-        centred = (rows - middle) / length
+        centred /= length
         if rows.shape[1] <= WIDE:
             basis = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -directions:].float()
         else:
@@ -220,29 +259,29 @@ class Space(NamedTuple):
 def fit_head(z: Tensor, targets: Tensor, decay: float, start: Weights | None = None) -> Weights:
     """The linear head of least mean cross-entropy to targets (n, C), whose rows sum to 1, plus decay / 2 |slope|^2; L-BFGS
     from `start`, or 0."""
-    (n, k), classes = z.shape, targets.shape[1]
+    # A row per class: products and softmax over rows as short as a few classes are three to twenty times slower.
+    (n, k), wanted = z.shape, targets.T.contiguous()
+    C = len(wanted)
 
-    def weights(flat: np.ndarray) -> Weights:
-        both = torch.from_numpy(flat).float().view(k + 1, classes)
-        return Weights(both[:k], both[k])
+    def parts(flat: Tensor) -> tuple[Tensor, Tensor]:
+        return flat[: C * k].view(C, k), flat[C * k :]
 
     def loss_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        slope, offset = weights(flat)
-        log_probs = torch.log_softmax(torch.addmm(offset, z, slope), dim=1)
-        loss = -torch.vdot(targets.flatten(), log_probs.flatten()) / n + decay / 2 * slope.square().sum()
-        off = log_probs.exp_().sub_(targets).div_(n)
-        gradient = torch.cat([torch.addmm(slope, z.T, off, beta=decay), off.sum(dim=0)[None]])
-        return float(loss), gradient.flatten().double().numpy()
+        slope, offset = parts(torch.from_numpy(flat).float())
+        log_probs = torch.log_softmax(torch.addmm(offset[:, None], slope, z.T), dim=0)  # (C, n)
+        loss = -torch.vdot(wanted.flatten(), log_probs.flatten()) / n + decay / 2 * slope.square().sum()
+        off = log_probs.exp_().sub_(wanted).div_(n)
+        gradient = torch.cat([torch.addmm(slope, off, z, beta=decay).flatten(), off.sum(dim=1)])
+        return float(loss), gradient.double().numpy()
 
     first = (
-        np.zeros((k + 1) * classes)
-        if start is None
-        else torch.cat([start.slope.flatten(), start.offset]).double().numpy()
+        np.zeros((k + 1) * C) if start is None else torch.cat([start.slope.T.flatten(), start.offset]).double().numpy()
     )
     found = minimize(
         loss_and_gradient, first, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "gtol": 1e-6}
     )
-    return weights(found.x)
+    slope, offset = parts(torch.from_numpy(found.x).float())
+    return Weights(slope.T, offset)
 
 
 def logits(z: Tensor, weights: Weights) -> np.ndarray:

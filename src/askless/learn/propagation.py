@@ -10,7 +10,7 @@ it, in proportion to how many labels a class happens to have; what tells the cla
 centred first (the idea of Poisson learning, Calder et al., ICML 2020). Each class is then scaled to unit deviation.
 """
 
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -37,14 +37,27 @@ def neighbour_graph(features: Any, k: int = 15, *, metric: Metric = "cosine") ->
     the features of networks; "euclidean" suits a few measured numbers.
     """
     X = prepared("features", features, metric)
-    distance, nearest = neighbours(X, X, min(k, len(X) - 1), apart_from_itself=True)
-    if nearest.shape[1] == 0:
-        return sparse.csr_array((len(X), len(X)))
-    scale = distance[:, min(SCALE_OF, nearest.shape[1]) - 1]
+    return graph_of(neighbours(X, X, min(k, len(X) - 1), itself=0))
+
+
+class Nearest(NamedTuple):
+    """The k nearest rows of each of n rows, nearest first: `distances` and `positions`, both (n, k)."""
+
+    distances: np.ndarray
+    positions: np.ndarray
+
+
+def graph_of(nearest: Nearest) -> sparse.csr_array:
+    """The affinities of `neighbour_graph` between N rows, of which each one's nearest are known."""
+    distance, position = nearest
+    N, k = position.shape
+    if k == 0:
+        return sparse.csr_array((N, N))
+    scale = distance[:, min(SCALE_OF, k) - 1]
     scale = np.maximum(scale, max(1e-6 * scale.max(), 1e-30))  # copies have neighbours at distance 0
-    affinity = np.exp(-(distance**2) / (scale[:, None] * scale[nearest]))
-    rows = np.repeat(np.arange(len(X)), nearest.shape[1])
-    A = sparse.csr_array((affinity.ravel(), (rows, nearest.ravel())), shape=(len(X), len(X)))
+    affinity = np.exp(-(distance**2) / (scale[:, None] * scale[position]))
+    rows = np.repeat(np.arange(N), k)
+    A = sparse.csr_array((affinity.ravel(), (rows, position.ravel())), shape=(N, N))
     return sparse.csr_array(A + A.T)
 
 
@@ -127,24 +140,36 @@ def predict_new(
     return out
 
 
-def neighbours(
-    Q: torch.Tensor, X: torch.Tensor, k: int, apart_from_itself: bool = False
-) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and positions, both (n, k), of the k rows of X (N, d) nearest to each row of Q (n, d), nearest first."""
+def neighbours(Q: torch.Tensor, X: torch.Tensor, k: int, *, itself: int | None = None) -> Nearest:
+    """The k rows of X (N, d) nearest to each row of Q (n, d). With `itself`, row i of Q is row i + itself of X, and is not
+    its own neighbour."""
     sq = X.square().sum(dim=1)
     step = max(1, TILE // len(X))
     distances, positions = [np.empty((0, k))], [np.empty((0, k), dtype=np.int64)]
     for start in range(0, len(Q), step):
         part = Q[start : start + step]
         sq_dist = torch.addmm(sq, part, X.T, alpha=-2)  # |x|^2 - 2 q.x: without |q|^2, the same for all x
-        if apart_from_itself:
+        if itself is not None:
             rows = torch.arange(len(part))
-            sq_dist[rows, rows + start] = torch.inf
+            sq_dist[rows, rows + start + itself] = torch.inf
         value, position = sq_dist.topk(k, dim=1, largest=False)
         sq_dist_k = (value + part.square().sum(dim=1, keepdim=True)).clamp_min(0)
         distances.append(sq_dist_k.double().sqrt().numpy())
         positions.append(position.numpy())
-    return np.concatenate(distances), np.concatenate(positions)
+    return Nearest(np.concatenate(distances), np.concatenate(positions))
+
+
+def with_more(nearest: Nearest, X: torch.Tensor, more: torch.Tensor) -> Nearest:
+    """The nearest of the rows of X (N, d) and of m `more` (m, d) among all of them, from the nearest of X alone: what
+    `neighbours` finds, but only the m rows are held against the others."""
+    k = nearest.positions.shape[1]
+    new = neighbours(more, torch.cat([X, more]), k, itself=len(X))
+    to_more = neighbours(X, more, min(k, len(more)))
+    distances = np.concatenate([nearest.distances, to_more.distances], axis=1)
+    positions = np.concatenate([nearest.positions, to_more.positions + len(X)], axis=1)
+    order = np.argsort(distances, axis=1, kind="stable")[:, :k]
+    old = Nearest(np.take_along_axis(distances, order, axis=1), np.take_along_axis(positions, order, axis=1))
+    return Nearest(np.concatenate([old.distances, new.distances]), np.concatenate([old.positions, new.positions]))
 
 
 # --- the door ---------------------------------------------------------------------------------------------------------

@@ -41,11 +41,12 @@ def likeliest(probs: np.ndarray) -> np.ndarray:
 
 def balanced(probs: np.ndarray, shares: np.ndarray, sweeps: int = 50) -> np.ndarray:
     """`probs` (N, C) with rows that sum to 1 and columns that sum to N `shares`, changed as little as that takes (Sinkhorn &
-    Knopp 1967): columns and rows are scaled in turn. A class of which no row has anything stays empty."""
+    Knopp 1967): columns and rows get factors in turn. A class of which no row has anything stays empty."""
     total = len(probs) * shares
     out = np.maximum(probs, 1e-12) * (probs.sum(axis=0) > 0)
+    rows = np.ones(len(probs))
     for _ in range(sweeps):
-        column = out.sum(axis=0)
-        out = out * np.divide(total, column, out=np.zeros_like(total), where=column > 0)
-        out = out / out.sum(axis=1, keepdims=True)
-    return out
+        column = rows @ out
+        columns = np.divide(total, column, out=np.zeros_like(total), where=column > 0)
+        rows = 1 / (out @ columns)
+    return out * columns * rows[:, None]

@@ -54,6 +54,7 @@ from askless.track import Event, Trail
 
 if TYPE_CHECKING:
     from askless.features.stored import ViewKey
+    from askless.learn.learner import Learnt
     from askless.run.steps.one_round import RunPool
 
 Report = Callable[[str, str, int, int], None]  # step, text, done, total
@@ -79,6 +80,8 @@ class Run:
         self.settings = read_settings(self.folder / "project.toml")
         self.store = Store(self.folder / NAME)
         self._base: RunPool | None = None
+        self._made_of: tuple[list[int], dict[ViewKey, Path], bool] | None = None
+        self.learnt: Learnt | None = None  # in the last training, from this pool
         self._views: tuple[int, dict[ViewKey, Path], int] | None = None
 
     # --- make, open, close -------------------------------------------------------------------------------------------
@@ -281,20 +284,27 @@ class Run:
 
     def run_pool(self) -> "RunPool":
         """The pool that every round works on; made once."""
-        if self._base is None:
-            from askless.run.steps.one_round import run_pool
+        return self.pool_now() if self._base is None else self._base
 
-            with self.store.look() as db:
-                items = readable_items(db, "pool")
-            views = view_paths(self.folder / "cache", self.settings, items)
-            if self.is_away() and not are_whole(views, len(items)):
-                views = {}  # trained on the plain view alone
+    def pool_now(self) -> "RunPool":
+        """The same, made again where since then items have left it or augmented views were made."""
+        from askless.run.steps.one_round import run_pool
+
+        with self.store.look() as db:
+            items = readable_items(db, "pool")
+        views = view_paths(self.folder / "cache", self.settings, items)
+        whole = are_whole(views, len(items))
+        if self.is_away() and not whole:
+            views = {}  # trained on the plain view alone
+        if self._base is None or (items, views, whole) != self._made_of:
+            self.forget_pool()
             self._base = run_pool(CachedItems(self.folder / "cache"), self.settings, items, views)
+            self._made_of = items, views, whole
         return self._base
 
     def forget_pool(self) -> None:
         """The cache is made again."""
-        self._base = self._views = None
+        self._base = self._made_of = self._views = self.learnt = None
 
     def readable(self, *splits: str) -> np.ndarray:
         """The items that can be read: those of these splits, or all."""

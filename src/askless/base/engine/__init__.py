@@ -12,8 +12,9 @@ from typing import Any
 
 from askless.base.engine import on_ray
 from askless.base.engine.processes import Processes
-from askless.base.engine.worker import NotSent, Tell, Worker, Workers, limited
+from askless.base.engine.worker import NotSent, Tell, Worker, Workers
 from askless.base.errors import OptionError
+from askless.base.machine import limited
 from askless.base.options import check_count, check_number
 
 ENGINES = ("local", "ray")

@@ -1,12 +1,12 @@
 """A worker, wherever it is: what it is called with, how many threads it has, and how its errors travel."""
 
 import pickle
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
 from typing import Any, Literal, NamedTuple, Protocol
 
 from askless.base.errors import AsklessError
+from askless.base.machine import limited
 
 Tell = Callable[[Any], None]
 Worker = Callable[[Any, Tell], Any]
@@ -36,24 +36,6 @@ class Workers(Protocol):
 
     def let_go(self) -> None:
         """No task waits: those that have none may go."""
-
-
-@contextmanager
-def limited(threads: int | None) -> Iterator[None]:
-    """Inside, torch, numpy, scipy and scikit-learn compute with so many threads, if they are imported."""
-    if threads is None:
-        yield
-        return
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with threadpool_limits(threads):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class Employed:

@@ -22,7 +22,7 @@ from askless.features.scaling import evened, standardisation
 from askless.features.stored import ViewKey, is_whole, mapped
 from askless.learn import LEARNERS, Learner, Supervised, Training
 from askless.learn.label_propagation import Neighbours
-from askless.learn.learner import Watch
+from askless.learn.learner import Learnt, Watch
 from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files
 from askless.run.out.gather import curve
 from askless.run.settings import Settings
@@ -63,8 +63,7 @@ PLACEHOLDERS = ("one", "other")  # before two classes are known
 
 def train(run: "Run", report: "Report") -> None:
     """Trains on all labels, predicts every item, and puts the round and the model in the place of the old ones."""
-    run.forget_pool()  # since the last choice its views may have been made, or its images gone
-    base, settings = run.run_pool(), run.settings
+    base, settings = run.pool_now(), run.settings
     with run.store.look() as db:
         number, key, labels = current_round(db), labels_key(db), train_labels(db)
         damaged = damaged_fit(db, run.folder)
@@ -81,6 +80,7 @@ def train(run: "Run", report: "Report") -> None:
     given = {item: place[label] for item, label in labels.items()}
     earlier = None if before is None else round_folder(run.folder, before) / "learner"
     learner = make_learner(base, settings, names, given, earlier)
+    learner.learnt = run.learnt  # what it knows of the pool besides labels, as its neighbours, need not be found again
     unlabelled = len(base.items) - len(learner.labels)
     text = f"Training on {len(learner.labels):,} labels and {unlabelled:,} unlabelled {run.noun}s"
     report("training", text, 0, settings.steps)
@@ -106,6 +106,7 @@ def train(run: "Run", report: "Report") -> None:
         beside,
         watch,
     )
+    run.learnt = learner.learnt
     save_model(run, model_beside, learner, base, names, number)
     write_picked(run, beside, number)
     for folder in (beside, model_beside):
@@ -143,7 +144,7 @@ def choose(run: "Run", report: "Report") -> None:
     names = [c.name for c in classes]
     saved = round_folder(run.folder, current) / "learner"
     if fitted:
-        learner = load_learner(saved, base)
+        learner = load_learner(saved, base, run.learnt)
     else:
         place = {c.id: i for i, c in enumerate(classes)}
         learner = make_learner(base, run.settings, names, {i: place[y] for i, y in labels.items()}, None)
@@ -204,22 +205,21 @@ def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], view
         return RunPool(
             chosen, as_pool(np.array(x[chosen]), kind="image"), lambda at: torch.from_numpy(x[at]), None, None, side
         )
-    frozen = None
-    augmented = bool(views) and all(is_whole(path, len(chosen)) for path in views.values())
+    frozen, augmented = None, bool(views) and all(is_whole(path, len(chosen)) for path in views.values())
     if views:
         frozen = FrozenViews(
             x, {view: mapped(path) for view, path in views.items()} if augmented else {}, rows=chosen, also_plain=True
         )
         mean, scale = frozen.mean, frozen.scale
+        pool = Pool(StandardisedRows(frozen), kind="features")
     else:
-        mean, scale = (evened if settings.frozen else standardisation)(torch.from_numpy(x[chosen]).float())
+        rows = torch.from_numpy(x[chosen]).to(torch.float32, copy=True)
+        mean, scale = (evened if settings.frozen else standardisation)(rows)
+        pool = as_pool(rows.sub_(mean).div_(scale), kind="features")
 
     def ready(at: np.ndarray) -> torch.Tensor:
         return (torch.from_numpy(x[at]).float() - mean) / scale
 
-    pool = (
-        as_pool(ready(chosen), kind="features") if frozen is None else Pool(StandardisedRows(frozen), kind="features")
-    )
     return RunPool(chosen, pool, ready, mean, scale, side, frozen, augmented)
 
 
@@ -252,9 +252,10 @@ def make_learner(
     return learner
 
 
-def load_learner(folder: Path, base: RunPool) -> ActiveLearner:
+def load_learner(folder: Path, base: RunPool, before: Learnt | None = None) -> ActiveLearner:
     """The learner as a round left it."""
-    return ActiveLearner.load(folder, pool=base.pool, **({} if base.views is None else {"views": base.views}))
+    views = {} if base.views is None else {"views": base.views}
+    return ActiveLearner.load(folder, pool=base.pool, before=before, **views)
 
 
 def training(settings: Settings) -> Learner:
