@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from askless.acquire import (
         ALBL,
         BADGE,
+        BAIT,
         BALD,
         CRC,
         DAL,
@@ -81,6 +82,7 @@ __all__ = [
     # strategies
     "ALBL",
     "BADGE",
+    "BAIT",
     "BALD",
     "CRC",
     "DAL",

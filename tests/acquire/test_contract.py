@@ -42,6 +42,7 @@ WITH_OPTIONS = [
     al.BatchBALD(configurations=20, candidates=10),
     al.ProbCover(delta=0.5, targets=20, normalize=False),
     al.DAL(classifier="logistic", sub_batches=3),
+    al.BAIT(lam=1e-6, weights="equal", bias=True, directions=2),
 ]
 
 

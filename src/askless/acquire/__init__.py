@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from askless.acquire.albl import ALBL as ALBL
     from askless.acquire.askless import Askless as Askless
     from askless.acquire.badge import BADGE as BADGE
+    from askless.acquire.bait import BAIT as BAIT
     from askless.acquire.bald import BALD as BALD
     from askless.acquire.batchbald import BatchBALD as BatchBALD
     from askless.acquire.coreset import Coreset as Coreset
