@@ -94,6 +94,7 @@ STRATEGIES: dict[str, Info] = {
     "batchbald": Info("batchbald.BatchBALD", "Kirsch et al. 2019", "N K C, n m K C, and K passes", in_runs=False),
     "dal": Info("dal.DAL", "Gissin & Shalev-Shwartz 2019", "N d, and some trainings of a small classifier"),
     "bait": Info("bait.BAIT", "Ash et al. 2021", "N (C d)^2, and N C^2 (C + d) n"),
+    "lookahead": Info("lookahead.LookAhead", "Mohamadi et al. 2022", "N d^2, and N d C n"),
 }
 
 
