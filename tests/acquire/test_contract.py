@@ -43,6 +43,7 @@ WITH_OPTIONS = [
     al.ProbCover(delta=0.5, targets=20, normalize=False),
     al.DAL(classifier="logistic", sub_batches=3),
     al.BAIT(lam=1e-6, weights="equal", bias=True, directions=2),
+    al.DIRECT(explore=1.0),
     al.LookAhead(batch="top", ridge=1e-6, directions=2),
 ]
 

@@ -95,6 +95,7 @@ STRATEGIES: dict[str, Info] = {
     "dal": Info("dal.DAL", "Gissin & Shalev-Shwartz 2019", "N d, and some trainings of a small classifier"),
     "bait": Info("bait.BAIT", "Ash et al. 2021", "N (C d)^2, and N C^2 (C + d) n"),
     "lookahead": Info("lookahead.LookAhead", "Mohamadi et al. 2022", "N d^2, and N d C n"),
+    "direct": Info("direct.DIRECT", "Nuggehalli et al. 2023", "N C, and C sortings of N numbers"),
 }
 
 
