@@ -44,6 +44,7 @@ WITH_OPTIONS = [
     al.DAL(classifier="logistic", sub_batches=3),
     al.BAIT(lam=1e-6, weights="equal", bias=True, directions=2),
     al.DIRECT(explore=1.0),
+    al.DCoM(delta=0.5, targets=20, normalize=False, centre=0.1),
     al.LookAhead(batch="top", ridge=1e-6, directions=2),
 ]
 

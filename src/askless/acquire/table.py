@@ -96,6 +96,7 @@ STRATEGIES: dict[str, Info] = {
     "bait": Info("bait.BAIT", "Ash et al. 2021", "N (C d)^2, and N C^2 (C + d) n"),
     "lookahead": Info("lookahead.LookAhead", "Mohamadi et al. 2022", "N d^2, and N d C n"),
     "direct": Info("direct.DIRECT", "Nuggehalli et al. 2023", "N C, and C sortings of N numbers"),
+    "dcom": Info("dcom.DCoM", "Mishal & Weinshall 2024", "N T d, T = min(N, 8192)"),
 }
 
 
