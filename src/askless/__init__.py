@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Margin,
         ProbCover,
         Random,
+        Refine,
         Selection,
         Strategy,
         TwoLevel,
@@ -103,6 +104,7 @@ __all__ = [
     "Margin",
     "ProbCover",
     "Random",
+    "Refine",
     "TwoLevel",
     "TypiClust",
     # packages

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from askless.acquire.npc import NPC as NPC
     from askless.acquire.probcover import ProbCover as ProbCover
     from askless.acquire.random import Random as Random
+    from askless.acquire.refine import Refine as Refine
     from askless.acquire.selecting import select as select
     from askless.acquire.strategy import Selection as Selection
     from askless.acquire.strategy import Strategy as Strategy

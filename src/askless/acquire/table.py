@@ -97,6 +97,7 @@ STRATEGIES: dict[str, Info] = {
     "lookahead": Info("lookahead.LookAhead", "Mohamadi et al. 2022", "N d^2, and N d C n"),
     "direct": Info("direct.DIRECT", "Nuggehalli et al. 2023", "N C, and C sortings of N numbers"),
     "dcom": Info("dcom.DCoM", "Mishal & Weinshall 2024", "N T d, T = min(N, 8192)"),
+    "refine": Info("refine.Refine", "Huseljic et al. 2026", "500 selections from parts of 5000 or less"),
 }
 
 
