@@ -121,7 +121,7 @@ class Information:
     """
 
     def __init__(self, phi: Tensor, P: Tensor, M: Tensor, F: Tensor) -> None:
-        """phi (N, d), P (N, c, c), M and F (c d, c d), all in float64; M is inverted in place."""
+        """phi (N, d), P (N, c, c), M and F (c d, c d), all in float64."""
         self.phi, self.P = phi, P
         (N, d), c = phi.shape, P.shape[1]
         self.shape = c, d
