@@ -107,7 +107,7 @@ def runs(data: str, given: argparse.Namespace) -> list[dict[str, Any]]:
     source, options, labels = written(pool, folder)
     options |= {"budget": round(given.labels / (1 - CHECK)), "check": CHECK, "size": given.size}
     options |= {"net": given.net} if given.net else {}
-    rows, cache = [], None
+    rows, cache = [], given.cache
     for seed in range(given.seeds):
         place = folder / f"run-{seed}"
         run = al.Run.create(source, place, **options, seed=seed)
@@ -187,6 +187,7 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=0, help="as of `askless start`")
     parser.add_argument("--labels", type=int, default=200, help="that askless chooses")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/pipeline"), help="folder for files and runs")
     parser.add_argument("--out", type=Path, help="keep the results here as JSON")
     parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/label.md")

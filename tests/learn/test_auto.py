@@ -81,7 +81,7 @@ def test_labelled_copies_of_one_item_count_too():
     room = classroom_of(x, y, np.array([0, 1, 3, 4]))
     exam = Exam(room, folds(4, np.random.default_rng(0)), np.random.default_rng(0))
     assert (exam.weights >= 1).all()
-    assert np.isfinite(exam.mixture(None)[:3]).all()
+    assert np.isfinite(exam.mixture([None])[:3]).all()
 
 
 def test_what_knows_the_left_out_labels_counts():

@@ -44,9 +44,10 @@ class Auto:
     (`strengths`). The final head learns the combined prediction of every unlabelled item, and the labels of the others.
 
     With `balance`, class shares are estimated from both predictors, shrunk toward equal shares by how much they vary
-    between folds (`shares.class_shares`), and imposed on the predictions. Cross-validation also picks the final head's
-    weight decay and temperature. The log records every choice: `graph` and `alone` (the weights of the two predictors),
-    `alone_decay`, `decay`, `toward_equal` and `temperature`.
+    between folds (`shares.class_shares`), and imposed on the predictions, if that does not make held-out labels harder to
+    predict. Cross-validation also picks the final head's weight decay and temperature. The log records every choice:
+    `graph` and `alone` (the weights of the two predictors), `alone_decay`, `balanced`, `toward_equal`, `decay` and
+    `temperature`.
 
     Wider features are reduced to their `directions` principal directions. From pools with more than `items` items, that
     many are drawn once for all rounds; labelled items are always included.
@@ -91,7 +92,7 @@ class Auto:
         classroom = Classroom(ground, labelled, task.labels, task.classes)
         exam = Exam(classroom, folds(len(labelled), stream(seed, "folds")), stream(seed, "few"))
         counts = class_shares(classroom.counted, [part.counted for part in exam.parts], np.unique(task.labels))
-        mixture = exam.mixture(counts.shares if self.balance else None)
+        mixture = exam.mixture([counts.shares, None] if self.balance else [None])
         decay, sure = exam.decay(mixture)
         weights, loss = classroom.taught(mixture, np.arange(len(ground.z)), decay)
         ground.space.put(Weights(weights.slope * sure, weights.offset * sure), head)
@@ -103,6 +104,7 @@ class Auto:
             "temperature": 1 / sure,
         }
         numbers |= {"graph": mixture.graph, "alone": mixture.alone, "alone_decay": mixture.decay}
+        numbers["balanced"] = float(mixture.shares is not None)
         written.add(numbers)
         watch(1, 1, numbers)
         return [numbers]
@@ -197,13 +199,18 @@ class Exam:
         parts = zip(self.parts, self.places, strict=True)
         return np.concatenate([self.nothing, *(answer(part)[at] for part, at in parts)])
 
-    def mixture(self, shares: np.ndarray | None) -> Mixture:
-        """The mixture that predicts the held-out labels best: first the decay of the head by itself, then the weights."""
+    def mixture(self, candidates: Sequence[np.ndarray | None]) -> Mixture:
+        """The mixture that predicts the held-out labels best, with one of these class shares: for each, first the decay of
+        the head by itself, then the weights."""
+        found = [self.mixed(shares) for shares in candidates]
+        return min(found, key=lambda each: each[1])[0]
+
+    def mixed(self, shares: np.ndarray | None) -> tuple[Mixture, float]:
         alone = {d: self.answers(lambda part, d=d: part.by_labels(d, shares, self.rows)) for d in DECAYS}  # type: ignore[misc]
         decay = min(DECAYS, key=lambda d: self.counting([alone[d]], [1.0])[1])
         graph = self.answers(lambda part: part.by_graph(shares, self.rows))
-        counts, _ = self.counting([graph, alone[decay]], BEFORE)
-        return Mixture(float(counts[0]), float(counts[1]), decay, shares)
+        counts, loss = self.counting([graph, alone[decay]], BEFORE)
+        return Mixture(float(counts[0]), float(counts[1]), decay, shares), loss
 
     def decay(self, mixture: Mixture) -> tuple[float, float]:
         """The best weight decay of the final head, and the factor that calibrates its logits."""
