@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from askless.acquire.dal import DAL as DAL
     from askless.acquire.dynamical import DynamicAL as DynamicAL
     from askless.acquire.egl import EGL as EGL
+    from askless.acquire.maxherding import MaxHerding as MaxHerding
     from askless.acquire.npc import NPC as NPC
     from askless.acquire.probcover import ProbCover as ProbCover
     from askless.acquire.random import Random as Random
