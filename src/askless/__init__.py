@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Strategy,
         TwoLevel,
         TypiClust,
+        UHerding,
         View,
         select,
     )
@@ -99,6 +100,7 @@ __all__ = [
     "Random",
     "TwoLevel",
     "TypiClust",
+    "UHerding",
     # packages
     "acquire",
     "data",

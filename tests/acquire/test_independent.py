@@ -1,5 +1,6 @@
 """BALD, BatchBALD, ProbCover, MaxHerding and DAL against the packages that others use: batchbald_redux (by BatchBALD's
-authors), baal and scikit-activeml. Where those break ties at random, what is compared is the value that they give to our picks."""
+authors), baal and scikit-activeml. Where those break ties at random, what is compared is the value that they give to our
+picks."""
 
 import warnings
 

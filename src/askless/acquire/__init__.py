@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from askless.acquire.strategy import uses_history as uses_history
     from askless.acquire.two_level import TwoLevel as TwoLevel
     from askless.acquire.typiclust import TypiClust as TypiClust
+    from askless.acquire.uherding import UHerding as UHerding
     from askless.acquire.uncertainty import Confidence as Confidence
     from askless.acquire.uncertainty import Entropy as Entropy
     from askless.acquire.uncertainty import Margin as Margin
