@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from askless.acquire.strategy import View as View
     from askless.acquire.strategy import looks_at as looks_at
     from askless.acquire.strategy import uses_history as uses_history
+    from askless.acquire.tcm import TCM as TCM
     from askless.acquire.two_level import TwoLevel as TwoLevel
     from askless.acquire.typiclust import TypiClust as TypiClust
     from askless.acquire.uherding import UHerding as UHerding
