@@ -42,6 +42,10 @@ WITH_OPTIONS = [
     al.BatchBALD(configurations=20, candidates=10),
     al.ProbCover(delta=0.5, targets=20, normalize=False),
     al.DAL(classifier="logistic", sub_batches=3),
+    al.MaxHerding(lengthscale=0.1, targets=20),
+    al.UHerding(lengthscale=0.5, temperature=2.0, targets=20),
+    al.TCM(per_class=0),
+    al.ClusterMargin(candidates=2, members=3, max_rows=7),
 ]
 
 

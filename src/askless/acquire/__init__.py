@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from askless.acquire.badge import BADGE as BADGE
     from askless.acquire.bald import BALD as BALD
     from askless.acquire.batchbald import BatchBALD as BatchBALD
+    from askless.acquire.clustermargin import ClusterMargin as ClusterMargin
     from askless.acquire.coreset import Coreset as Coreset
     from askless.acquire.crc import CRC as CRC
     from askless.acquire.dal import DAL as DAL
