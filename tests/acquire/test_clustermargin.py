@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import askless as al
-from askless.acquire.clustermargin import average_linkage, round_robin
+from askless.acquire.clustermargin import average_linkage
 
 
 def blobs(N=200, d=4, k=10, seed=0, spread=20.0):
@@ -30,12 +30,12 @@ def test_clusters_are_those_of_average_linkage():
     assert {frozenset(np.flatnonzero(cluster == c).tolist()) for c in np.unique(cluster)} == by_hand(x, 5)
 
 
-def test_the_robin_goes_round_small_clusters_first():
-    cluster = np.array([7, 7, 7, 7, 3, 5, 5])
-    order = cluster[round_robin(cluster, np.random.default_rng(0))]
-    assert order.tolist() == [3, 5, 7, 5, 7, 7, 7]
-    first = {round_robin(cluster, np.random.default_rng(seed))[2] for seed in range(50)}
-    assert first == {0, 1, 2, 3}  # at random inside a cluster
+def test_inside_a_cluster_candidates_are_drawn_at_random():
+    x, probs = np.repeat([[0.0], [9.0]], [6, 2], axis=0), np.full((8, 2), 0.5)
+    strategy = al.ClusterMargin(members=4)
+    picks = np.array([al.select(strategy, 2, features=x, probs=probs, seed=seed).indices for seed in range(60)])
+    assert set(picks[:, 0]) == {6, 7}  # the smaller cluster first
+    assert set(picks[:, 1]) == set(range(6))
 
 
 def test_it_is_the_algorithm_of_the_paper():

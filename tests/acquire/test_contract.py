@@ -46,6 +46,8 @@ WITH_OPTIONS = [
     al.UHerding(lengthscale=0.5, temperature=2.0, targets=20),
     al.TCM(per_class=0),
     al.ClusterMargin(candidates=2, members=3, max_rows=7),
+    al.DropQuery(by="passes", rho=0.2),
+    al.DropQuery(passes=5, drop=0.3, rho=0.0),
 ]
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from askless.acquire.coreset import Coreset as Coreset
     from askless.acquire.crc import CRC as CRC
     from askless.acquire.dal import DAL as DAL
+    from askless.acquire.dropquery import DropQuery as DropQuery
     from askless.acquire.dynamical import DynamicAL as DynamicAL
     from askless.acquire.egl import EGL as EGL
     from askless.acquire.maxherding import MaxHerding as MaxHerding

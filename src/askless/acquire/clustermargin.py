@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
 
-from askless.acquire.clusters import Centred, nearest
+from askless.acquire.clusters import Centred, nearest, round_robin
 from askless.acquire.strategy import Selection, View, drawn, filled, top
 from askless.acquire.uncertainty import margin
 from askless.base.options import Between, Several, options
@@ -44,8 +44,10 @@ class ClusterMargin:
         M = top(-view.by_rows(margin, "probs"), view.unlabelled, k_m, rng)
         assert M.scores is not None
         cluster = self.cluster_of(view, M.indices)
-        picks = round_robin(cluster, rng)[:n]
-        info = {"candidates": len(M), "clusters": len(np.unique(cluster))}
+        _, group, size = np.unique(cluster, return_inverse=True, return_counts=True)
+        # At random inside a cluster, and among clusters of one size.
+        picks = round_robin(group, rng.random(len(M)), size + rng.random(len(size)))[:n]
+        info = {"candidates": len(M), "clusters": len(size)}
         return Selection(M.indices[picks], M.scores[picks], info)
 
     def cluster_of(self, view: View, items: np.ndarray) -> np.ndarray:
@@ -78,15 +80,3 @@ def average_linkage(x: np.ndarray, members: float) -> np.ndarray:
         return np.zeros(len(x), dtype=np.int64)
     tree = linkage(x.astype(np.float64), "average")
     return fcluster(tree, math.ceil(len(x) / members), "maxclust").astype(np.int64)
-
-
-def round_robin(cluster: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """All positions of `cluster` (k,) in the order in which they are taken: one of each cluster, small ones first, then a
-    second of each that has one, and so on; at random inside a cluster and among clusters of one size."""
-    _, group, size = np.unique(cluster, return_inverse=True, return_counts=True)
-    place = np.argsort(np.lexsort((rng.random(len(size)), size)))  # of each cluster in a round
-    shuffled = rng.permutation(len(cluster))
-    by_group = shuffled[np.argsort(group[shuffled], kind="stable")]
-    turn = np.empty(len(cluster), dtype=np.int64)  # the round in which each is taken
-    turn[by_group] = np.arange(len(cluster)) - np.repeat(np.cumsum(size) - size, size)
-    return np.lexsort((place[group], turn))
