@@ -48,6 +48,7 @@ WITH_OPTIONS = [
     al.ClusterMargin(candidates=2, members=3, max_rows=7),
     al.DropQuery(by="passes", rho=0.2),
     al.DropQuery(passes=5, drop=0.3, rho=0.0),
+    al.ALFAMix(cap=5.0),
 ]
 
 

@@ -11,6 +11,7 @@ from askless.base.lazy import lazily
 
 if TYPE_CHECKING:
     from askless.acquire.albl import ALBL as ALBL
+    from askless.acquire.alfamix import ALFAMix as ALFAMix
     from askless.acquire.askless import Askless as Askless
     from askless.acquire.badge import BADGE as BADGE
     from askless.acquire.bald import BALD as BALD
