@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import askless as al
 from askless.acquire.head import linear_head
 
 
@@ -59,3 +60,15 @@ def test_a_constant_pool_has_a_constant_head():
     head = found(np.ones((9, 4)), np.tile([1.0, 2.0], (9, 1)))
     assert head.notes == []
     np.testing.assert_allclose(np.ones(4) @ head.W + head.b, [1, 2])
+
+
+@pytest.mark.parametrize("net", ["linear", "mlp"])
+@pytest.mark.parametrize("strategy", ["dropquery", "alfamix"])
+def test_a_loop_shows_both_sides_of_one_linear_layer(strategy, net):
+    x = np.random.default_rng(0).normal(size=(400, 6)).astype(np.float32)
+    net = al.nets.make(net, classes=3, shape=(6,), **({"hidden": (16,)} if net == "mlp" else {}))
+    learner = al.ActiveLearner(x, net=net, learner=al.Supervised(steps=5), strategy=strategy, classes=3)
+    first = learner.ask(6)
+    learner.tell(first.indices, np.arange(6) % 3)
+    learner.fit()
+    assert "not linear" not in learner.ask(6).info.get("note", "")
