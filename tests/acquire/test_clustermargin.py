@@ -30,6 +30,10 @@ def test_clusters_are_those_of_average_linkage():
     assert {frozenset(np.flatnonzero(cluster == c).tolist()) for c in np.unique(cluster)} == by_hand(x, 5)
 
 
+def test_square_features_are_no_table_of_distances():
+    assert len(set(average_linkage(np.zeros((4, 4)), 2))) == 1  # scipy would warn that they look like one
+
+
 def test_inside_a_cluster_candidates_are_drawn_at_random():
     x, probs = np.repeat([[0.0], [9.0]], [6, 2], axis=0), np.full((8, 2), 0.5)
     strategy = al.ClusterMargin(members=4)

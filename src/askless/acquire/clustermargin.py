@@ -6,6 +6,7 @@ from typing import Annotated
 import numpy as np
 import torch
 from scipy.cluster.hierarchy import fcluster, linkage
+from scipy.spatial.distance import pdist
 
 from askless.acquire.clusters import Centred, nearest, round_robin
 from askless.acquire.strategy import Selection, View, drawn, filled, top
@@ -78,5 +79,5 @@ def average_linkage(x: np.ndarray, members: float) -> np.ndarray:
     """
     if len(x) < 2:
         return np.zeros(len(x), dtype=np.int64)
-    tree = linkage(x.astype(np.float64), "average")
+    tree = linkage(pdist(x.astype(np.float64)), "average")
     return fcluster(tree, math.ceil(len(x) / members), "maxclust").astype(np.int64)
