@@ -47,6 +47,13 @@ WITH_OPTIONS = [
     al.Refine(strategies=("margin", "random"), final=al.Coreset(), depth=3, batches=4, alpha=0.1, subset=12, most=15),
     al.DCoM(delta=0.5, targets=20, normalize=False, centre=0.1),
     al.LookAhead(batch="top", ridge=1e-6, directions=2),
+    al.MaxHerding(lengthscale=0.1, targets=20),
+    al.UHerding(lengthscale=0.5, temperature=2.0, targets=20),
+    al.TCM(per_class=0),
+    al.ClusterMargin(candidates=2, members=3, max_rows=7),
+    al.DropQuery(by="passes", rho=0.2),
+    al.DropQuery(passes=5, drop=0.3, rho=0.0),
+    al.ALFAMix(cap=5.0),
 ]
 
 

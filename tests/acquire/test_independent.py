@@ -1,5 +1,6 @@
-"""BALD, BatchBALD, ProbCover and DAL against the packages that others use: batchbald_redux (by BatchBALD's authors), baal
-and scikit-activeml. Where those break ties at random, what is compared is the value that they give to our picks."""
+"""BALD, BatchBALD, ProbCover, MaxHerding and DAL against the packages that others use: batchbald_redux (by BatchBALD's
+authors), baal and scikit-activeml. Where those break ties at random, what is compared is the value that they give to our
+picks."""
 
 import warnings
 
@@ -120,6 +121,17 @@ def test_probcover_of_scikit_activeml(labelled):
             _, utilities = theirs.query(unit, y, batch_size=1, return_utilities=True)
         assert utilities[0][pick] == np.nanmax(utilities[0]) == score
         y[pick] = 0
+
+
+@pytest.mark.parametrize("labelled", [[], [4, 77, 130]])
+def test_maxherding_of_scikit_activeml(labelled):
+    from skactiveml.pool import MaxHerding
+
+    x = blobs()
+    y = np.full(len(x), np.nan)
+    y[labelled] = 0
+    theirs = MaxHerding(metric_dict={"gamma": 1.0}, random_state=0).query(x, y, batch_size=20)
+    assert al.select("maxherding", 20, features=x, labelled=labelled).indices.tolist() == theirs.tolist()
 
 
 def test_the_radius_of_scikit_activeml():

@@ -404,7 +404,10 @@ def test_a_flag_is_true_or_false(strategy):
             strategy(normalize=wrong)
 
 
-@pytest.mark.parametrize("name", ["coreset", "badge", "typiclust", "probcover", "askless"])
+@pytest.mark.parametrize(
+    "name",
+    ["coreset", "badge", "typiclust", "probcover", "askless", "maxherding", "uherding", "tcm", "clustermargin"],
+)
 @pytest.mark.parametrize(("dtype", "powers"), [(np.float64, (-480, -100, 480)), (np.float32, (-50, 50))])
 def test_features_in_another_unit_give_the_same_picks_or_none(name, dtype, powers):
     """Those of 1e-200 were taken for zeros by all of these but askless: picks at random, and nothing said so."""

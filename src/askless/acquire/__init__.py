@@ -11,19 +11,23 @@ from askless.base.lazy import lazily
 
 if TYPE_CHECKING:
     from askless.acquire.albl import ALBL as ALBL
+    from askless.acquire.alfamix import ALFAMix as ALFAMix
     from askless.acquire.askless import Askless as Askless
     from askless.acquire.badge import BADGE as BADGE
     from askless.acquire.bait import BAIT as BAIT
     from askless.acquire.bald import BALD as BALD
     from askless.acquire.batchbald import BatchBALD as BatchBALD
+    from askless.acquire.clustermargin import ClusterMargin as ClusterMargin
     from askless.acquire.coreset import Coreset as Coreset
     from askless.acquire.crc import CRC as CRC
     from askless.acquire.dal import DAL as DAL
     from askless.acquire.dcom import DCoM as DCoM
     from askless.acquire.direct import DIRECT as DIRECT
+    from askless.acquire.dropquery import DropQuery as DropQuery
     from askless.acquire.dynamical import DynamicAL as DynamicAL
     from askless.acquire.egl import EGL as EGL
     from askless.acquire.lookahead import LookAhead as LookAhead
+    from askless.acquire.maxherding import MaxHerding as MaxHerding
     from askless.acquire.npc import NPC as NPC
     from askless.acquire.probcover import ProbCover as ProbCover
     from askless.acquire.random import Random as Random
@@ -34,8 +38,10 @@ if TYPE_CHECKING:
     from askless.acquire.strategy import View as View
     from askless.acquire.strategy import looks_at as looks_at
     from askless.acquire.strategy import uses_history as uses_history
+    from askless.acquire.tcm import TCM as TCM
     from askless.acquire.two_level import TwoLevel as TwoLevel
     from askless.acquire.typiclust import TypiClust as TypiClust
+    from askless.acquire.uherding import UHerding as UHerding
     from askless.acquire.uncertainty import Confidence as Confidence
     from askless.acquire.uncertainty import Entropy as Entropy
     from askless.acquire.uncertainty import Margin as Margin

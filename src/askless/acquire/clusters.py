@@ -28,7 +28,7 @@ class Centred:
     whose squares float32 could not hold are divided, all by one number: `unit`.
     """
 
-    def __init__(self, features: np.ndarray, normalize: bool, max_memory: int) -> None:
+    def __init__(self, features: "np.ndarray | Subset", normalize: bool, max_memory: int) -> None:
         self.features, self.normalize = features, normalize
         self.dtype = np.float64 if normalize else working_type(features)
         self.step = max(1, min(max_memory // 4, 2**23) // (8 * features.shape[1]))
@@ -58,6 +58,20 @@ class Centred:
         return unit_length(x) if self.normalize else x
 
 
+class Subset:
+    """Some rows of an array, read when they are asked for; as much of an array as `Centred` looks at."""
+
+    def __init__(self, array: np.ndarray, positions: np.ndarray) -> None:
+        self.array, self.positions = array, positions
+        self.shape, self.dtype = (len(positions), array.shape[1]), array.dtype
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def __getitem__(self, at: np.ndarray | slice) -> np.ndarray:
+        return self.array[self.positions[at]]
+
+
 def unit_length(x: np.ndarray) -> np.ndarray:
     """The rows (k, d) by their lengths; those of zeros stay."""
     norm = np.linalg.norm(x, axis=1, keepdims=True)
@@ -84,6 +98,36 @@ def cluster_of_each(x: Centred, k: int, state: int) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct rows than clusters: some stay empty
         return KMeans(k, n_init=1, random_state=state).fit_predict(x.everything()).astype(np.int64)
+
+
+def nearest_to_centres(x: Centred, k: int, state: int) -> np.ndarray:
+    """k positions: of each of k clusters the row nearest to its mean, large clusters first; where some stayed empty, the
+    second nearest of the others, and so on."""
+    if k == len(x):
+        return np.arange(k)
+    cluster = cluster_of_each(x, k, state)
+    size = np.bincount(cluster, minlength=k)
+    mean = np.zeros((k, x.features.shape[1]))
+    for i in range(0, len(x), x.step):
+        part = slice(i, i + x.step)
+        torch.from_numpy(mean).index_add_(0, torch.from_numpy(cluster[part]), torch.from_numpy(x[part]).double())
+    mean /= np.maximum(size, 1)[:, None]
+    sq = filled(np.empty(len(x)), x.step, lambda part: np.square(x[part] - mean[cluster[part]]).sum(axis=1))
+    return round_robin(cluster, sq, -size)[:k]
+
+
+def round_robin(cluster: np.ndarray, within: np.ndarray, among: np.ndarray) -> np.ndarray:
+    """All positions of `cluster` (m,), whole numbers below c: one of each cluster, then a second of each that has one, and
+    so on. The smallest of `within` (m,) comes first inside a cluster, and of `among` (c,) in each round; equals as they are.
+
+    >>> round_robin(np.array([0, 0, 0, 1, 1]), np.array([3, 2, 1, 2, 1]), np.array([3, 2])).tolist()
+    [4, 2, 3, 1, 0]
+    """
+    size = np.bincount(cluster, minlength=len(among))
+    turn = np.empty(len(cluster), dtype=np.int64)  # the round in which each is taken
+    turn[np.lexsort((within, cluster))] = np.arange(len(cluster)) - np.repeat(np.cumsum(size) - size, size)
+    place = np.argsort(np.argsort(among, kind="stable"))
+    return np.lexsort((place[cluster], turn))
 
 
 def mini_batch_centres(x: Centred, k: int, random_state: np.random.RandomState) -> Tensor:

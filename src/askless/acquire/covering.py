@@ -6,7 +6,7 @@ lazy greedy of Minoux, 1978, in blocks).
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,35 @@ NEAR = 2**16  # numbers among which the highest are looked for, before all are
 TILE = 2**21  # bytes of likenesses at a time: what stays in the processor's cache
 SAME = 1e-6  # squared distance of unit rows below which they count as equal: float32 knows no better
 LEAST = 1e-4  # least h^2, so that SAME is small beside it
+
+
+class Rows(Protocol):
+    """The pool as `Cover` sees it: rows (k, w) in float32 of k positions."""
+
+    features: np.ndarray
+
+    def __call__(self, positions: np.ndarray) -> Tensor: ...
+
+
+class UnitRows:
+    """The rows of `features` (N, d) by their lengths; those of zeros stay. Held where they fit in `room` bytes."""
+
+    def __init__(self, features: np.ndarray, room: int) -> None:
+        self.features = features
+        N, self.width = features.shape
+        self.held: Tensor | None = None
+        if 4 * N * self.width <= room:
+            step = max(1, 2**22 // (8 * self.width))
+            self.held = torch.cat([self(np.arange(i, min(N, i + step))) for i in range(0, N, step)])
+
+    def __call__(self, positions: np.ndarray) -> Tensor:
+        """(k, d) float32."""
+        if self.held is not None:
+            return self.held[torch.from_numpy(positions)]
+        rows = np.asarray(self.features[positions], dtype=np.float64)
+        largest = np.abs(rows).max(axis=1, keepdims=True)  # the square of 1e-200 would be 0
+        rows = rows / np.where(largest > 0, largest, 1.0)
+        return torch.nn.functional.normalize(torch.from_numpy(rows), dim=1).float()
 
 
 class Space:
@@ -101,7 +130,7 @@ class Cover:
     The likenesses of items that are looked at more than once are kept, as far as they fit in `room` bytes.
     """
 
-    def __init__(self, space: Space, targets: np.ndarray, weight: np.ndarray, reach_sq: float, room: int) -> None:
+    def __init__(self, space: Rows, targets: np.ndarray, weight: np.ndarray, reach_sq: float, room: int) -> None:
         self.space, self.slack = space, SAME / reach_sq
         rows = space(targets)
         # exp(-|a - b|^2 / h^2) = exp([a, |a|^2, 1] . [2 b, -1, -|b|^2] / h^2): one product gives the exponents.

@@ -121,7 +121,12 @@ def filled(out: np.ndarray, step: int, rows: Callable[[slice], np.ndarray]) -> n
     return out
 
 
-def working_type(array: np.ndarray) -> type[np.float32] | type[np.float64]:
+class Typed(Protocol):
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+
+
+def working_type(array: Typed) -> type[np.float32] | type[np.float64]:
     """float64 stays, anything narrower is computed in float32."""
     return np.float64 if array.dtype.itemsize >= 8 else np.float32
 

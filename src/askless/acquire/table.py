@@ -89,6 +89,14 @@ STRATEGIES: dict[str, Info] = {
         "typiclust.TypiClust", "Hacohen et al. 2022", "N d (L + n), and neighbours inside clusters", "new region"
     ),
     "probcover": Info("probcover.ProbCover", "Yehuda et al. 2022", "N T d, T = min(N, 8192)"),
+    "maxherding": Info("maxherding.MaxHerding", "Bae et al. 2024", "N T d, T = min(N, 8192)", "stands for"),
+    "uherding": Info("uherding.UHerding", "Bae et al. 2025", "N T d, T = min(N, 8192)", "stands for"),
+    "tcm": Info("tcm.TCM", "Doucet et al. 2024", "that of typiclust, then of margin"),
+    "clustermargin": Info(
+        "clustermargin.ClusterMargin", "Citovsky et al. 2021", "N C, R^2 d and 10 n R d, R = min(N, 4096)"
+    ),
+    "dropquery": Info("dropquery.DropQuery", "Gupte et al. 2024", "N K d C, and k-means of the candidates"),
+    "alfamix": Info("alfamix.ALFAMix", "Parvaneh et al. 2022", "N (C^2 + C d), and k-means of the candidates"),
     # A run has no network with dropout.
     "bald": Info("bald.BALD", "Houlsby et al. 2011; Gal et al. 2017", "N K C, and K passes", in_runs=False),
     "batchbald": Info("batchbald.BatchBALD", "Kirsch et al. 2019", "N K C, n m K C, and K passes", in_runs=False),
