@@ -45,8 +45,8 @@ class Auto:
     answers: they are divided by the `temperature` that suits labels it has not seen.
 
     The head learns in the `directions` main directions of wider features. `decay` is its weight decay, in units of the
-    features' mean squared length. Of pools with more than `items` items, so many are learnt from, drawn at random, and all
-    that have a label.
+    features' mean squared length. Of pools with more than `items` items, so many are learnt from, drawn at random once for
+    all rounds, and all that have a label.
     """
 
     neighbours: Count = 15
