@@ -27,7 +27,7 @@ from askless.acquire import Askless
 from askless.active.learner import ActiveLearner
 from askless.features.stored import mapped
 from askless.learn import Auto
-from askless.learn.auto import ITERATIONS
+from askless.learn.linear import ITERATIONS
 from askless.run.settings import Settings
 from askless.run.steps.one_round import make_learner, run_pool
 
@@ -90,7 +90,7 @@ def floor(x: torch.Tensor, is_first: bool) -> None:
     auto, askless = Auto(), Askless()
     few = x[: auto.items]
     z, W = few[:, : auto.directions].contiguous(), torch.zeros(CLASSES, x.shape[1])
-    for _ in range(auto.rounds * ITERATIONS):
+    for _ in range(ITERATIONS):
         logits = W[:, : z.shape[1]] @ z.T
         logits @ z
     W @ x.T

@@ -28,7 +28,7 @@ from suite import PACKAGES, arguments, cpu, own_process, peak_gb, peer, seconds
 
 from askless.base.files import write_whole
 from askless.base.machine import cores, versions
-from askless.learn.auto import Space
+from askless.learn.ground import Space
 from askless.learn.propagation import neighbours
 
 K = 15

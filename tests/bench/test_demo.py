@@ -18,7 +18,7 @@ from askless.learn import Auto
 def quick():
     """Next to no training."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "LEARNER", Auto(rounds=1, directions=4))
+        patch.setattr(demo, "LEARNER", Auto(directions=4))
         yield
 
 

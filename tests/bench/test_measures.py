@@ -43,6 +43,20 @@ def kernel(model, x):
     return (torch.einsum("icp,jcp->ij", J, J) / J.shape[1]).numpy()
 
 
+def test_accuracy_without_a_label_is_that_of_the_others(learner):
+    (found,) = measures.UnlabelledAccuracy()(moment(learner))
+    right = learner.predict_pool().argmax(axis=1) == learner.pool.labels
+    others = [i for i in range(60) if i not in learner.labels]
+    assert found == Sample("unlabelled_accuracy", pytest.approx(np.mean([right[i] for i in others])))
+
+
+def test_calibration_is_that_of_the_test_items(learner):
+    (found,) = measures.Calibration()(moment(learner))
+    probs = learner.predict_test()
+    sure, right = probs.max(axis=1), probs.argmax(axis=1) == learner.pool.test[1]
+    assert found == Sample("calibration_error", pytest.approx(abs(sure.mean() - right.mean())))  # 30 items: one group
+
+
 def test_drift_and_bound_are_those_of_the_theory(learner):
     found = {s.metric: s.value for s in measures.MMDAndBound(start=5)(moment(learner))}
     raw = kernel(learner.model, plain(learner, learner.labelled))

@@ -14,6 +14,7 @@ from askless.bench import PRESETS, Record, Results, measures, papers, preset, ta
 from askless.bench.figures import FIGURES
 from askless.bench.plan import SCALES
 from askless.bench.presets.common import CALIBRATED
+from askless.bench.presets.learners import PRESETS as LEARNERS
 from askless.bench.presets.own import PRESETS as OWN
 from askless.bench.runner import describe
 from askless.cli import main
@@ -75,7 +76,7 @@ def by_group(benchmark):
 
 
 def test_every_table_and_figure_is_listed(capsys):
-    assert sorted(PRESETS) == sorted([*NAMES, *(own.name for own in OWN)])
+    assert sorted(PRESETS) == sorted([*NAMES, *(own.name for own in (*OWN, *LEARNERS))])
     assert run("bench", "list") == 0
     shown = capsys.readouterr().out
     listed = re.findall(r"\b(?:npc|crc|dal)\.(?:table|fig)\d+\b", shown)

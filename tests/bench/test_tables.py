@@ -5,7 +5,7 @@ import pytest
 
 from askless.bench import tables
 from askless.bench.panels import panel
-from askless.bench.results import read
+from askless.bench.results import Record, Results, read
 from askless.report.table import Cell, latex, markdown
 
 CURVES = {
@@ -304,3 +304,23 @@ def test_the_tables_of_a_folder_are_those_in_memory(results, store, tmp_path):
     stored = read(store(results, tmp_path / "run"))
     assert markdown(tables.all_tables(stored)) == markdown(tables.all_tables(results))
     assert panel(stored, "mmd", "SVHN").values.shape == (4, 5, 4)
+
+
+def test_all_groups_together_by_hand():
+    """Three groups of one seed, areas of two counts: b is 10, 20 and 30 points above a."""
+    made = {
+        ("one", "a"): 0.5,
+        ("one", "b"): 0.6,
+        ("two", "a"): 0.4,
+        ("two", "b"): 0.6,
+        ("three", "a"): 0.3,
+        ("three", "b"): 0.6,
+    }
+    records = [Record(g, m, 0, "", n, None, "test_accuracy", v) for (g, m), v in made.items() for n in (10, 20)]
+    about = {"groups": ["one", "two", "three"], "methods": ["a", "b"], "metrics": ["test_accuracy"], "baseline": "a"}
+    (table,) = tables.group_tables(Results(about, records))
+    assert cells(table, "a") == ["a", "40.0", "–", "–", "–"]
+    assert cells(table, "b") == ["b", "60.0", "+20.0 ± 24.8", "+10.0 (one)", "+30.0 (three)"]
+    fewer = [r for r in records if r.group != "two"]
+    assert tables.group_tables(Results(about, fewer)) == []
+    assert tables.group_tables(Results(about | {"baseline": None}, records)) == []

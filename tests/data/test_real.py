@@ -5,6 +5,7 @@ import pytest
 
 from askless.data import ImageViews, fetch, load
 from askless.data.fetch import find
+from askless.data.tfidf import fit_tfidf
 
 PUBLISHED = {  # training and test class counts, mean and standard deviation of the training pixels
     "fashion-mnist": ([6000] * 10, [1000] * 10, [0.2860], [0.3530]),
@@ -62,3 +63,41 @@ def test_the_texts_are_the_published_ones_and_their_features_tell_the_classes_ap
     assert pool.x.norm(dim=1).numpy() == pytest.approx(1, abs=1e-4)
     probe = LogisticRegression(max_iter=1000).fit(pool.x.numpy(), pool.labels)
     assert probe.score(pool.test[0].numpy(), pool.test[1]) > least
+
+
+WHEELS = {  # items for the pool and for test, classes, and the least that a linear probe has right on texts and tables
+    "rotten-tomatoes": (6398, 2132, 2, 0.68),
+    "r8": (5485, 2189, 8, 0.95),
+    "r52": (6532, 2568, 52, 0.9),
+    "20newsgroups": (11293, 7528, 20, 0.75),
+    "groceries": (732, 661, 14, None),
+    "letter": (15000, 5000, 26, 0.75),
+    "satimage": (4827, 1608, 6, 0.82),
+    "texture": (4125, 1375, 11, 0.98),
+    "spambase": (3448, 1149, 2, 0.88),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WHEELS)
+def test_the_data_set_of_a_wheel_is_whole_and_its_classes_can_be_told_apart(name):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if find(name) is None:
+        pytest.skip(f"{name} is not on this machine; run `askless data fetch {name}`")
+    fetch(name)  # verifies the checksums
+    N, n_test, classes, least = WHEELS[name]
+    pool = load(name)
+    assert (len(pool), len(pool.test[1]), pool.n_classes) == (N, n_test, classes)
+    assert len(np.unique(pool.labels)) == len(np.unique(pool.test[1])) == classes
+    if pool.kind == "image":
+        assert pool.shape == (3, 224, 224)
+    elif pool.kind == "text":
+        words = fit_tfidf(pool.x)
+        probe = LogisticRegression(max_iter=1000, C=100).fit(words.embed(pool.x), pool.labels)
+        assert probe.score(words.embed(pool.test[0]), pool.test[1]) > least
+    else:
+        probe = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)).fit(pool.x.numpy(), pool.labels)
+        assert probe.score(pool.test[0].numpy(), pool.test[1]) > least

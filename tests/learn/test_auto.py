@@ -4,13 +4,12 @@ import json
 import numpy as np
 import pytest
 import torch
-from scipy.optimize import minimize
-from scipy.special import log_softmax
 
 import askless as al
 from askless.learn import Auto, Course, Task
-from askless.learn.auto import Ground, Space, fit_head, folds, logits, one_hot
-from askless.learn.propagation import neighbour_graph, neighbours
+from askless.learn.auto import BEFORE, DECAYS, LEARNT, Classroom, Exam, Mixture, folds
+from askless.learn.ground import Ground
+from askless.learn.propagation import neighbour_graph
 
 
 def groups(counts, d=12, apart=6.0, seed=0):
@@ -31,44 +30,89 @@ def one_of_each(y, n=1):
     return np.concatenate([np.flatnonzero(y == c)[:n] for c in np.unique(y)])
 
 
-def test_a_head_is_the_minimum_that_scipy_finds():
+def test_folds_leave_each_label_out_once():
+    kept = list(folds(23, np.random.default_rng(0)))
+    left_out = [np.setdiff1d(np.arange(23), keep) for keep in kept]
+    assert sorted(np.concatenate(left_out).tolist()) == list(range(23))
+    assert sorted(map(len, left_out)) == [4, 4, 5, 5, 5]
+    assert [len(keep) for keep in folds(2, np.random.default_rng(0))] == [1, 1]
+    assert list(folds(1, np.random.default_rng(0))) == []
+
+
+def classroom_of(x, y, labelled):
+    loop = al.ActiveLearner(x, net="linear", classes=int(y.max()) + 1)
+    ground = Ground.of(loop.first_network, loop.views, np.arange(len(x)), directions=256, k=15)
+    return Classroom(ground, labelled, y[labelled], int(y.max()) + 1)
+
+
+def test_labels_are_judged_by_those_who_have_not_seen_them():
+    """Each answer to a label is what the classroom without it says; classes that it has never heard of do not count."""
+    x, y = groups([20, 20, 20], apart=1.0)
+    labelled = np.array([0, 1, 2, 3, 20, 21, 22, 23, 40])  # one of the third class
+    room = classroom_of(x, y, labelled)
+    keeps = list(folds(len(labelled), np.random.default_rng(0)))
+    exam = Exam(room, iter(keeps), np.random.default_rng(1))
+    said = exam.answers(lambda part: part.by_labels(1e-3, None, exam.rows))
+    expected, labels = [], []
+    for keep in keeps:
+        part = room.less(keep)
+        for i in np.setdiff1d(np.arange(len(labelled)), keep):
+            if y[labelled[i]] in part.labels:
+                expected.append(part.by_labels(1e-3, None, labelled[[i]])[0])
+                labels.append(y[labelled[i]])
+    np.testing.assert_allclose(said, expected, atol=1e-5)
+    assert exam.labels.tolist() == labels
+    assert len(labels) == 8
+    assert 2 not in labels
+
+
+def test_a_label_weighs_as_many_rows_as_it_is_nearest_to():
+    x, y = np.array([[0.0], [0.1], [0.2], [5.0]], np.float32), np.array([0, 0, 0, 1])
+    room = classroom_of(x, y, np.array([0, 2, 3]))
+    exam = Exam(room, folds(3, np.random.default_rng(0)), np.random.default_rng(0))
+    weights = dict(zip(exam.labels.tolist(), exam.weights.tolist(), strict=True))
+    assert set(weights) == {0}  # the only label of class 1 has nobody to judge it
+    assert exam.weights.sum() == 3
+
+
+def test_what_knows_the_left_out_labels_counts():
+    """Classes that are two far ends each: the graph knows them, a straight border does not. And the reverse: neighbours that
+    say nothing, and a border along one direction of many."""
     rng = np.random.default_rng(0)
-    z, targets = rng.normal(size=(30, 3)), rng.dirichlet(np.ones(4), 30)
-
-    def loss(w):
-        slope = w[:12].reshape(3, 4)
-        return -(targets * log_softmax(z @ slope + w[12:], axis=1)).sum(axis=1).mean() + 0.05 * (slope**2).sum()
-
-    best = minimize(loss, np.zeros(16), method="BFGS", options={"gtol": 1e-9})
-    found = fit_head(torch.from_numpy(z).float(), torch.from_numpy(targets).float(), 0.1)
-    assert found.slope.numpy() == pytest.approx(best.x[:12].reshape(3, 4), abs=1e-3)
-    assert found.offset.numpy() == pytest.approx(best.x[12:], abs=1e-3)
-    again = fit_head(torch.from_numpy(z).float(), torch.from_numpy(targets).float(), 0.1, found)
-    assert again.slope.numpy() == pytest.approx(found.slope.numpy(), abs=1e-3)
-
-
-def test_the_head_of_whole_rows_answers_as_the_one_in_the_space():
-    rows = torch.randn(50, 9) * torch.linspace(0.1, 3, 9) + 2
-    space = Space.of(rows, 4)
-    z = space.into(rows)
-    assert z.shape == (50, 4)
-    weights = fit_head(z, one_hot(np.arange(50) % 3, 3), 1e-3)
-    head = torch.nn.Linear(9, 3)
-    space.put(weights, head)
-    with torch.no_grad():
-        assert head(rows).numpy() == pytest.approx(logits(z, weights), abs=1e-3)
-    whole = Space.of(rows, 9).into(rows)
-    assert whole.square().sum(dim=1).mean() == pytest.approx(1, abs=1e-5)
+    ends = rng.integers(4, size=400)
+    x = (10 * np.array([[0, 0], [1, 1], [0, 1], [1, 0]])[ends] + rng.normal(size=(400, 2))).astype(np.float32)
+    y = ends // 2
+    graph = learn(x, y, rng.permutation(400)[:60]).learnt.metrics[-1]
+    x = rng.normal(size=(400, 30)).astype(np.float32)
+    y = (x[:, 0] > 0).astype(int)
+    head = learn(x, y, rng.permutation(400)[:200]).learnt.metrics[-1]
+    assert graph["graph"] > 5 * graph["alone"]
+    assert head["alone"] > 3 * head["graph"]
+    assert head["alone_decay"] in DECAYS
+    assert head["decay"] in LEARNT
 
 
-def test_folds_leave_each_label_out_once_and_no_class_twice_as_often():
-    labels = np.repeat([0, 1, 2], [10, 5, 5])
-    kept = list(folds(labels, np.random.default_rng(0)))
-    left_out = [np.setdiff1d(np.arange(20), keep) for keep in kept]
-    assert sorted(np.concatenate(left_out).tolist()) == list(range(20))
-    assert all(np.bincount(labels[out], minlength=3).tolist() == [2, 1, 1] for out in left_out)
-    assert [keep.tolist() for keep in folds(np.zeros(2, int), np.random.default_rng(0))] != []
-    assert list(folds(np.zeros(1, int), np.random.default_rng(0))) == []
+def test_the_mixture_is_learnt_where_there_is_no_label_and_the_label_where_there_is():
+    """A head that can tell all rows apart gives back its targets: by hand, the weighed opinions brought to the shares."""
+    x, y = np.eye(6, dtype=np.float32), np.array([0, 0, 0, 1, 1, 1])
+    room = classroom_of(x, y, np.array([0, 5]))
+    room.spread = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.4, 0.6], [0.2, 0.8], [0.1, 0.9]])
+    weights, loss = room.taught(Mixture(1.0, 0.0, DECAYS[0], np.array([0.5, 0.5])), np.arange(6), 1e-9)
+    probs = torch.softmax(room.ground.z @ weights.slope + weights.offset, dim=1).numpy()
+    assert probs[1:5] == pytest.approx(room.spread[1:5], abs=0.02)
+    assert probs[[0, 5]] == pytest.approx(np.eye(2), abs=0.02)
+    entropy = -(room.spread[1:5] * np.log(room.spread[1:5])).sum() / 6
+    assert loss == pytest.approx(entropy, abs=0.02)
+
+
+def test_shares_may_be_left_alone():
+    """Nine in ten items are of one class and labels of both are as many: without shares the rare class gets more."""
+    x, y = groups([270, 30], d=4, apart=0.8)
+    labelled = one_of_each(y, 10)
+    rare = {
+        b: (learn(x, y, labelled, Auto(balance=b)).predict_pool().argmax(axis=1) == 1).mean() for b in (True, False)
+    }
+    assert rare[True] != rare[False]
 
 
 def test_it_learns_from_the_items_without_a_label():
@@ -120,7 +164,7 @@ def test_the_same_seed_gives_the_same_head_and_the_graph_is_made_once(monkeypatc
     one, two = (learn(x, y, labelled).model.state_dict() for _ in range(2))
     assert all(torch.equal(one[name], two[name]) for name in one)
     loop = learn(x, y, labelled)
-    monkeypatch.setattr("askless.learn.auto.neighbours", lambda *_, **options: 1 / 0 if options else neighbours(*_))
+    monkeypatch.setattr("askless.learn.ground.neighbours", None)
     loop.tell([0, 1], y[[0, 1]])
     loop.fit()
 
@@ -169,7 +213,7 @@ def test_what_is_known_of_other_items_or_by_another_network_is_found_again():
     loop = al.ActiveLearner(x, net="waves", learner="auto", classes=2)
     pool, at = loop.views, np.arange(40)
     nets = [al.nets.make("waves", classes=2, shape=(3,), seed=seed) for seed in (0, 1)]
-    ground = Ground.of(nets[0], pool, at, Auto())
+    ground = Ground.of(nets[0], pool, at, directions=256, k=15)
     assert ground.is_of(nets[0], pool, at)
     assert not ground.is_of(nets[0], pool, at + 1)
     assert not ground.is_of(nets[1], pool, at)
@@ -186,16 +230,24 @@ def test_new_waves_in_every_round_are_learnt_as_well_as_the_first():
         assert (loop.predict_pool().argmax(axis=1) == y).mean() > 0.99
 
 
-def test_rounds_are_logged_and_watched(tmp_path):
+def test_what_was_found_is_logged_and_watched(tmp_path):
     x, y = groups([30] * 2)
     seen = []
     net = al.nets.make("linear", classes=2, shape=(12,), seed=0)
     task = Task(al.data.views_for(al.data.as_pool(x)), 60, one_of_each(y, 3), np.repeat([0, 1], 3), 2)
     course = Course(log=tmp_path / "log.jsonl", watch=lambda *at: seen.append(at))
-    learnt = Auto(rounds=2).fit(copy.deepcopy(net), task, course=course)
+    learnt = Auto().fit(copy.deepcopy(net), task, course=course)
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert lines == learnt.metrics == [numbers for _, _, numbers in seen]
-    assert [(done, total) for done, total, _ in seen] == [(1, 2), (2, 2)]
+    assert [(done, total) for done, total, _ in seen] == [(1, 1)]
+    assert set(lines[0]) >= {"graph", "alone", "alone_decay", "decay", "toward_equal", "temperature", "loss"}
+
+
+def test_one_label_leaves_what_was_thought_before():
+    x, y = groups([20] * 2)
+    numbers = learn(x, y, np.array([0])).learnt.metrics[-1]
+    assert (numbers["graph"], numbers["alone"]) == pytest.approx(BEFORE)
+    assert (numbers["alone_decay"], numbers["decay"], numbers["temperature"]) == (DECAYS[0], LEARNT[0], 1)
 
 
 @pytest.mark.parametrize("scale", [1e-18, 1e-6, 1e6, 1e18])
@@ -207,7 +259,7 @@ def test_features_of_any_scale_are_learnt_alike(scale):
 def test_the_main_directions_of_very_wide_rows_are_found_nearly(monkeypatch):
     x, y = groups([30] * 4, d=60)
     exact = learn(x, y, one_of_each(y, 3), Auto(directions=8)).predict_pool()
-    monkeypatch.setattr("askless.learn.auto.WIDE", 20)
+    monkeypatch.setattr("askless.learn.ground.WIDE", 20)
     assert (learn(x, y, one_of_each(y, 3), Auto(directions=8)).predict_pool().argmax(1) == exact.argmax(1)).all()
 
 

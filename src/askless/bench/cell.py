@@ -199,8 +199,8 @@ class Experiment:
     def record(self, metric: str, value: float, x: float | None = None, learner: str = "") -> None:
         self.state["records"].append([learner or self.row.learner_name, self.count, x, metric, float(value)])
 
-    def clock(self, metric: str, value: float) -> None:
-        self.state["times"].append([self.row.learner_name, self.count, None, metric, float(value)])
+    def clock(self, metric: str, value: float, learner: str = "") -> None:
+        self.state["times"].append([learner or self.row.learner_name, self.count, None, metric, float(value)])
 
     def ask(self, count: int) -> Selection:
         """Asks up to `count` labels, which the oracle answers."""
@@ -263,8 +263,14 @@ class Experiment:
         self.record("class_coverage", len(set(self.learner.labels.values())) / self.learner.classes)
         self.accuracy(self.learner, self.row.learner_name)
         moment = Moment(self.learner, batch.indices, batch.info, self.seed, along, self.keep_arrays, batch.scores)
-        for sample in [*along, *(s for measure in self.row.measures for s in measure(moment))]:
+        for sample in along:
             self.record(*sample)
+        self.look(moment, self.row.learner_name)
+
+    def look(self, moment: Moment, name: str) -> None:
+        for measure in self.row.measures:
+            for sample in measure(moment):
+                self.record(*sample, learner=name)
 
     def keep_arrays(self, arrays: dict[str, np.ndarray]) -> None:
         write_whole(self.folder / f"arrays-{self.count}.npz", lambda file: np.savez(file, **arrays))  # type: ignore[arg-type]
@@ -274,8 +280,12 @@ class Experiment:
         for name, other in self.row.value:
             judge = self.new_learner(self.seed, other, "random")
             judge.labels = dict(self.learner.labels)
+            began = time.perf_counter()
             judge.fit(**self.stopped_by(other))
+            self.clock("fit_seconds", time.perf_counter() - began, learner=name)
             self.accuracy(judge, name)
+            nothing = np.empty(0, dtype=np.int64)
+            self.look(Moment(judge, nothing, {}, self.seed, [], self.keep_arrays), name)
 
     def accuracy(self, learner: ActiveLearner, name: str) -> None:
         if self.pool.test is not None:

@@ -16,6 +16,7 @@ from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
 from askless.linalg import GramRows
 from askless.linalg.gram import score_batches
+from askless.run.steps.measure import calibration_error
 from askless.theory.findings import approximation_ratio, unlabelled
 
 
@@ -30,6 +31,30 @@ def network(learner: ActiveLearner) -> nn.Module:
 def kernel(learner: ActiveLearner, model: nn.Module, positions: np.ndarray) -> np.ndarray:
     """The tangent kernel over all layers, averaged over the outputs, (n, n)."""
     return kernels.ntk(model, items(learner, positions), layers="all").numpy() / learner.classes
+
+
+@dataclass(frozen=True)
+class UnlabelledAccuracy:
+    """Accuracy on the items of the pool that have no label: what somebody gets who labels a part of a collection."""
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        free = unlabelled(learner)
+        free = free[learner.pool.labels[free] >= 0]
+        right = learner.predict_pool()[free].argmax(axis=1) == learner.pool.labels[free]
+        return [Sample("unlabelled_accuracy", float(right.mean()))] if len(free) else []
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The expected calibration error on the test items."""
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        assert learner.pool.test is not None
+        probs = learner.predict_test()
+        right = probs.argmax(axis=1) == np.asarray(learner.pool.test[1])
+        return [Sample("calibration_error", calibration_error(probs.max(axis=1), right))]
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,8 @@ class Benchmark:
 
     `figures`: pictures of the report, each {"kind": a name of `bench.figures.FIGURES`, ...its options}. `metrics`: those of
     the tables, the main one first. `layout` of those tables: "labels" method x number of labels, "steps" the same headed by
-    query step, "rounds" round x method, "ends" one table of method x group at the last number of labels. `comparable`:
+    query step, "rounds" round x method, "ends" one table of method x group at the last number of labels. `across`: what
+    tables compare, methods, or the learners that value the same labels (`results.compared`). `comparable`:
     whether the protocol is the paper's own, so that the numbers may be set against `paper`.
     """
 
@@ -203,6 +204,7 @@ class Benchmark:
     metrics: tuple[str, ...] = ("test_accuracy", "pool_accuracy")
     figures: tuple[dict[str, Any], ...] = ({"kind": "curves"}, {"kind": "pool_curves"})
     layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
+    across: Literal["methods", "learners"] = "methods"
     comparable: bool = False
     claims: str = ""
     paper: tuple[PaperRow, ...] = ()
@@ -212,7 +214,10 @@ class Benchmark:
         for spec in self.figures:
             figures.check_figure(spec)
         check_annotated(self.name, Benchmark, vars(self))
-        methods = list(dict.fromkeys(r.method for r in self.rows))
+        if self.across == "learners":
+            methods = list(dict.fromkeys(name for r in self.rows for name in (r.learner_name, *dict(r.value))))
+        else:
+            methods = list(dict.fromkeys(r.method for r in self.rows))
         if self.baseline not in (None, "random", *methods):
             raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")
         keys = [(r.group, r.method) for r in self.rows]

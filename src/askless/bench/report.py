@@ -7,7 +7,7 @@ from pathlib import Path
 from askless.bench import tables
 from askless.bench.figures import FIGURES, draw
 from askless.bench.panels import main_metric, unit, words
-from askless.bench.results import Results, csv_text
+from askless.bench.results import Results, compared, csv_text
 from askless.report import plots
 from askless.report.data import write_files
 from askless.report.markup import Markup, markup, tag
@@ -27,16 +27,17 @@ def write(results: Results, folder: str | Path) -> Path:
     """
     title, about = _title(results)
     why = warning(results)
+    numbers, results = results, compared(results)
     steady = tables.all_tables(results)
     heading = f"# {markdown_text(title)}\n\n{markdown_text(about)}.\n\n" + (f"**{why}.**\n\n" if why else "")
     comment = f"{about}. {why}".replace("\n", " ").rstrip()
     texts = {
-        "results.csv": csv_text(results.records),
-        "times.csv": csv_text(results.times),
+        "results.csv": csv_text(numbers.records),
+        "times.csv": csv_text(numbers.times),
         "tables.md": heading + markdown(steady),
         "times.md": markdown(tables.times_tables(results)),
         "tables.tex": f"% {comment}\n% Needs \\usepackage{{booktabs}}.\n" + latex(steady),
-        "report.html": page(results),
+        "report.html": page(numbers),
     }
     write_files(Path(folder), texts)
     return Path(folder) / "report.html"
@@ -44,6 +45,7 @@ def write(results: Results, folder: str | Path) -> Path:
 
 def page(results: Results) -> str:
     """`report.html`, with its pictures inside."""
+    results = compared(results)
     about = results.about
     title, which = _title(results)
     first, *others = list(dict.fromkeys([main_metric(results), *about.get("metrics", [])]))
@@ -55,6 +57,7 @@ def page(results: Results) -> str:
         Section("Figures", _figures(results)),
         Section("Results", _html(tables.accuracy_tables(results, first))),
         Section("The paper's table", markup(banner, paper) if paper else paper),
+        Section("All groups together", _html(tables.group_tables(results)), "All groups"),
         Section("Summary", _html(tables.summary_tables(results))),
         Section("Several learners, one set of acquisitions", _html(tables.learner_tables(results)), "Learners"),
         Section("Wins and losses", _html(tables.win_loss_tables(results))),

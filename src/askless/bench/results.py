@@ -124,6 +124,25 @@ def read(folder: str | Path) -> Results:
     return Results(about, records, times, asked, failures, folder)
 
 
+def compared(results: Results) -> Results:
+    """As tables compare them. Where that is `across` learners they take the place of methods: each set of labels is a group,
+    `GROUP, METHOD`."""
+    about = results.about
+    if about.get("across") != "learners":
+        return results
+
+    def group_of(group: str, method: str) -> str:
+        return f"{group}, {method}" if group else method
+
+    def turned(records: Iterable[Record]) -> list[Record]:
+        return [r._replace(group=group_of(r.group, r.method), method=r.learner, learner="") for r in records]
+
+    groups = [group_of(g, m) for g in about["groups"] for m in about["methods"]]
+    about = about | {"groups": groups, "methods": about["learners"], "learners": [""]}
+    failures = [f._replace(group=group_of(f.group, f.method), method="all") for f in results.failures]
+    return Results(about, turned(results.records), turned(results.times), {}, failures, results.folder)
+
+
 def csv_text(records: Iterable[Record]) -> str:
     """Records as CSV with a header; numbers so that they read back exactly."""
     out = io.StringIO()

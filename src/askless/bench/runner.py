@@ -204,7 +204,7 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
     return {
         **{
             name: getattr(benchmark, name)
-            for name in ("name", "title", "scale", "comparable", "protocol", "baseline", "layout")
+            for name in ("name", "title", "scale", "comparable", "protocol", "baseline", "layout", "across")
         },
         **{name: list(getattr(benchmark, name)) for name in ("open_points", "metrics", "figures", "seeds")},
         "paper": paper if benchmark.paper or benchmark.claims else None,

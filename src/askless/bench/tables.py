@@ -16,6 +16,7 @@ from askless.bench.panels import (
     more_is_better,
     panel,
     panels,
+    scores,
     unit,
     win_loss,
     words,
@@ -45,6 +46,7 @@ def all_tables(results: Results) -> list[Table]:
         *accuracy_tables(results, first),
         *paper_tables(results),
         *summary_tables(results),
+        *group_tables(results),
         *learner_tables(results),
         *win_loss_tables(results),
         *(table for metric in others for table in accuracy_tables(results, metric)),
@@ -168,6 +170,28 @@ def _reach(p: Panel, method: str, baseline: str) -> str:
         return NOTHING
     reached = labels_to_target(labels, own[both].mean(axis=0), base[both].mean(axis=0)[-1])
     return f"> {labels[-1]}" if np.isinf(reached) else f"{reached:.0f}"
+
+
+def group_tables(results: Results) -> list[Table]:
+    """All groups in one line per method, where there are several: its mean area, and how it compares with the baseline."""
+    metric, baseline = main_metric(results), str(results.about.get("baseline"))
+    groups, methods, means = scores(results, metric)  # (groups, methods)
+    if len(groups) < 3 or baseline not in methods or not more_is_better(metric):
+        return []
+    base = means[:, methods.index(baseline)]
+    columns: list[Column] = [(f"mean AUBC of {unit(metric)}", [f"{100 * column.mean():.1f}" for column in means.T])]
+    others = [column - base for column in means.T]
+    gains = [NOTHING if m == baseline else _gain(a, base, metric) for m, a in zip(methods, means.T, strict=True)]
+    columns.append((f"minus {baseline}, points", gains))
+    for word, best in (("least", np.argmin), ("most", np.argmax)):
+        at = [int(best(difference)) for difference in others]
+        found = [f"{100 * d[i]:+.1f} ({groups[i]})" for d, i in zip(others, at, strict=True)]
+        columns.append((word, [NOTHING if m == baseline else f for m, f in zip(methods, found, strict=True)]))
+    note = (
+        f"Over {len(groups)} groups, each by its mean over the seeds. Minus {baseline}: the mean difference ± half of its "
+        "95 % t interval over the groups; then the least and the most of any group."
+    )
+    return [_by_method(_title("All groups together"), methods, columns, [note])]
 
 
 def win_loss_tables(results: Results) -> list[Table]:

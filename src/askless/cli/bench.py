@@ -29,6 +29,7 @@ PRESETS = (
     *(*(f"crc.table{i}" for i in range(1, 5)), *(f"crc.fig{i}" for i in range(1, 4))),
     *(*(f"dal.table{i}" for i in range(1, 13)), *(f"dal.fig{i}" for i in range(1, 8))),
     *("askless.frozen", "askless.zero", "askless.unseen", "askless.scratch", "askless.ablation"),
+    "learners",
 )
 
 
@@ -163,9 +164,10 @@ def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a run, f
 def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of runs.")]) -> None:
     """Set several runs side by side; paired where they share seeds."""
     from askless.bench import read
+    from askless.bench.results import compared
     from askless.bench.tables import compare
 
-    out.write(compare([read(folder) for folder in folders]) + "\n")
+    out.write(compare([compared(read(folder)) for folder in folders]) + "\n")
 
 
 def warn_of_edits(what: str, folder: Path) -> None:
@@ -212,11 +214,12 @@ def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
 def show_results(report: Path, results: "Results") -> None:
     """The main table on the screen, and where the rest is."""
     from askless.bench.report import warning
+    from askless.bench.results import compared
     from askless.bench.tables import accuracy_tables
     from askless.report.table import markdown
 
     metric = results.about["metrics"][0]
-    out.write(markdown(accuracy_tables(results, metric)) + "\n")
+    out.write(markdown(accuracy_tables(compared(results), metric)) + "\n")
     if why := warning(results):
         out.print(f"{why}.")
     for reason, failed in itertools.groupby(sorted(results.failures, key=lambda f: f.reason), lambda f: f.reason):

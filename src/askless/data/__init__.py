@@ -14,6 +14,17 @@ from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
 from askless.data.variants import duplicated, hold_out, long_tailed, noisy_labels, subset
 from askless.data.views import CachedViews, ImageViews, PlainViews, Views, views_for
+from askless.data.wheel_pools import (
+    groceries,
+    letter,
+    newsgroups,
+    r8,
+    r52,
+    rotten_tomatoes,
+    satimage,
+    spambase,
+    texture,
+)
 
 __all__ = [
     # the pool
@@ -34,6 +45,15 @@ __all__ = [
     "caltech101",
     "reuters",
     "spam_assassin",
+    "rotten_tomatoes",
+    "r8",
+    "r52",
+    "newsgroups",
+    "groceries",
+    "letter",
+    "satimage",
+    "texture",
+    "spambase",
     "folder",
     "csv",
     "npz",

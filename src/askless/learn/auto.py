@@ -1,59 +1,63 @@
-"""`auto`, for feature vectors: labels spread along a graph, and a linear head learns what they come to."""
+"""`auto`, for feature vectors: a linear head learns what a graph and a head on labels alone say of every item."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sparse
 import torch
-from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 
 from askless.base.errors import ModelError
 from askless.base.machine import limited
-from askless.base.options import Count, NotNegative, Several, options
+from askless.base.options import Count, Several, options
 from askless.base.rng import Seed, stream
 from askless.data import Views
-from askless.kernels import features, find_head
+from askless.kernels import find_head
+from askless.learn.ground import Ground
 from askless.learn.learner import Course, Learnt, Task, Watch
+from askless.learn.linear import Weights, fit_head, logits, one_hot
 from askless.learn.log import Log
-from askless.learn.propagation import Metric, Nearest, graph_of, neighbours, prepared, propagate, with_more
+from askless.learn.propagation import neighbours, propagate
 from askless.learn.ranks import these
 from askless.learn.shares import balanced, class_shares, likeliest
-from askless.learn.temperature import temperature
+from askless.learn.strengths import strengths
 from askless.learn.training import Fitted
 
 FOLDS = 5  # parts of the labels that are left out in turn
-FEW = 1000  # items that a head learns from which only tells how sure one may be
-TILE = 1024  # rows that are squared at a time
-WIDE = 4096  # columns up to which main directions are exact: their matrix is as large as it is wide
+FEW = 1000  # unlabelled items that are looked at where only left-out labels are judged
+DECAYS = (1e-3, 1e-2, 1e-4, 1e-5)  # of heads that see labels alone; the first where there is nothing to choose by
+LEARNT = (1e-4, 1e-5)  # of the head that learns from all items, likewise
+COUNTING = 1e-4  # that of the head that helps to count the classes
+BEFORE = (0.8, 0.2)  # how much the graph counts and how much such a head, before any label has told
+FLOOR = 1e-6  # the least probability that an opinion gives
 ENOUGH = 1e-4  # the residual at which labels have spread far enough to be learnt from
-ITERATIONS = 30  # of L-BFGS in each round, which begins where the last one ended
 
 
 @options
 class Auto:
     """A linear head that learns from all items, labelled or not.
 
-    Labels spread along a graph of the `neighbours` nearest items. A linear head learns what they come to for every item, and
-    then, `rounds` times in all, its own answers; labelled items keep their labels. Each time the answers are first brought
-    to the shares that the classes seem to have in the pool: those counted by the mean of the spread labels and of a head
-    trained on labels alone, drawn toward equal shares as far as they change when a fifth of the labels is left out
-    (`shares.class_shares`). The log says how far, `toward_equal`. The same five parts tell how sure the head may be of its
-    answers: they are divided by the `temperature` that suits labels it has not seen.
+    Two opinions of every item are mixed: labels spread along a graph of the `neighbours` nearest items, and a linear head
+    that sees labels alone. How much each counts, and the weight decay of that head, are what suits labels that neither has
+    seen: a fifth of them is left out, five times (`strengths`). The head that is handed out learns the mixture for every
+    item, and the labels where there are any.
 
-    The head learns in the `directions` main directions of wider features. `decay` is its weight decay, in units of the
-    features' mean squared length. Of pools with more than `items` items, so many are learnt from, drawn at random once for
-    all rounds, and all that have a label.
+    With `balance` opinions and mixture are first brought to the shares that the classes seem to have in the pool: those
+    counted by the mean of both opinions, drawn toward equal shares as far as they change when a fifth of the labels is
+    left out (`shares.class_shares`). The head's own weight decay, and the temperature that its answers are divided by, are
+    again what suits labels it has not seen. The log says all of it: `graph` and `alone`, how much each opinion counts;
+    `alone_decay`, `decay`, `toward_equal`, `temperature`.
+
+    The head learns in the `directions` main directions of wider features. Of pools with more than `items` items, so many are
+    learnt from, drawn at random once for all rounds, and all that have a label.
     """
 
     neighbours: Count = 15
-    rounds: Count = 3
     directions: Count = 256
-    decay: NotNegative = 1e-4
     items: Several = 20_000
+    balance: bool = True
     has_network = True
     embedded_views = (0, 0)
 
@@ -74,7 +78,7 @@ class Auto:
         at = np.sort(stream(0, "items").permutation(task.size)[: self.items])  # in every round the same
         ground = before.ground if isinstance(before, Distilled) and before.options == self else None
         if ground is None or not ground.is_of(net, task.views, at):
-            ground = Ground.of(net, task.views, at, self)
+            ground = Ground.of(net, task.views, at, directions=self.directions, k=self.neighbours)
         # Steps this short are no faster with more threads, and beside other work up to thirty times slower.
         with course.watched() as watch, limited(1):
             metrics = self.learn(ground.including(net, task), task, head, seed, written, watch)
@@ -82,23 +86,28 @@ class Auto:
         return Distilled(net, metrics, task.views, task.size, self, ground)
 
     def learn(
-        self, ground: "Ground", task: Task, head: nn.Linear, seed: Seed, written: Log, watch: Watch
+        self, ground: Ground, task: Task, head: nn.Linear, seed: Seed, written: Log, watch: Watch
     ) -> list[dict[str, float]]:
         order = np.argsort(ground.at)
         labelled = order[np.searchsorted(ground.at, task.labelled, sorter=order)]
-        classroom = Classroom(ground, labelled, task.labels, task.classes, self)
-        without = [classroom.less(keep) for keep in folds(task.labels, stream(seed, "folds"))]
-        shares = class_shares(classroom.counted, [part.counted for part in without], np.unique(task.labels))
-        metrics: list[dict[str, float]] = []
-        for done, (weights, loss) in enumerate(classroom.taught(shares.shares), 1):
-            metrics.append({"step": done, "loss": loss, "toward_equal": shares.toward_equal})
-            if done == self.rounds:
-                few = np.sort(stream(seed, "few").permutation(len(ground.at))[:FEW])
-                t = metrics[-1]["temperature"] = temperature(*classroom.unseen(without, shares.shares, few))
-                ground.space.put(Weights(weights.slope / t, weights.offset / t), head)
-            written.add(metrics[-1])
-            watch(done, self.rounds, metrics[-1])
-        return metrics
+        classroom = Classroom(ground, labelled, task.labels, task.classes)
+        exam = Exam(classroom, folds(len(labelled), stream(seed, "folds")), stream(seed, "few"))
+        counts = class_shares(classroom.counted, [part.counted for part in exam.parts], np.unique(task.labels))
+        mixture = exam.mixture(counts.shares if self.balance else None)
+        decay, sure = exam.decay(mixture)
+        weights, loss = classroom.taught(mixture, np.arange(len(ground.z)), decay)
+        ground.space.put(Weights(weights.slope * sure, weights.offset * sure), head)
+        numbers = {
+            "step": 1,
+            "loss": loss,
+            "decay": decay,
+            "temperature": 1 / sure,
+            "toward_equal": counts.toward_equal,
+        }
+        numbers |= {"graph": mixture.graph, "alone": mixture.alone, "alone_decay": mixture.decay}
+        written.add(numbers)
+        watch(1, 1, numbers)
+        return [numbers]
 
 
 @dataclass(frozen=True)
@@ -106,200 +115,122 @@ class Distilled(Fitted):
     """The head, and the ground on which it was taught."""
 
     options: Auto
-    ground: "Ground"
+    ground: Ground
 
 
-class Ground(NamedTuple):
-    """What does not depend on labels: the items `at` (n,) that are learnt from, the head's inputs `z` (n, k) in a `space`,
-    and a `graph` (n, n) of the `nearest` among `rows` (n, d)."""
+class Mixture(NamedTuple):
+    """How much the `graph` counts, and how much a head that sees labels `alone`, of this weight `decay`; both brought to the
+    `shares` (C,) of the classes, if there are any."""
 
-    at: np.ndarray
-    space: "Space"
-    z: Tensor
-    rows: Tensor
-    nearest: Nearest
-    graph: sparse.csr_array
-
-    @classmethod
-    def of(cls, net: nn.Module, views: Views, at: np.ndarray, learner: Auto) -> "Ground":
-        inputs, rows = looked_at(net, views, at)
-        space = Space.of(inputs, learner.directions)
-        z = space.into(inputs)
-        rows = compared(z, rows)
-        nearest = neighbours(rows, rows, min(learner.neighbours, len(rows) - 1), itself=0)
-        return cls(at, space, z, rows, nearest, graph_of(nearest))
-
-    def is_of(self, net: nn.Module, views: Views, at: np.ndarray) -> bool:
-        """Whether it is of these items as this network sees them, by a look at a few."""
-        if not np.array_equal(self.at, at):
-            return False
-        inputs, _ = looked_at(net, views, at[:8])
-        return inputs.shape[1:] == self.space.middle.shape and torch.allclose(
-            self.space.into(inputs), self.z[:8], rtol=0, atol=1e-4
-        )
-
-    def including(self, net: nn.Module, task: Task) -> "Ground":
-        """One with all items that have a label; those that are missing come last."""
-        more = np.setdiff1d(task.labelled, self.at)
-        if len(more) == 0:
-            return self
-        inputs, rows = looked_at(net, task.views, more)
-        z = self.space.into(inputs)
-        rows = compared(z, rows)
-        nearest = with_more(self.nearest, self.rows, rows)
-        both = torch.cat([self.z, z]), torch.cat([self.rows, rows])
-        return Ground(np.concatenate([self.at, more]), self.space, *both, nearest, graph_of(nearest))
-
-
-def looked_at(net: nn.Module, views: Views, at: np.ndarray) -> tuple[Tensor, Tensor | None]:
-    """The head's inputs (n, d) of these items; and their own rows where a network makes more of them."""
-    rows = views.plain(torch.from_numpy(at)).float().cpu()
-    inputs, rows = features(net, rows), rows.flatten(1)
-    return inputs, None if inputs.shape == rows.shape and torch.equal(inputs, rows) else rows
-
-
-def compared(z: Tensor, rows: Tensor | None) -> Tensor:
-    """What neighbours are found by. A network that makes more of its rows takes them for measured numbers, of which length
-    tells as much as direction."""
-    metric: Metric = "cosine" if rows is None else "euclidean"
-    return prepared("features", z if rows is None else rows, metric)
+    graph: float
+    alone: float
+    decay: float
+    shares: np.ndarray | None
 
 
 class Classroom:
-    """Labels (L,) of the rows `labelled` (L,) of a ground, spread to all; a head learns what they come to."""
+    """Labels (L,) of the rows `labelled` (L,) of a ground, and what is made of them: `spread` (n, C) along the graph, and
+    `heads` by weight decay, which see labels alone and each class alike, however many labels it has."""
 
-    def __init__(self, ground: Ground, labelled: np.ndarray, labels: np.ndarray, classes: int, learner: Auto) -> None:
+    def __init__(self, ground: Ground, labelled: np.ndarray, labels: np.ndarray, classes: int) -> None:
         self.ground, self.labelled, self.labels, self.classes = ground, labelled, labels, classes
-        self.learner, self.given = learner, one_hot(labels, classes)
+        self.given = one_hot(labels, classes)
         self.spread = propagate(ground.graph, labelled, labels, classes, tol=ENOUGH)
-        alone = fit_head(ground.z[labelled], self.given, learner.decay)
+        alike = (self.given / self.given.sum(dim=0).clamp_min(1)).sum(dim=1)
+        z, alike = ground.z[labelled], alike / alike.mean()
+        self.heads = {decay: fit_head(z, self.given, decay, alike) for decay in DECAYS}
         # The mean of both logarithms of probabilities.
-        self.counted = likeliest(np.sqrt(self.spread * softmax(logits(ground.z, alone), axis=1)))
+        self.counted = likeliest(np.sqrt(self.spread * softmax(logits(ground.z, self.heads[COUNTING]), axis=1)))
 
     def less(self, keep: np.ndarray) -> "Classroom":
         """One with these of the labels only."""
-        return Classroom(self.ground, self.labelled[keep], self.labels[keep], self.classes, self.learner)
+        return Classroom(self.ground, self.labelled[keep], self.labels[keep], self.classes)
 
-    def taught(self, shares: np.ndarray, few: np.ndarray | None = None) -> Iterator[tuple["Weights", float]]:
-        """A head after each round, and its loss; taught on all rows, or on `few` (f,) of them and those with a label."""
-        rows = np.arange(len(self.ground.z)) if few is None else np.union1d(few, self.labelled)
-        z, probs, weights = self.ground.z[rows], self.spread[rows], None
-        for _ in range(self.learner.rounds):
-            targets = torch.from_numpy(balanced(probs, shares)).float()
-            targets[np.searchsorted(rows, self.labelled)] = self.given
-            weights = fit_head(z, targets, self.learner.decay, weights)
-            log_probs = log_softmax(logits(z, weights), axis=1)
-            yield weights, -float((targets.numpy() * log_probs).sum(axis=1).mean())
-            probs = np.exp(log_probs)
+    def by_graph(self, shares: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+        """Logits (m, C) of these rows."""
+        return np.log(np.maximum(brought(self.spread[rows], shares), FLOOR))
 
-    def unseen(
-        self, without: Sequence["Classroom"], shares: np.ndarray, few: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Logits (m, C), labels (m,) and weights (m,) of labelled rows, by heads that were taught without their labels.
+    def by_labels(self, decay: float, shares: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+        """Logits (m, C) of these rows."""
+        probs = softmax(logits(self.ground.z[rows], self.heads[decay]), axis=1)
+        return np.log(np.maximum(brought(probs, shares), FLOOR))
 
-        A label weighs as many rows as it is the nearest to. Labels of classes that a head has not heard of are left out: its
-        answers to them do not tell how sure it may be of the others.
-        """
-        z = self.ground.z
-        nearest = neighbours(z, z[self.labelled], 1)[1][:, 0]
-        weights = np.bincount(nearest, minlength=len(self.labelled)).astype(float)
-        said = np.zeros((len(self.labelled), self.classes))
-        heard = np.zeros(len(self.labelled), dtype=bool)
-        for part in without:
-            left_out = ~np.isin(self.labelled, part.labelled)
-            *_, (head, _) = part.taught(shares, few)
-            said[left_out] = logits(z[self.labelled[left_out]], head)
-            heard |= left_out & np.isin(self.labels, part.labels)
-        return said[heard], self.labels[heard], weights[heard]
+    def taught(self, mixture: Mixture, rows: np.ndarray, decay: float) -> tuple[Weights, float]:
+        """The head that learns the mixture for these rows, of which some have a label, and its loss."""
+        graph, alone = self.by_graph(mixture.shares, rows), self.by_labels(mixture.decay, mixture.shares, rows)
+        mixed = softmax(mixture.graph * graph + mixture.alone * alone, axis=1)
+        targets = torch.from_numpy(brought(mixed, mixture.shares)).float()
+        targets[np.searchsorted(rows, self.labelled)] = self.given
+        weights = fit_head(self.ground.z[rows], targets, decay)
+        log_probs = log_softmax(logits(self.ground.z[rows], weights), axis=1)
+        return weights, -float((targets.numpy() * log_probs).sum(axis=1).mean())
+
+    def answers(self, mixture: Mixture, rows: np.ndarray, decay: float) -> np.ndarray:
+        """Logits (m, C) of these rows, by the head that learns the mixture for them."""
+        return logits(self.ground.z[rows], self.taught(mixture, rows, decay)[0])
 
 
-class Weights(NamedTuple):
-    """Of a linear head: `slope` (k, C) and `offset` (C,)."""
+class Exam:
+    """Labels that are left out in turn, `parts` being the classrooms without them, and what those say of them.
 
-    slope: Tensor
-    offset: Tensor
+    They look at `rows`: all that have a label, and FEW others. A label weighs as many rows as it is the nearest to. Labels
+    of classes that a part has not heard of do not count: its answers to them do not tell how sure it may be of the others.
+    """
 
+    def __init__(self, classroom: Classroom, kept: Iterator[np.ndarray], rng: np.random.Generator) -> None:
+        z, labelled = classroom.ground.z, classroom.labelled
+        self.rows = np.union1d(rng.permutation(len(z))[:FEW], labelled)
+        self.parts: list[Classroom] = []
+        self.left_out: list[np.ndarray] = []  # of each part, positions of labels that it has not seen
+        for keep in kept:
+            self.parts.append(part := classroom.less(keep))
+            out = np.setdiff1d(np.arange(len(labelled)), keep)
+            self.left_out.append(out[np.isin(classroom.labels[out], part.labels)])
+        at = np.concatenate([np.empty(0, dtype=np.int64), *self.left_out])
+        nearest = neighbours(z, z[labelled], 1).positions[:, 0]
+        self.labels = classroom.labels[at]
+        self.weights = np.bincount(nearest, minlength=len(labelled))[at].astype(float)
+        self.places = [np.searchsorted(self.rows, labelled[out]) for out in self.left_out]
+        self.nothing = np.empty((0, classroom.classes))
 
-class Space(NamedTuple):
-    """The main directions `basis` (d, k) of rows around their `middle` (d,), divided by their mean `length`."""
+    def answers(self, answer: Callable[[Classroom], np.ndarray]) -> np.ndarray:
+        """Logits (m, C) of the labels left out, by an answer that gives those of all rows."""
+        parts = zip(self.parts, self.places, strict=True)
+        return np.concatenate([self.nothing, *(answer(part)[at] for part, at in parts)])
 
-    middle: Tensor
-    basis: Tensor
-    length: Tensor
+    def mixture(self, shares: np.ndarray | None) -> Mixture:
+        """The one that suits the labels left out: first the decay that does by itself, then how much each opinion counts."""
+        alone = {d: self.answers(lambda part, d=d: part.by_labels(d, shares, self.rows)) for d in DECAYS}  # type: ignore[misc]
+        decay = min(DECAYS, key=lambda d: self.counting([alone[d]], [1.0])[1])
+        graph = self.answers(lambda part: part.by_graph(shares, self.rows))
+        counts, _ = self.counting([graph, alone[decay]], BEFORE)
+        return Mixture(float(counts[0]), float(counts[1]), decay, shares)
 
-    @classmethod
-    def of(cls, rows: Tensor, directions: int) -> "Space":
-        middle = rows.mean(dim=0)
-        centred = rows - middle
-        squares = torch.stack([part.double().square().sum() for part in centred.split(TILE)])
-        length = (squares.sum() / len(rows)).sqrt().clamp_min(1e-30).float()
-        if rows.shape[1] <= directions:
-            return cls(middle, torch.eye(rows.shape[1]), length)
-        centred /= length
-        if rows.shape[1] <= WIDE:
-            basis = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -directions:].float()
-        else:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(0)
-                basis = torch.pca_lowrank(centred, min(directions, len(rows)), center=False)[2]
-        return cls(middle, basis, length)
+    def decay(self, mixture: Mixture) -> tuple[float, float]:
+        """That of the head that learns a mixture, and the factor that makes it as sure as it may be."""
 
-    def into(self, rows: Tensor) -> Tensor:
-        return (rows - self.middle) @ self.basis / self.length
+        def tried(decay: float) -> tuple[np.ndarray, float]:
+            return self.counting([self.answers(lambda part: part.answers(mixture, self.rows, decay))], [1.0])
 
-    def put(self, weights: Weights, head: nn.Linear) -> None:
-        """Gives the head of whole rows the answers that the weights give in this space."""
-        slope = self.basis @ weights.slope / self.length
-        with torch.no_grad():
-            head.weight.copy_(slope.T)
-            head.bias.copy_(weights.offset - self.middle @ slope)
+        found = {decay: tried(decay) for decay in LEARNT}
+        best = min(LEARNT, key=lambda decay: found[decay][1])
+        return best, float(found[best][0][0])
 
-
-@torch.no_grad()
-def fit_head(z: Tensor, targets: Tensor, decay: float, start: Weights | None = None) -> Weights:
-    """The linear head of least mean cross-entropy to targets (n, C), whose rows sum to 1, plus decay / 2 |slope|^2; L-BFGS
-    from `start`, or 0."""
-    # A row per class: products and softmax over rows as short as a few classes are three to twenty times slower.
-    (n, k), wanted = z.shape, targets.T.contiguous()
-    C = len(wanted)
-
-    def parts(flat: Tensor) -> tuple[Tensor, Tensor]:
-        return flat[: C * k].view(C, k), flat[C * k :]
-
-    def loss_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        slope, offset = parts(torch.from_numpy(flat).float())
-        log_probs = torch.log_softmax(torch.addmm(offset[:, None], slope, z.T), dim=0)  # (C, n)
-        loss = -torch.vdot(wanted.flatten(), log_probs.flatten()) / n + decay / 2 * slope.square().sum()
-        off = log_probs.exp_().sub_(wanted).div_(n)
-        gradient = torch.cat([torch.addmm(slope, off, z, beta=decay).flatten(), off.sum(dim=1)])
-        return float(loss), gradient.double().numpy()
-
-    first = (
-        np.zeros((k + 1) * C) if start is None else torch.cat([start.slope.T.flatten(), start.offset]).double().numpy()
-    )
-    found = minimize(
-        loss_and_gradient, first, jac=True, method="L-BFGS-B", options={"maxiter": ITERATIONS, "gtol": 1e-6}
-    )
-    slope, offset = parts(torch.from_numpy(found.x).float())
-    return Weights(slope.T, offset)
+    def counting(self, opinions: Sequence[np.ndarray], before: Sequence[float]) -> tuple[np.ndarray, float]:
+        return strengths(opinions, self.labels, before, self.weights)
 
 
-def logits(z: Tensor, weights: Weights) -> np.ndarray:
-    """(n, C) in float64."""
-    return (z @ weights.slope + weights.offset).double().numpy()
+def brought(probs: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
+    return probs if shares is None else balanced(probs, shares)
 
 
-def one_hot(labels: np.ndarray, classes: int) -> Tensor:
-    return nn.functional.one_hot(torch.from_numpy(labels), classes).float()
-
-
-def folds(labels: np.ndarray, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Positions of the labels that are kept, FOLDS times: each leaves out every FOLDS-th of the labels in order of class."""
-    order = rng.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]
-    for fold in range(FOLDS):
-        keep = np.sort(order[np.arange(len(order)) % FOLDS != fold])
-        if 0 < len(keep) < len(labels):
+def folds(n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
+    """Positions of those of n labels that are kept, FOLDS times: each time without every FOLDS-th, in an order drawn at
+    random. They are not stratified: how far the classes' shares depend on the labels that were drawn is asked, too."""
+    order = rng.permutation(n)
+    for fold in range(min(FOLDS, n)):
+        keep = np.sort(order[np.arange(n) % FOLDS != fold])
+        if len(keep):
             yield keep
 
 

@@ -1,12 +1,14 @@
-"""Every table and figure of the three papers, and the tables of our own strategy, as benchmarks that can be run at three
-scales."""
+"""Every table and figure of the three papers, and the tables of our own strategy and learner, as benchmarks that can be run
+at three scales."""
 
 from askless.base.errors import OptionError, unknown
 from askless.bench.plan import Benchmark
-from askless.bench.presets import crc, dynamical, npc, own
+from askless.bench.presets import crc, dynamical, learners, npc, own
 from askless.bench.presets.common import Preset
 
-PRESETS: dict[str, Preset] = {p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS)}
+PRESETS: dict[str, Preset] = {
+    p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS, *learners.PRESETS)
+}
 
 
 def preset(name: str, scale: str = "small") -> Benchmark:

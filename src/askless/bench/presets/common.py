@@ -87,12 +87,24 @@ class Preset:
     metrics: tuple[str, ...] = ("test_accuracy", "pool_accuracy")
     figures: tuple[Fields, ...] = ({"kind": "curves"}, {"kind": "pool_curves"})
     layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
+    across: Literal["methods", "learners"] = "methods"
     comparable: bool = True
 
     def make(self, scale: str) -> Benchmark:
         if scale not in SCALES:
             raise OptionError(unknown("scale", scale, SCALES))
-        same = ("name", "title", "protocol", "open_points", "claims", "baseline", "metrics", "figures", "layout")
+        same = (
+            "name",
+            "title",
+            "protocol",
+            "open_points",
+            "claims",
+            "baseline",
+            "metrics",
+            "figures",
+            "layout",
+            "across",
+        )
         return Benchmark(
             **{name: at(scale, getattr(self, name)) for name in same},
             rows=tuple(Row(**fields) for fields in at(scale, self.rows)),

@@ -2,16 +2,11 @@
 networks trained from scratch, and without each of its ingredients."""
 
 import dataclasses
-from dataclasses import dataclass
-
-import torch
 
 from askless.acquire import ALBL, BADGE, CRC, NPC, Askless, Coreset, DynamicAL, Margin, Random, TypiClust
 from askless.bench.plan import Data
 from askless.bench.presets.common import CURVES_AND_WINS, DIGITS, FASHION, MNIST, TINY, At, Fields, Preset, grid, smoke
-from askless.data import Pool, duplicated, long_tailed
-from askless.features.frozen import Frozen, frozen_views
-from askless.features.scaling import SQ_LENGTH
+from askless.bench.presets.pools import Embedded, Texts
 from askless.learn import FixMatch, LabelPropagation, Supervised
 
 CIFAR10 = Data(name="cifar10", items=10_000, test=2000)
@@ -29,40 +24,6 @@ POINTS = (
     "FixMatch on frozen features has no augmentation of images: weak and strong views are the features with Gaussian noise "
     "of .15 and .5 of each column's standard deviation.",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Embedded:
-    """A pool of images as a pool of features, by a frozen backbone; then long-tailed by the ratio `tail`, or every item
-    `times` over with a little noise."""
-
-    data: Data
-    backbone: str = "efficientnet-lite0"
-    tail: float | None = None
-    times: int = 1
-
-    def __call__(self) -> Pool:
-        images = self.data()
-        views = frozen_views(images, Frozen(backbone=self.backbone, weak=0, strong=0))
-        x, test_x = views.plain(torch.arange(len(images))), views.test()
-        test = None if images.test is None or test_x is None else (test_x, images.test[1])
-        pool = dataclasses.replace(images, x=x, kind="features", test=test)
-        if self.tail is not None:
-            pool = long_tailed(pool, self.tail)
-        return duplicated(pool, self.times) if self.times > 1 else pool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Texts:
-    """A pool of texts, whose rows of length 1 get the length that a linear head learns well from."""
-
-    data: Data
-
-    def __call__(self) -> Pool:
-        pool, length = self.data(), SQ_LENGTH[False] ** 0.5
-        assert isinstance(pool.x, torch.Tensor)
-        assert pool.test is not None
-        return dataclasses.replace(pool, x=length * pool.x, test=(length * pool.test[0], pool.test[1]))
 
 
 STRATEGIES = {

@@ -17,26 +17,31 @@ def accuracy_of(predicted: ArrayLike, truth: ArrayLike) -> dict[str, Any] | None
     return share(int(right.sum()), len(right))
 
 
+def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
+    """The expected calibration error of n answers, of which the model was `sure` (n,) and which were `right` (n,) or not.
+
+    They are put in up to ten groups of at least 20 by how sure the model was; the error is the mean over the answers of the
+    distance between how sure it was in their group and how often it was right there.
+    """
+    groups = np.array_split(np.argsort(sure, kind="stable"), min(10, max(1, len(sure) // 20)))
+    return float(sum(abs(sure[g].sum() - right[g].sum()) for g in groups) / len(sure))
+
+
 def calibration(sure: ArrayLike, right: ArrayLike) -> dict[str, Any] | None:
     """How far the model's word is from what comes true: `sure` (n,) the probability of what it said of each check image,
     `right` (n,) whether it was. None without images.
 
-    Images are put in groups of at least 20 by how sure the model was; `error`, the expected calibration error, is the mean
-    over the images of the distance between how sure it was in their group and how often it was right there. By chance alone
-    that is above 0: the 95 % interval `low` to `high`, of 1,000 resamples, is the basic one, which allows for that.
-    `sure` and `right` are the means of all.
+    `error` is the expected calibration error. By chance alone that is above 0: the 95 % interval `low` to `high`, of 1,000
+    resamples, is the basic one, which allows for that. `sure` and `right` are the means of all.
     """
     p, hit = np.asarray(sure, dtype=np.float64), np.asarray(right, dtype=np.float64)
     n = len(p)
     if n == 0:
         return None
 
-    def error(at: np.ndarray) -> float:
-        groups = np.array_split(at[np.argsort(p[at], kind="stable")], min(10, max(1, n // 20)))
-        return float(sum(abs(p[g].sum() - hit[g].sum()) for g in groups) / n)
-
-    rng, found = np.random.default_rng(0), error(np.arange(n))
-    high, low = 2 * found - np.quantile([error(rng.integers(n, size=n)) for _ in range(1000)], (0.025, 0.975))
+    rng, found = np.random.default_rng(0), calibration_error(p, hit)
+    draws = (rng.integers(n, size=n) for _ in range(1000))
+    high, low = 2 * found - np.quantile([calibration_error(p[at], hit[at]) for at in draws], (0.025, 0.975))
     return {
         "n": n,
         "error": found,

@@ -1,0 +1,81 @@
+"""Pools of a preset as pools of features: images and texts by a frozen encoder, tables by column."""
+
+import dataclasses
+from dataclasses import dataclass, field
+
+import torch
+
+from askless.base.options import LATER
+from askless.bench.plan import Data
+from askless.data import Pool, duplicated, long_tailed
+from askless.features.frozen import Frozen, frozen_views
+from askless.features.scaling import SQ_LENGTH, standardisation
+from askless.features.text_backbone import rows_of, text_views
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embedded:
+    """A pool of images as a pool of features, by a frozen backbone; then long-tailed by the ratio `tail`, or every item
+    `times` over with a little noise. `size`: as in `Frozen`."""
+
+    data: Data
+    backbone: str = "efficientnet-lite0"
+    tail: float | None = None
+    times: int = 1
+    size: int | None = field(default=None, metadata=LATER)
+
+    def __call__(self) -> Pool:
+        images = self.data()
+        views = frozen_views(images, Frozen(backbone=self.backbone, weak=0, strong=0, size=self.size))
+        x, test_x = views.plain(torch.arange(len(images))), views.test()
+        test = None if images.test is None or test_x is None else (test_x, images.test[1])
+        pool = dataclasses.replace(images, x=x, kind="features", test=test)
+        if self.tail is not None:
+            pool = long_tailed(pool, self.tail)
+        return duplicated(pool, self.times) if self.times > 1 else pool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Texts:
+    """A pool of texts, whose rows of length 1 get the length that a linear head learns well from."""
+
+    data: Data
+
+    def __call__(self) -> Pool:
+        pool, length = self.data(), SQ_LENGTH[False] ** 0.5
+        assert isinstance(pool.x, torch.Tensor)
+        assert pool.test is not None
+        return dataclasses.replace(pool, x=length * pool.x, test=(length * pool.test[0], pool.test[1]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """A pool of texts as a pool of features, by an encoder for texts."""
+
+    data: Data
+    backbone: str
+
+    def __call__(self) -> Pool:
+        texts = self.data()
+        views = text_views(texts, self.backbone)
+        assert texts.test is not None
+        rows = torch.from_numpy(rows_of(texts.test[0], views.backbone, Frozen(backbone=self.backbone)))
+        test = views.standardised(rows), texts.test[1]
+        return dataclasses.replace(texts, x=views.plain(torch.arange(len(texts))), kind="features", test=test)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A pool of measured numbers, or of small images as such: each column by its own mean and deviation."""
+
+    data: Data
+
+    def __call__(self) -> Pool:
+        pool = self.data()
+        assert isinstance(pool.x, torch.Tensor)
+        assert pool.test is not None
+        x, test_x = pool.x.flatten(1).float(), torch.as_tensor(pool.test[0]).flatten(1).float()
+        mean, scale = standardisation(x)
+        return dataclasses.replace(
+            pool, x=(x - mean) / scale, kind="features", test=((test_x - mean) / scale, pool.test[1])
+        )

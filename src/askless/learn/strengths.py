@@ -1,0 +1,43 @@
+"""How much each opinion counts: the factors of its logits, from labels that it has not learnt from."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import log_softmax
+
+LEAST, MOST = 0.01, 10.0
+CAUTION = 0.5  # how much the factors given in advance count: as much as so many labels
+
+
+def strengths(
+    opinions: Sequence[np.ndarray], labels: np.ndarray, before: Sequence[float], weights: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
+    r"""The factors a (K,) of K opinions, logits (n, C) of models that have not seen the labels (n,), and their loss.
+
+    They minimise the cross-entropy between labels and softmax(a_1 z_1 + ... + a_K z_K), plus CAUTION / n |log a - log b|^2
+    with b (K,) the factors given `before`.
+    `weights` (n,): how much each label counts. Without labels the factors are b.
+
+    With K = 1 this is a temperature, 1 / a (Guo et al., ICML 2017); with more, a linear stack. Each label is taken to be
+    right with probability (n + 1) / (n + 2), as Platt does: a model that is right about the few labels there are is not
+    certain of everything.
+    """
+    z, first = np.stack(opinions), np.log(np.asarray(before, dtype=np.float64))  # (K, n, C)
+    _, n, classes = z.shape
+    if n == 0 or classes < 2:
+        return np.exp(first), 0.0
+    shares = np.ones(n) / n if weights is None else weights / weights.sum()
+    targets = np.full((n, classes), 1 / (n + 2) / (classes - 1))
+    targets[np.arange(n), labels] = (n + 1) / (n + 2)
+
+    def loss_and_gradient(log_a: np.ndarray) -> tuple[float, np.ndarray]:
+        a, off = np.exp(log_a), log_a - first
+        log_probs = log_softmax(np.tensordot(a, z, axes=1), axis=1)
+        loss = -float(shares @ (targets * log_probs).sum(axis=1))
+        slope = a * np.einsum("nc,knc->k", shares[:, None] * (np.exp(log_probs) - targets), z)
+        return loss + CAUTION / n * float(off @ off), slope + 2 * CAUTION / n * off
+
+    bounds = [(np.log(LEAST), np.log(MOST))] * len(z)
+    found = minimize(loss_and_gradient, first, jac=True, method="L-BFGS-B", bounds=bounds)
+    return np.exp(found.x), float(found.fun)

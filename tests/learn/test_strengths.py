@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+
+from askless.learn.strengths import CAUTION, LEAST, MOST, strengths
+
+
+def drawn(logits, rng):
+    """Labels as often right as these logits say."""
+    return np.array([rng.choice(logits.shape[1], p=p) for p in softmax(logits, axis=1)])
+
+
+@pytest.mark.parametrize("times", [0.4, 1.0, 3.0])
+def test_logits_that_are_too_large_or_too_small_are_brought_back(times):
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(20_000, 4))
+    (a,), _ = strengths([times * logits], drawn(logits, rng), [1.0])
+    assert 1 / a == pytest.approx(times, rel=0.05)
+
+
+def test_opinions_count_as_much_as_they_do_in_what_is_true():
+    rng = np.random.default_rng(0)
+    one, two, nothing = rng.normal(size=(3, 20_000, 4))
+    found, _ = strengths([one, two, nothing], drawn(1.5 * one + 0.5 * two, rng), [1.0, 1.0, 1.0])
+    assert found == pytest.approx([1.5, 0.5, 0], abs=0.05)
+
+
+def test_they_minimise_what_is_written():
+    """A slow search by function values alone finds nothing better."""
+    rng = np.random.default_rng(0)
+    z, labels, weights, before = rng.normal(size=(2, 12, 3)), rng.integers(3, size=12), rng.random(12), [1.0, 0.2]
+    found, loss = strengths(list(z), labels, before, weights)
+    targets = np.where(np.eye(3)[labels] > 0, 13 / 14, 1 / 28)
+
+    def written(log_a):
+        rows = (targets * log_softmax(np.tensordot(np.exp(log_a), z, axes=1), axis=1)).sum(axis=1)
+        return -(weights / weights.sum()) @ rows + CAUTION / 12 * ((log_a - np.log(before)) ** 2).sum()
+
+    slow = minimize(written, np.log(before), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
+    assert np.exp(slow.x) == pytest.approx(found, rel=1e-3)
+    assert slow.fun == pytest.approx(loss, abs=1e-8)
+
+
+def test_a_label_that_weighs_nothing_says_nothing():
+    logits = np.array([[1.0, 0.0]] * 4)
+    all_right, _ = strengths([logits], np.zeros(4, int), [1.0])
+    weighed, _ = strengths([logits], np.array([0, 0, 0, 1]), [1.0], np.array([1.0, 1, 1, 0]))
+    assert weighed == pytest.approx(all_right, rel=1e-3)
+
+
+def test_a_few_labels_that_are_all_right_do_not_make_it_certain():
+    """Platt takes each of n for right with probability (n + 1) / (n + 2), which is all that the logits can reach."""
+    logits = np.array([[1.0, 0.0]] * 400)
+    (a,), _ = strengths([logits], np.zeros(400, int), [1.0])
+    assert softmax(a * logits, axis=1)[0, 0] == pytest.approx(401 / 402, abs=2e-3)
+    (few,), _ = strengths([logits[:4]], np.zeros(4, int), [1.0])
+    assert softmax(few * logits, axis=1)[0, 0] < 5 / 6
+
+
+def test_they_stay_in_their_bounds_and_are_those_before_without_labels():
+    nothing = np.empty((0, 3))
+    found, loss = strengths([nothing, nothing], np.empty(0, int), [0.8, 0.2])
+    assert (found.tolist(), loss) == (pytest.approx([0.8, 0.2]), 0)
+    assert strengths([np.ones((5, 1))], np.zeros(5, int), [1.0])[0].tolist() == [1]
+    rng = np.random.default_rng(0)
+    logits = rng.normal(size=(2000, 3))
+    (most,), _ = strengths([1e-3 * logits], logits.argmax(axis=1), [1.0])
+    (least,), _ = strengths([100 * logits], logits.argmin(axis=1), [1.0])
+    assert most == pytest.approx(MOST)
+    assert least == pytest.approx(LEAST)
