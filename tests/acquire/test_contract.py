@@ -42,10 +42,20 @@ WITH_OPTIONS = [
     al.BatchBALD(configurations=20, candidates=10),
     al.ProbCover(delta=0.5, targets=20, normalize=False),
     al.DAL(classifier="logistic", sub_batches=3),
+    al.BAIT(lam=1e-6, weights="equal", bias=True, directions=2),
+    al.DIRECT(explore=1.0),
+    al.Refine(strategies=("margin", "random"), final=al.Coreset(), depth=3, batches=4, alpha=0.1, subset=12, most=15),
+    al.DCoM(delta=0.5, targets=20, normalize=False, centre=0.1),
+    al.LookAhead(batch="top", ridge=1e-6, directions=2),
 ]
 
 
-QUICK = {"npc": {"draws": 60}, "batchbald": {"configurations": 100}, "dal": {"epochs": 2, "width": 16}}
+QUICK = {
+    "npc": {"draws": 60},
+    "batchbald": {"configurations": 100},
+    "dal": {"epochs": 2, "width": 16},
+    "refine": {"depth": 2, "batches": 5},
+}
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

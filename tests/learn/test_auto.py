@@ -75,6 +75,15 @@ def test_a_label_weighs_as_many_rows_as_it_is_nearest_to():
     assert exam.weights.sum() == 3
 
 
+def test_labelled_copies_of_one_item_count_too():
+    """Only one of several equal rows is nearest to anything; the others still count as one row each."""
+    x, y = np.zeros((6, 2), np.float32), np.array([0, 0, 0, 1, 1, 1])
+    room = classroom_of(x, y, np.array([0, 1, 3, 4]))
+    exam = Exam(room, folds(4, np.random.default_rng(0)), np.random.default_rng(0))
+    assert (exam.weights >= 1).all()
+    assert np.isfinite(exam.mixture(None)[:3]).all()
+
+
 def test_what_knows_the_left_out_labels_counts():
     """Classes that are two far ends each: the graph knows them, a straight border does not. And the reverse: neighbours that
     say nothing, and a border along one direction of many."""

@@ -83,7 +83,11 @@ def test_every_strategy_chooses_from_shards_what_it_chooses_in_memory(tmp_path, 
     content = arrays(dtype)
     shards = written(tmp_path, content)
     known = {"labelled": np.array([1, 450, 900]), "labels": np.array([0, 1, 2]), "seed": 3, "max_memory": 2**20}
-    quick = {"batchbald": {"configurations": 200}, "dal": {"epochs": 3, "width": 16}}
+    quick = {
+        "batchbald": {"configurations": 200},
+        "dal": {"epochs": 3, "width": 16},
+        "refine": {"depth": 2, "batches": 10},
+    }
     strategy = make(name, **quick.get(name, {}))
     needs = [n for n in (*strategy.needs, *getattr(strategy, "wants", ())) if n in content]
     memory = select(strategy, 20, pool=N, **{n: content[n] for n in needs}, **known)

@@ -13,16 +13,21 @@ if TYPE_CHECKING:
     from askless.acquire.albl import ALBL as ALBL
     from askless.acquire.askless import Askless as Askless
     from askless.acquire.badge import BADGE as BADGE
+    from askless.acquire.bait import BAIT as BAIT
     from askless.acquire.bald import BALD as BALD
     from askless.acquire.batchbald import BatchBALD as BatchBALD
     from askless.acquire.coreset import Coreset as Coreset
     from askless.acquire.crc import CRC as CRC
     from askless.acquire.dal import DAL as DAL
+    from askless.acquire.dcom import DCoM as DCoM
+    from askless.acquire.direct import DIRECT as DIRECT
     from askless.acquire.dynamical import DynamicAL as DynamicAL
     from askless.acquire.egl import EGL as EGL
+    from askless.acquire.lookahead import LookAhead as LookAhead
     from askless.acquire.npc import NPC as NPC
     from askless.acquire.probcover import ProbCover as ProbCover
     from askless.acquire.random import Random as Random
+    from askless.acquire.refine import Refine as Refine
     from askless.acquire.selecting import select as select
     from askless.acquire.strategy import Selection as Selection
     from askless.acquire.strategy import Strategy as Strategy

@@ -48,11 +48,7 @@ class ProbCover:
             return Selection(view.unlabelled[:0], np.empty(0))
         x = Centred(view["features"], self.normalize, view.max_memory)
         unit = 1.0 if x.unit is None else float(x.unit)
-        if self.delta is not None:
-            delta = self.delta / unit
-        else:
-            clusters = min(max(2, self.classes or view.classes or CLASSES), view.N)
-            delta = pure_radius(x, cluster_of_each(x, clusters, k_means_seed(rng)), self.alpha, rng, view.max_memory)
+        delta = first_radius(x, self.delta, self.alpha, self.classes or view.classes, rng, view.max_memory)
         balls = Balls(x, view.unlabelled, drawn(view.N, self.targets, rng), delta, view.max_memory)
         balls.cover_by(view.labelled)
         balls.count()
@@ -93,20 +89,22 @@ class Balls:
         # Where targets are drawn, one that may be chosen must not count for all that it stands for by itself.
         self.counts_itself = len(targets) == len(x)
 
-    def cover_by(self, centres: np.ndarray) -> np.ndarray:
-        """Marks the targets in the balls of these items; those that were not covered before."""
+    def cover_by(self, centres: np.ndarray, radii: np.ndarray | None = None) -> np.ndarray:
+        """Marks the targets in the balls of these items, of `radii` (k,) in place of delta; those that were not covered
+        before."""
         open_ = np.flatnonzero(~self.covered)
         found = np.zeros(len(open_), dtype=bool)
         for i in range(0, len(centres), 512):
             c = torch.from_numpy(self.x[centres[i : i + 512]])
+            delta = self.delta if radii is None else torch.from_numpy(radii[i : i + 512])
             for j, rows in tiles(self.x, self.targets[open_], len(c), self.max_memory):
-                found[j : j + len(rows)] |= within(rows, c, self.delta).any(dim=1).numpy()
+                found[j : j + len(rows)] |= within(rows, c, delta).any(dim=1).numpy()
         self.covered[open_[found]] = True
         return open_[found]
 
     def count(self) -> None:
         """All degrees."""
-        self.degree[:] = self._within(np.arange(len(self.allowed)), np.flatnonzero(~self.covered))
+        self.degree[:] = self.how_many(np.arange(len(self.allowed)), np.flatnonzero(~self.covered))
 
     def find(self, ties: np.ndarray) -> int:
         """Which of the allowed items has the largest degree, equals by `ties`; its degree is up to date."""
@@ -117,7 +115,7 @@ class Balls:
         heard, degree = self.heard[items], self.degree[items]
         for last in np.unique(heard):
             alike = heard == last
-            degree[alike] -= self._within(items[alike], self.news[last:])
+            degree[alike] -= self.how_many(items[alike], self.news[last:])
         return degree
 
     def take(self, i: int) -> None:
@@ -125,7 +123,7 @@ class Balls:
         self.news = np.append(self.news, self.cover_by(self.allowed[i : i + 1]))
         self.degree[i] = -np.inf
 
-    def _within(self, items: np.ndarray, which: np.ndarray) -> np.ndarray:
+    def how_many(self, items: np.ndarray, which: np.ndarray) -> np.ndarray:
         """How many of the targets at `which` lie in the balls of the allowed items at `items`, (k,)."""
         out = np.zeros(len(items))
         step = max(1, self.max_memory // (16 * self.x.features.shape[1]))
@@ -157,9 +155,19 @@ def sq_distances(a: Tensor, b: Tensor) -> Tensor:
     return sq.masked_fill_(sq <= SAME * lengths, 0)
 
 
-def within(a: Tensor, b: Tensor, delta: float) -> Tensor:
-    """(k, m) bool: whether the distance of the rows is at most delta."""
+def within(a: Tensor, b: Tensor, delta: float | Tensor) -> Tensor:
+    """(k, m) bool: whether the distance of the rows is at most delta, or that of each row of b (m,)."""
     return sq_distances(a, b) <= delta * delta  # ** would raise where that is infinite
+
+
+def first_radius(
+    x: Centred, delta: float | None, alpha: float, classes: int | None, rng: np.random.Generator, max_memory: int
+) -> float:
+    """The radius `delta` in units of x, or the largest that is pure enough of the k-means clusters."""
+    if delta is not None:
+        return float(delta / (1.0 if x.unit is None else float(x.unit)))
+    clusters = min(max(2, classes or CLASSES), len(x))
+    return pure_radius(x, cluster_of_each(x, clusters, k_means_seed(rng)), alpha, rng, max_memory)
 
 
 def pure_radius(x: Centred, cluster: np.ndarray, alpha: float, rng: np.random.Generator, max_memory: int) -> float:

@@ -93,6 +93,11 @@ STRATEGIES: dict[str, Info] = {
     "bald": Info("bald.BALD", "Houlsby et al. 2011; Gal et al. 2017", "N K C, and K passes", in_runs=False),
     "batchbald": Info("batchbald.BatchBALD", "Kirsch et al. 2019", "N K C, n m K C, and K passes", in_runs=False),
     "dal": Info("dal.DAL", "Gissin & Shalev-Shwartz 2019", "N d, and some trainings of a small classifier"),
+    "bait": Info("bait.BAIT", "Ash et al. 2021", "N (C d)^2, and N C^2 (C + d) n"),
+    "lookahead": Info("lookahead.LookAhead", "Mohamadi et al. 2022", "N d^2, and N d C n"),
+    "direct": Info("direct.DIRECT", "Nuggehalli et al. 2023", "N C, and C sortings of N numbers"),
+    "dcom": Info("dcom.DCoM", "Mishal & Weinshall 2024", "N T d, T = min(N, 8192)"),
+    "refine": Info("refine.Refine", "Huseljic et al. 2026", "500 selections from parts of 5000 or less"),
 }
 
 

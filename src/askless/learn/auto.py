@@ -1,4 +1,4 @@
-"""`auto`, for feature vectors: a linear head learns what a graph and a head on labels alone say of every item."""
+"""`auto`, for feature vectors: a linear head distilled from label propagation and a head trained on the labels alone."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,33 +25,31 @@ from askless.learn.shares import balanced, class_shares, likeliest
 from askless.learn.strengths import strengths
 from askless.learn.training import Fitted
 
-FOLDS = 5  # parts of the labels that are left out in turn
-FEW = 1000  # unlabelled items that are looked at where only left-out labels are judged
-DECAYS = (1e-3, 1e-2, 1e-4, 1e-5)  # of heads that see labels alone; the first where there is nothing to choose by
-LEARNT = (1e-4, 1e-5)  # of the head that learns from all items, likewise
-COUNTING = 1e-4  # that of the head that helps to count the classes
-BEFORE = (0.8, 0.2)  # how much the graph counts and how much such a head, before any label has told
-FLOOR = 1e-6  # the least probability that an opinion gives
-ENOUGH = 1e-4  # the residual at which labels have spread far enough to be learnt from
+FOLDS = 5  # of the cross-validation on the labels
+FEW = 1000  # unlabelled items used in cross-validation
+DECAYS = (1e-3, 1e-2, 1e-4, 1e-5)  # weight decays tried for the head on labels alone; the first is the default
+LEARNT = (1e-4, 1e-5)  # weight decays tried for the final head
+COUNTING = 1e-4  # weight decay of the head that helps to estimate class shares
+BEFORE = (0.8, 0.2)  # prior weights of the graph and of the head on labels alone
+FLOOR = 1e-6  # smallest probability of a prediction
+ENOUGH = 1e-4  # residual at which label propagation stops
 
 
 @options
 class Auto:
-    """A linear head that learns from all items, labelled or not.
+    """Trains a linear head on all items, labelled or not.
 
-    Two opinions of every item are mixed: labels spread along a graph of the `neighbours` nearest items, and a linear head
-    that sees labels alone. How much each counts, and the weight decay of that head, are what suits labels that neither has
-    seen: a fifth of them is left out, five times (`strengths`). The head that is handed out learns the mixture for every
-    item, and the labels where there are any.
+    It combines two predictors: label propagation on a graph of the `neighbours` nearest items, and a linear head trained on
+    the labels alone. Cross-validation on the labels decides how much each counts and how strongly that head is regularised
+    (`strengths`). The final head learns the combined prediction of every unlabelled item, and the labels of the others.
 
-    With `balance` opinions and mixture are first brought to the shares that the classes seem to have in the pool: those
-    counted by the mean of both opinions, drawn toward equal shares as far as they change when a fifth of the labels is
-    left out (`shares.class_shares`). The head's own weight decay, and the temperature that its answers are divided by, are
-    again what suits labels it has not seen. The log says all of it: `graph` and `alone`, how much each opinion counts;
-    `alone_decay`, `decay`, `toward_equal`, `temperature`.
+    With `balance`, class shares are estimated from both predictors, shrunk toward equal shares by how much they vary
+    between folds (`shares.class_shares`), and imposed on the predictions. Cross-validation also picks the final head's
+    weight decay and temperature. The log records every choice: `graph` and `alone` (the weights of the two predictors),
+    `alone_decay`, `decay`, `toward_equal` and `temperature`.
 
-    The head learns in the `directions` main directions of wider features. Of pools with more than `items` items, so many are
-    learnt from, drawn at random once for all rounds, and all that have a label.
+    Wider features are reduced to their `directions` principal directions. From pools with more than `items` items, that
+    many are drawn once for all rounds; labelled items are always included.
     """
 
     neighbours: Count = 15
@@ -100,9 +98,9 @@ class Auto:
         numbers = {
             "step": 1,
             "loss": loss,
+            "toward_equal": counts.toward_equal,
             "decay": decay,
             "temperature": 1 / sure,
-            "toward_equal": counts.toward_equal,
         }
         numbers |= {"graph": mixture.graph, "alone": mixture.alone, "alone_decay": mixture.decay}
         written.add(numbers)
@@ -119,8 +117,8 @@ class Distilled(Fitted):
 
 
 class Mixture(NamedTuple):
-    """How much the `graph` counts, and how much a head that sees labels `alone`, of this weight `decay`; both brought to the
-    `shares` (C,) of the classes, if there are any."""
+    """The weights of the `graph` and of the head trained on labels `alone`, that head's weight `decay`, and the class
+    `shares` (C,) imposed on both, if any."""
 
     graph: float
     alone: float
@@ -129,8 +127,8 @@ class Mixture(NamedTuple):
 
 
 class Classroom:
-    """Labels (L,) of the rows `labelled` (L,) of a ground, and what is made of them: `spread` (n, C) along the graph, and
-    `heads` by weight decay, which see labels alone and each class alike, however many labels it has."""
+    """Labels (L,) of the rows `labelled` (L,) of a ground, and the two predictors: `spread` (n, C), the labels propagated
+    along the graph, and `heads` trained on the labels alone, by weight decay, with every class weighted equally."""
 
     def __init__(self, ground: Ground, labelled: np.ndarray, labels: np.ndarray, classes: int) -> None:
         self.ground, self.labelled, self.labels, self.classes = ground, labelled, labels, classes
@@ -139,11 +137,11 @@ class Classroom:
         alike = (self.given / self.given.sum(dim=0).clamp_min(1)).sum(dim=1)
         z, alike = ground.z[labelled], alike / alike.mean()
         self.heads = {decay: fit_head(z, self.given, decay, alike) for decay in DECAYS}
-        # The mean of both logarithms of probabilities.
+        # Geometric mean of the two predictors.
         self.counted = likeliest(np.sqrt(self.spread * softmax(logits(ground.z, self.heads[COUNTING]), axis=1)))
 
     def less(self, keep: np.ndarray) -> "Classroom":
-        """One with these of the labels only."""
+        """The same with only these labels."""
         return Classroom(self.ground, self.labelled[keep], self.labels[keep], self.classes)
 
     def by_graph(self, shares: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
@@ -171,17 +169,18 @@ class Classroom:
 
 
 class Exam:
-    """Labels that are left out in turn, `parts` being the classrooms without them, and what those say of them.
+    """Cross-validation on the labels: `parts` are classrooms that each lack a fold, whose labels they then predict.
 
-    They look at `rows`: all that have a label, and FEW others. A label weighs as many rows as it is the nearest to. Labels
-    of classes that a part has not heard of do not count: its answers to them do not tell how sure it may be of the others.
+    They use `rows`: all labelled items and FEW others. A held-out label counts by the number of rows it is nearest to, since
+    chosen labels do not represent the pool evenly. Labels of a class absent from a part are skipped: they say nothing about
+    how confident it may be about the others.
     """
 
     def __init__(self, classroom: Classroom, kept: Iterator[np.ndarray], rng: np.random.Generator) -> None:
         z, labelled = classroom.ground.z, classroom.labelled
         self.rows = np.union1d(rng.permutation(len(z))[:FEW], labelled)
         self.parts: list[Classroom] = []
-        self.left_out: list[np.ndarray] = []  # of each part, positions of labels that it has not seen
+        self.left_out: list[np.ndarray] = []  # positions of each part's held-out labels
         for keep in kept:
             self.parts.append(part := classroom.less(keep))
             out = np.setdiff1d(np.arange(len(labelled)), keep)
@@ -189,17 +188,17 @@ class Exam:
         at = np.concatenate([np.empty(0, dtype=np.int64), *self.left_out])
         nearest = neighbours(z, z[labelled], 1).positions[:, 0]
         self.labels = classroom.labels[at]
-        self.weights = np.bincount(nearest, minlength=len(labelled))[at].astype(float)
+        self.weights = np.maximum(np.bincount(nearest, minlength=len(labelled))[at], 1.0)
         self.places = [np.searchsorted(self.rows, labelled[out]) for out in self.left_out]
         self.nothing = np.empty((0, classroom.classes))
 
     def answers(self, answer: Callable[[Classroom], np.ndarray]) -> np.ndarray:
-        """Logits (m, C) of the labels left out, by an answer that gives those of all rows."""
+        """Logits (m, C) of the held-out labels, given a function from a part to the logits of all rows."""
         parts = zip(self.parts, self.places, strict=True)
         return np.concatenate([self.nothing, *(answer(part)[at] for part, at in parts)])
 
     def mixture(self, shares: np.ndarray | None) -> Mixture:
-        """The one that suits the labels left out: first the decay that does by itself, then how much each opinion counts."""
+        """The mixture that predicts the held-out labels best: first the decay of the head by itself, then the weights."""
         alone = {d: self.answers(lambda part, d=d: part.by_labels(d, shares, self.rows)) for d in DECAYS}  # type: ignore[misc]
         decay = min(DECAYS, key=lambda d: self.counting([alone[d]], [1.0])[1])
         graph = self.answers(lambda part: part.by_graph(shares, self.rows))
@@ -207,7 +206,7 @@ class Exam:
         return Mixture(float(counts[0]), float(counts[1]), decay, shares)
 
     def decay(self, mixture: Mixture) -> tuple[float, float]:
-        """That of the head that learns a mixture, and the factor that makes it as sure as it may be."""
+        """The best weight decay of the final head, and the factor that calibrates its logits."""
 
         def tried(decay: float) -> tuple[np.ndarray, float]:
             return self.counting([self.answers(lambda part: part.answers(mixture, self.rows, decay))], [1.0])
@@ -225,8 +224,8 @@ def brought(probs: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
 
 
 def folds(n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:
-    """Positions of those of n labels that are kept, FOLDS times: each time without every FOLDS-th, in an order drawn at
-    random. They are not stratified: how far the classes' shares depend on the labels that were drawn is asked, too."""
+    """The positions kept in each of FOLDS random folds of n labels. Not stratified: stratified folds would hide how much the
+    class shares depend on which labels were drawn."""
     order = rng.permutation(n)
     for fold in range(min(FOLDS, n)):
         keep = np.sort(order[np.arange(n) % FOLDS != fold])

@@ -1,4 +1,4 @@
-"""What `auto` knows of a pool besides labels: its items in a few directions, and which are near each other."""
+"""What `auto` knows about a pool without labels: its principal directions and its neighbour graph."""
 
 from typing import NamedTuple
 

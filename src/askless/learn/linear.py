@@ -1,4 +1,4 @@
-"""Linear heads on vectors: the best one for given targets, and what it says."""
+"""Linear softmax heads on vectors, fitted by L-BFGS."""
 
 from typing import NamedTuple
 

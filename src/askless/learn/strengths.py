@@ -1,4 +1,4 @@
-"""How much each opinion counts: the factors of its logits, from labels that it has not learnt from."""
+"""Weights of predictors, fitted on labels that they were not trained on; with one predictor, a temperature."""
 
 from collections.abc import Sequence
 
@@ -7,21 +7,20 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 LEAST, MOST = 0.01, 10.0
-CAUTION = 0.5  # how much the factors given in advance count: as much as so many labels
+CAUTION = 0.5  # strength of the prior, in labels
 
 
 def strengths(
     opinions: Sequence[np.ndarray], labels: np.ndarray, before: Sequence[float], weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, float]:
-    r"""The factors a (K,) of K opinions, logits (n, C) of models that have not seen the labels (n,), and their loss.
+    r"""The weights a (K,) of K predictors whose logits (n, C) were made without the labels (n,), and their loss.
 
-    They minimise the cross-entropy between labels and softmax(a_1 z_1 + ... + a_K z_K), plus CAUTION / n |log a - log b|^2
-    with b (K,) the factors given `before`.
-    `weights` (n,): how much each label counts. Without labels the factors are b.
+    They minimise the cross-entropy between the labels and softmax(a_1 z_1 + ... + a_K z_K) plus a prior,
+    CAUTION / n |log a - log b|^2, with b (K,) the weights given as `before`. `weights` (n,): how much each label counts.
+    Without labels, a = b.
 
-    With K = 1 this is a temperature, 1 / a (Guo et al., ICML 2017); with more, a linear stack. Each label is taken to be
-    right with probability (n + 1) / (n + 2), as Platt does: a model that is right about the few labels there are is not
-    certain of everything.
+    With K = 1 this is a temperature, 1 / a (Guo et al., ICML 2017); with more, stacking. Each label is taken to be right
+    with probability (n + 1) / (n + 2), as in Platt scaling: being right about a few labels does not make a model certain.
     """
     z, first = np.stack(opinions), np.log(np.asarray(before, dtype=np.float64))  # (K, n, C)
     _, n, classes = z.shape
