@@ -6,10 +6,10 @@ that askless computes, beside the libraries of the field.
 
 Rows around ten centres, 1,280 columns, as in benchmarks/frozen_round.py; with --features also real ones, the array f_train
 of an .npz. Each as it is and in its 256 main directions, where `auto` looks for neighbours; of unit length, so that cosines
-are meant. Each way runs in a process of its own, with one thread and with all: the least seconds of up to three calls after
-a small one that imports and compiles, the share of the 15 that it finds, and how many GB the process grew by at its peak.
-The libraries are those of the peers' environment (`make peers`; hnswlib has no wheels, so `.venv-peers/bin/pip install
-hnswlib` compiles it); missing ones are named.
+are meant. Each way runs in a process of its own, with one thread and, up to the 20,000 rows that `auto` learns from, all:
+the least seconds of up to three calls after a small one that imports and compiles, the share of the 15 that it finds, and
+how many GB the process grew by at its peak. The libraries are those of the peers' environment (`make peers`; hnswlib has no
+wheels, so `.venv-peers/bin/pip install hnswlib` compiles it); missing ones are named.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from askless.learn.propagation import neighbours
 
 K = 15
 OURS = "product in blocks"
+MANY = 20_000  # rows above which one thread is enough to see: `auto` learns from no more
 LIBRARIES = ("faiss, exact", "faiss, cells", "faiss, HNSW", "hnswlib", "pynndescent")
 
 
@@ -89,9 +90,9 @@ def shown(record: dict[str, Any]) -> str:
     for line in record["lines"]:
         cases.setdefault((line["rows"], line["columns"], line["way"]), []).append(line)
     for (what, columns, way), lines in cases.items():
-        took = [f"{line['seconds']:.3g}" for line in lines]
+        took = [f"{line['seconds']:.3g}" for line in lines] + [""]
         rest = f"{lines[0]['recall']:.3f} | {max(line['gb'] for line in lines):.2g}"
-        rows.append(f"| {what} | {columns:,} | {way} | {took[0]} | {took[-1]} | {rest} |")
+        rows.append(f"| {what} | {columns:,} | {way} | {took[0]} | {took[1]} | {rest} |")
     return "\n".join(rows)
 
 
@@ -110,7 +111,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for what, make in data.items():
             for columns, rows in both(make(), directions).items():
-                for threads in [1] if given.quick else sorted({1, cores()}):
+                for threads in [1] if given.quick or len(rows) > MANY else sorted({1, cores()}):
                     print(f"{what}, {columns} columns, {threads} threads", file=sys.stderr)
                     of_all = {"rows": what, "columns": columns, "threads": threads}
                     lines += [of_all | line for line in measured(Path(folder), rows, threads, missing)]
