@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from graph import shown
 from growth import exponents_table
 from suite import HERE, RESULTS, table
 
@@ -30,7 +31,7 @@ SUITE = {  # script -> torch threads and title, in the order of the table
     "million": (1, "A million rows"),
     "scale": (1, "Ten million rows in shards"),
     "fixmatch": (1, "FixMatch's step"),
-    "frozen_round": (2, "A round on frozen features"),
+    "frozen_round": (1, "A round on frozen features"),
     "embedding": (2, "Embedding"),
     "imports": (1, "Imports"),
 }
@@ -74,7 +75,12 @@ def growth_table(results: Path = RESULTS) -> str:
     return exponents_table(record["axes"], record["seconds"])
 
 
-TABLES: dict[str, Callable[[], str]] = {"speed": whole_table, "growth": growth_table}  # by the mark in docs/speed.md
+def graph_table(results: Path = RESULTS) -> str:
+    return shown(json.loads((results / "graph.json").read_text()))
+
+
+# By the mark in docs/speed.md.
+TABLES: dict[str, Callable[[], str]] = {"speed": whole_table, "growth": growth_table, "graph": graph_table}
 
 
 def mark(name: str, which: str) -> str:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -68,6 +69,24 @@ def test_the_table_in_the_docs_is_that_of_the_results(speed):
         assert shown == speed.TABLES[name](), f"{name}: run `python benchmarks/speed.py --docs`"
 
 
+def test_ways_to_find_neighbours_become_a_row_each(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    graph = load("graph")
+    exact = np.array([[1, 2], [0, 2], [0, 1]])
+    assert graph.recall(exact[:, ::-1], exact) == 1
+    assert graph.recall(np.array([[1, 5], [4, 5], [0, 1]]), exact) == pytest.approx(0.5)
+    one = {"rows": "9 of a kind", "columns": 1280, "way": "ours", "threads": 1, "seconds": 2.0, "recall": 1, "gb": 0.1}
+    table = graph.shown({"lines": [one, {**one, "threads": 2, "seconds": 1.25, "gb": 0.2}]})
+    assert table.splitlines()[2:] == ["| 9 of a kind | 1,280 | ours | 2 | 1.25 | 1.000 | 0.2 |"]
+
+
+def test_a_row_is_not_its_own_neighbour(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS / "peers"))
+    libraries = load("peers/graph_libraries")
+    found = libraries.without_itself(np.array([[0, 1, 2], [2, 1, 0], [0, 1, 3]]))  # the last one has not found itself
+    assert found.tolist() == [[1, 2], [2, 0], [0, 1]]
+
+
 def test_the_tables_of_choosing_offline_are_those_of_the_results(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     offline = load("offline")
@@ -108,6 +127,7 @@ def test_encoders_are_compared_on_the_same_draws(monkeypatch, capsys):
         "embedding",
         "imports",
         "growth",
+        "graph",
         "offline",
         "encoders",
     ],
@@ -117,9 +137,8 @@ def test_each_script_runs_at_small_sizes(name, speed):
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert {"growth": "", "offline": "| chosen by |", "encoders": "| encoder |"}.get(
-        name, "| what | ours |"
-    ) in done.stdout
+    heads = {"growth": "", "graph": "| rows | columns |", "offline": "| chosen by |", "encoders": "| encoder |"}
+    assert heads.get(name, "| what | ours |") in done.stdout
 
 
 def test_what_ten_million_rows_took_becomes_a_table_with_an_estimate(monkeypatch):

@@ -5,6 +5,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sparse
 import torch
+from scipy.linalg import eigh
+from scipy.linalg.blas import ssyrk
 from torch import Tensor, nn
 
 from askless.data import Views
@@ -90,7 +92,9 @@ class Space(NamedTuple):
             return cls(middle, torch.eye(rows.shape[1]), length)
         centred /= length
         if rows.shape[1] <= WIDE:
-            basis = torch.linalg.eigh((centred.T @ centred).double()).eigenvectors[:, -directions:].float()
+            upper = ssyrk(1.0, centred.numpy().T).astype(np.float64)  # of centred.T @ centred, half of which is enough
+            last = (rows.shape[1] - directions, rows.shape[1] - 1)
+            basis = torch.from_numpy(eigh(upper, lower=False, subset_by_index=last)[1]).float()
         else:
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(0)
