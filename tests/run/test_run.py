@@ -9,7 +9,7 @@ from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.base.intervals import wilson
-from askless.learn import auto, propagation
+from askless.learn import ground, propagation
 from askless.models import load
 from askless.run import Run, RunError
 from askless.run.out.answers import read_answers
@@ -359,7 +359,7 @@ def counted(monkeypatch):
         made.extend([len(X)] if itself is not None else [])
         return find(Q, X, k, itself=itself)
 
-    for module in (propagation, auto):
+    for module in (propagation, ground):
         monkeypatch.setattr(module, "neighbours", neighbours)
     return made
 
