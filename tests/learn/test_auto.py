@@ -7,9 +7,11 @@ import torch
 
 import askless as al
 from askless.learn import Auto, Course, Task
-from askless.learn.auto import BEFORE, DECAYS, LEARNT, Classroom, Exam, Mixture, folds
+from askless.learn.auto import BEFORE, DECAYS, LEARNT, SPREAD, Classroom, Exam, Mixture, folds
 from askless.learn.ground import Ground
+from askless.learn.linear import logits
 from askless.learn.propagation import neighbour_graph
+from askless.learn.shares import drawn_to_equal
 
 
 def groups(counts, d=12, apart=6.0, seed=0):
@@ -75,6 +77,36 @@ def test_a_label_weighs_as_many_rows_as_it_is_nearest_to():
     assert exam.weights.sum() == 3
 
 
+def test_no_label_weighs_more_than_the_root_of_their_number_times_the_mean():
+    """36 of 42 rows lie around the first of seven labels: it would weigh 36 where the mean is 6."""
+    rng = np.random.default_rng(0)
+    x = np.concatenate([0.01 * rng.normal(size=(36, 5)), 10 * np.eye(5), -10 * np.eye(5)[:1]]).astype(np.float32)
+    room = classroom_of(x, np.arange(42) % 2, np.array([0, 36, 37, 38, 39, 40, 41]))
+    exam = Exam(room, folds(7, rng), rng)
+    plain = [36, 1, 1, 1, 1, 1, 1]
+    assert exam.weights.max() == pytest.approx(np.sqrt(7) * np.mean(plain))
+    assert sorted(exam.weights)[:6] == [1] * 6
+
+
+def test_heads_spread_alike_whatever_their_decay():
+    x, y = groups([40] * 3, apart=1.0)
+    room = classroom_of(x, y, one_of_each(y, 4))
+    for head in room.heads.values():
+        z = logits(room.ground.z, head)
+        assert (z - z.mean(axis=1, keepdims=True)).std() == pytest.approx(SPREAD, rel=1e-5)
+
+
+def test_a_classroom_without_a_fold_imposes_shares_that_know_nothing_of_it():
+    x, y = groups([60, 60, 60], apart=0.5)
+    room = classroom_of(x, y, np.arange(0, 180, 9))
+    part = room.less(np.arange(10))
+    rows = np.arange(180)
+    shares = drawn_to_equal(part.counted, part.seen, 0.0)
+    imposed = np.exp(part.by_graph(0.0, rows)).mean(axis=0)
+    assert imposed == pytest.approx(shares, abs=1e-4)
+    assert abs(shares - drawn_to_equal(room.counted, room.seen, 0.0)).max() > 0.01
+
+
 def test_labelled_copies_of_one_item_count_too():
     """Only one of several equal rows is nearest to anything; the others still count as one row each."""
     x, y = np.zeros((6, 2), np.float32), np.array([0, 0, 0, 1, 1, 1])
@@ -106,7 +138,7 @@ def test_the_mixture_is_learnt_where_there_is_no_label_and_the_label_where_there
     x, y = np.eye(6, dtype=np.float32), np.array([0, 0, 0, 1, 1, 1])
     room = classroom_of(x, y, np.array([0, 5]))
     room.spread = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.4, 0.6], [0.2, 0.8], [0.1, 0.9]])
-    weights, loss = room.taught(Mixture(1.0, 0.0, DECAYS[0], np.array([0.5, 0.5])), np.arange(6), 1e-9)
+    weights, loss = room.taught(Mixture(1.0, 0.0, DECAYS[0], 1.0), np.arange(6), 1e-9)
     probs = torch.softmax(room.ground.z @ weights.slope + weights.offset, dim=1).numpy()
     assert probs[1:5] == pytest.approx(room.spread[1:5], abs=0.02)
     assert probs[[0, 5]] == pytest.approx(np.eye(2), abs=0.02)

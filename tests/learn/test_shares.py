@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from askless.learn.shares import balanced, class_shares, likeliest
+from askless.learn.shares import balanced, drawn_to_equal, likeliest, wavering
 
 
 def hard(counts):
@@ -10,26 +10,25 @@ def hard(counts):
 
 
 def test_shares_that_never_change_are_kept():
-    probs = hard([6, 3, 1])
-    shares, toward_equal = class_shares(probs, [probs, probs], np.arange(3))
-    assert toward_equal == 0
-    assert shares == pytest.approx([0.6, 0.3, 0.1])
+    shares = hard([6, 3, 1])
+    assert wavering(shares, [shares, shares], np.arange(3)) == 0
+    assert drawn_to_equal(shares, np.arange(3), 0) == pytest.approx([0.6, 0.3, 0.1])
 
 
 def test_shares_are_drawn_to_equal_ones_as_far_as_they_waver():
     """By hand: shares (.6, .4), without halves of the labels (.7, .3) and (.5, .5): variance 1/2 (4 x .01) = .02, distance
     from equal 2 x .01 = .02, so all the way; with (.65, .35) and (.55, .45) a quarter of that variance and of the way."""
-    probs, seen = hard([60, 40]), np.arange(2)
-    assert class_shares(probs, [hard([70, 30]), hard([50, 50])], seen).toward_equal == pytest.approx(1)
-    shares, toward_equal = class_shares(probs, [hard([65, 35]), hard([55, 45])], seen)
-    assert toward_equal == pytest.approx(0.25)
-    assert shares == pytest.approx([0.575, 0.425])
+    shares, seen = hard([60, 40]), np.arange(2)
+    assert wavering(shares, [hard([70, 30]), hard([50, 50])], seen) == pytest.approx(1)
+    assert wavering(shares, [hard([65, 35]), hard([55, 45])], seen) == pytest.approx(0.25)
+    assert drawn_to_equal(shares, seen, 0.25) == pytest.approx([0.575, 0.425])
 
 
 def test_without_a_second_look_shares_are_equal_among_the_classes_seen():
-    shares, toward_equal = class_shares(hard([8, 0, 2]), [], np.array([0, 2]))
-    assert (shares.tolist(), toward_equal) == ([0.5, 0, 0.5], 1)
-    assert class_shares(hard([5, 5]), [hard([5, 5])] * 2, np.arange(2)).toward_equal == 1
+    seen = np.array([0, 2])
+    assert wavering(hard([8, 0, 2]), [], seen) == 1
+    assert drawn_to_equal(hard([8, 0, 2]), seen, 1).tolist() == [0.5, 0, 0.5]
+    assert wavering(hard([5, 5]), [hard([5, 5])] * 2, np.arange(2)) == 1
 
 
 def test_balanced_rows_sum_to_one_and_columns_to_their_shares():

@@ -31,11 +31,12 @@ def test_they_minimise_what_is_written():
     rng = np.random.default_rng(0)
     z, labels, weights, before = rng.normal(size=(2, 12, 3)), rng.integers(3, size=12), rng.random(12), [1.0, 0.2]
     found, loss = strengths(list(z), labels, before, weights)
-    targets = np.where(np.eye(3)[labels] > 0, 13 / 14, 1 / 28)
+    m = weights.sum() ** 2 / (weights**2).sum()
+    targets = np.where(np.eye(3)[labels] > 0, (m + 1) / (m + 2), 1 / (m + 2) / 2)
 
     def written(log_a):
         rows = (targets * log_softmax(np.tensordot(np.exp(log_a), z, axes=1), axis=1)).sum(axis=1)
-        return -(weights / weights.sum()) @ rows + CAUTION / 12 * ((log_a - np.log(before)) ** 2).sum()
+        return -(weights / weights.sum()) @ rows + CAUTION / m * ((log_a - np.log(before)) ** 2).sum()
 
     slow = minimize(written, np.log(before), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
     assert np.exp(slow.x) == pytest.approx(found, rel=1e-3)
@@ -44,9 +45,16 @@ def test_they_minimise_what_is_written():
 
 def test_a_label_that_weighs_nothing_says_nothing():
     logits = np.array([[1.0, 0.0]] * 4)
-    all_right, _ = strengths([logits], np.zeros(4, int), [1.0])
+    all_right, _ = strengths([logits[:3]], np.zeros(3, int), [1.0])
     weighed, _ = strengths([logits], np.array([0, 0, 0, 1]), [1.0], np.array([1.0, 1, 1, 0]))
-    assert weighed == pytest.approx(all_right, rel=1e-3)
+    assert weighed == pytest.approx(all_right, rel=1e-6)
+
+
+def test_one_label_that_outweighs_the_rest_is_worth_one():
+    logits = np.array([[1.0, 0.0]] * 400)
+    one, _ = strengths([logits[:1]], np.zeros(1, int), [1.0])
+    many, _ = strengths([logits], np.zeros(400, int), [1.0], np.array([1.0, *[1e-9] * 399]))
+    assert many == pytest.approx(one, rel=1e-4)
 
 
 def test_a_few_labels_that_are_all_right_do_not_make_it_certain():

@@ -21,16 +21,17 @@ from askless.learn.linear import Weights, fit_head, logits, one_hot
 from askless.learn.log import Log
 from askless.learn.propagation import neighbours, propagate
 from askless.learn.ranks import these
-from askless.learn.shares import balanced, class_shares, likeliest
+from askless.learn.shares import balanced, drawn_to_equal, likeliest, wavering
 from askless.learn.strengths import strengths
 from askless.learn.training import Fitted
 
 FOLDS = 5  # of the cross-validation on the labels
 FEW = 1000  # unlabelled items used in cross-validation
-DECAYS = (1e-3, 1e-2, 1e-4, 1e-5)  # weight decays tried for the head on labels alone; the first is the default
+DECAYS = (1e-2, 1e-1, 1e-3, 1e-4, 1e-5)  # weight decays tried for the head on labels alone; the first is the default
 LEARNT = (1e-4, 1e-5)  # weight decays tried for the final head
 COUNTING = 1e-4  # weight decay of the head that helps to estimate class shares
 BEFORE = (0.8, 0.2)  # prior weights of the graph and of the head on labels alone
+SPREAD = 1.5  # standard deviation of that head's logits, whatever its decay, so that one prior weight suits all
 FLOOR = 1e-6  # smallest probability of a prediction
 ENOUGH = 1e-4  # residual at which label propagation stops
 
@@ -44,7 +45,7 @@ class Auto:
     (`strengths`). The final head learns the combined prediction of every unlabelled item, and the labels of the others.
 
     With `balance`, class shares are estimated from both predictors, shrunk toward equal shares by how much they vary
-    between folds (`shares.class_shares`), and imposed on the predictions, if that does not make held-out labels harder to
+    between folds (`shares.wavering`), and imposed on the predictions, if that does not make held-out labels harder to
     predict. Cross-validation also picks the final head's weight decay and temperature. The log records every choice:
     `graph` and `alone` (the weights of the two predictors), `alone_decay`, `balanced`, `toward_equal`, `decay` and
     `temperature`.
@@ -91,20 +92,20 @@ class Auto:
         labelled = order[np.searchsorted(ground.at, task.labelled, sorter=order)]
         classroom = Classroom(ground, labelled, task.labels, task.classes)
         exam = Exam(classroom, folds(len(labelled), stream(seed, "folds")), stream(seed, "few"))
-        counts = class_shares(classroom.counted, [part.counted for part in exam.parts], np.unique(task.labels))
-        mixture = exam.mixture([counts.shares, None] if self.balance else [None])
+        toward = wavering(classroom.counted, [part.counted for part in exam.parts], np.unique(task.labels))
+        mixture = exam.mixture([toward, None] if self.balance else [None])
         decay, sure = exam.decay(mixture)
         weights, loss = classroom.taught(mixture, np.arange(len(ground.z)), decay)
         ground.space.put(Weights(weights.slope * sure, weights.offset * sure), head)
         numbers = {
             "step": 1,
             "loss": loss,
-            "toward_equal": counts.toward_equal,
+            "toward_equal": toward,
             "decay": decay,
             "temperature": 1 / sure,
         }
         numbers |= {"graph": mixture.graph, "alone": mixture.alone, "alone_decay": mixture.decay}
-        numbers["balanced"] = float(mixture.shares is not None)
+        numbers["balanced"] = float(mixture.toward_equal is not None)
         written.add(numbers)
         watch(1, 1, numbers)
         return [numbers]
@@ -119,18 +120,20 @@ class Distilled(Fitted):
 
 
 class Mixture(NamedTuple):
-    """The weights of the `graph` and of the head trained on labels `alone`, that head's weight `decay`, and the class
-    `shares` (C,) imposed on both, if any."""
+    """The weights of the `graph` and of the head trained on labels `alone`, that head's weight `decay`, and how far the
+    class shares imposed on both are drawn `toward_equal` ones; None: none are imposed."""
 
     graph: float
     alone: float
     decay: float
-    shares: np.ndarray | None
+    toward_equal: float | None
 
 
 class Classroom:
     """Labels (L,) of the rows `labelled` (L,) of a ground, and the two predictors: `spread` (n, C), the labels propagated
-    along the graph, and `heads` trained on the labels alone, by weight decay, with every class weighted equally."""
+    along the graph, and `heads` trained on the labels alone, by weight decay, with every class weighted equally.
+
+    Imposed class shares are its own estimate (`counted`), so those of a classroom that lacks a fold know nothing of it."""
 
     def __init__(self, ground: Ground, labelled: np.ndarray, labels: np.ndarray, classes: int) -> None:
         self.ground, self.labelled, self.labels, self.classes = ground, labelled, labels, classes
@@ -138,28 +141,43 @@ class Classroom:
         self.spread = propagate(ground.graph, labelled, labels, classes, tol=ENOUGH)
         alike = (self.given / self.given.sum(dim=0).clamp_min(1)).sum(dim=1)
         z, alike = ground.z[labelled], alike / alike.mean()
-        self.heads = {decay: fit_head(z, self.given, decay, alike) for decay in DECAYS}
+        self.seen = np.unique(labels)
+        self.heads = {decay: self.spread_out(fit_head(z, self.given, decay, alike)) for decay in DECAYS}
         # Geometric mean of the two predictors.
         self.counted = likeliest(np.sqrt(self.spread * softmax(logits(ground.z, self.heads[COUNTING]), axis=1)))
+
+    def spread_out(self, head: Weights) -> Weights:
+        """The head with logits of the seen classes that deviate by SPREAD from their mean in each row."""
+        z = logits(self.ground.z, head)[:, self.seen]
+        deviation = (z - z.mean(axis=1, keepdims=True)).std()
+        times = SPREAD / float(deviation) if deviation > 0 else 1.0
+        return Weights(head.slope * times, head.offset * times)
 
     def less(self, keep: np.ndarray) -> "Classroom":
         """The same with only these labels."""
         return Classroom(self.ground, self.labelled[keep], self.labels[keep], self.classes)
 
-    def by_graph(self, shares: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
-        """Logits (m, C) of these rows."""
-        return np.log(np.maximum(brought(self.spread[rows], shares), FLOOR))
+    def brought(self, probs: np.ndarray, toward_equal: float | None) -> np.ndarray:
+        """Predictions (m, C) with the class shares imposed, if any."""
+        if toward_equal is None:
+            return probs
+        return balanced(probs, drawn_to_equal(self.counted, self.seen, toward_equal))
 
-    def by_labels(self, decay: float, shares: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+    def by_graph(self, toward_equal: float | None, rows: np.ndarray) -> np.ndarray:
+        """Logits (m, C) of these rows."""
+        return np.log(np.maximum(self.brought(self.spread[rows], toward_equal), FLOOR))
+
+    def by_labels(self, decay: float, toward_equal: float | None, rows: np.ndarray) -> np.ndarray:
         """Logits (m, C) of these rows."""
         probs = softmax(logits(self.ground.z[rows], self.heads[decay]), axis=1)
-        return np.log(np.maximum(brought(probs, shares), FLOOR))
+        return np.log(np.maximum(self.brought(probs, toward_equal), FLOOR))
 
     def taught(self, mixture: Mixture, rows: np.ndarray, decay: float) -> tuple[Weights, float]:
         """The head that learns the mixture for these rows, of which some have a label, and its loss."""
-        graph, alone = self.by_graph(mixture.shares, rows), self.by_labels(mixture.decay, mixture.shares, rows)
+        toward = mixture.toward_equal
+        graph, alone = self.by_graph(toward, rows), self.by_labels(mixture.decay, toward, rows)
         mixed = softmax(mixture.graph * graph + mixture.alone * alone, axis=1)
-        targets = torch.from_numpy(brought(mixed, mixture.shares)).float()
+        targets = torch.from_numpy(self.brought(mixed, toward)).float()
         targets[np.searchsorted(rows, self.labelled)] = self.given
         weights = fit_head(self.ground.z[rows], targets, decay)
         log_probs = log_softmax(logits(self.ground.z[rows], weights), axis=1)
@@ -174,8 +192,9 @@ class Exam:
     """Cross-validation on the labels: `parts` are classrooms that each lack a fold, whose labels they then predict.
 
     They use `rows`: all labelled items and FEW others. A held-out label counts by the number of rows it is nearest to, since
-    chosen labels do not represent the pool evenly. Labels of a class absent from a part are skipped: they say nothing about
-    how confident it may be about the others.
+    chosen labels do not represent the pool evenly; by sqrt(n) times the mean of n labels at most, as importance weights are
+    truncated (Ionides 2008), so that no label decides alone. Labels of a class absent from a part are skipped: they say
+    nothing about how confident it may be about the others.
     """
 
     def __init__(self, classroom: Classroom, kept: Iterator[np.ndarray], rng: np.random.Generator) -> None:
@@ -190,7 +209,8 @@ class Exam:
         at = np.concatenate([np.empty(0, dtype=np.int64), *self.left_out])
         nearest = neighbours(z, z[labelled], 1).positions[:, 0]
         self.labels = classroom.labels[at]
-        self.weights = np.maximum(np.bincount(nearest, minlength=len(labelled))[at], 1.0)
+        near = np.maximum(np.bincount(nearest, minlength=len(labelled))[at], 1.0)
+        self.weights = np.minimum(near, np.sqrt(len(at)) * near.mean()) if len(at) else near
         self.places = [np.searchsorted(self.rows, labelled[out]) for out in self.left_out]
         self.nothing = np.empty((0, classroom.classes))
 
@@ -199,18 +219,18 @@ class Exam:
         parts = zip(self.parts, self.places, strict=True)
         return np.concatenate([self.nothing, *(answer(part)[at] for part, at in parts)])
 
-    def mixture(self, candidates: Sequence[np.ndarray | None]) -> Mixture:
-        """The mixture that predicts the held-out labels best, with one of these class shares: for each, first the decay of
-        the head by itself, then the weights."""
-        found = [self.mixed(shares) for shares in candidates]
+    def mixture(self, candidates: Sequence[float | None]) -> Mixture:
+        """The mixture that predicts the held-out labels best, with class shares drawn this far toward equal ones, or none:
+        for each, first the decay of the head by itself, then the weights."""
+        found = [self.mixed(toward) for toward in candidates]
         return min(found, key=lambda each: each[1])[0]
 
-    def mixed(self, shares: np.ndarray | None) -> tuple[Mixture, float]:
-        alone = {d: self.answers(lambda part, d=d: part.by_labels(d, shares, self.rows)) for d in DECAYS}  # type: ignore[misc]
+    def mixed(self, toward: float | None) -> tuple[Mixture, float]:
+        alone = {d: self.answers(lambda part, d=d: part.by_labels(d, toward, self.rows)) for d in DECAYS}  # type: ignore[misc]
         decay = min(DECAYS, key=lambda d: self.counting([alone[d]], [1.0])[1])
-        graph = self.answers(lambda part: part.by_graph(shares, self.rows))
+        graph = self.answers(lambda part: part.by_graph(toward, self.rows))
         counts, loss = self.counting([graph, alone[decay]], BEFORE)
-        return Mixture(float(counts[0]), float(counts[1]), decay, shares), loss
+        return Mixture(float(counts[0]), float(counts[1]), decay, toward), loss
 
     def decay(self, mixture: Mixture) -> tuple[float, float]:
         """The best weight decay of the final head, and the factor that calibrates its logits."""
@@ -224,10 +244,6 @@ class Exam:
 
     def counting(self, opinions: Sequence[np.ndarray], before: Sequence[float]) -> tuple[np.ndarray, float]:
         return strengths(opinions, self.labels, before, self.weights)
-
-
-def brought(probs: np.ndarray, shares: np.ndarray | None) -> np.ndarray:
-    return probs if shares is None else balanced(probs, shares)
 
 
 def folds(n: int, rng: np.random.Generator) -> Iterator[np.ndarray]:

@@ -1,20 +1,12 @@
 """How often each class occurs in a pool: estimated from predictions, and imposed on them."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 
-class Shares(NamedTuple):
-    """Shares (C,) that sum to 1, and how far, from 0 to 1, they were drawn toward equal ones."""
-
-    shares: np.ndarray
-    toward_equal: float
-
-
-def class_shares(found: np.ndarray, without_some: Sequence[np.ndarray], seen: np.ndarray) -> Shares:
-    r"""Shares (C,) that were found by predicting, drawn toward equal ones of the `seen` classes as far as they waver.
+def wavering(found: np.ndarray, without_some: Sequence[np.ndarray], seen: np.ndarray) -> float:
+    r"""How far, from 0 to 1, to draw shares (C,) that were found by predicting toward equal ones of the `seen` classes.
 
     `without_some` holds K further ones, each found without 1/K of the labels. They give the jackknife's variance of the
     shares s; with u the equal shares, the estimate of James and Stein is
@@ -24,14 +16,21 @@ def class_shares(found: np.ndarray, without_some: Sequence[np.ndarray], seen: np
     So a pool whose classes look equally frequent, as far as the labels can tell, is treated as one whose classes are; one
     with a long tail keeps it. With fewer than two of them nothing is known of the variance, and t = 1.
     """
-    equal = np.bincount(seen, minlength=len(found)) / len(seen)
-    toward = 1.0
-    if len(without_some) >= 2:
-        parts = np.array(without_some)
-        variance = (len(parts) - 1) / len(parts) * ((parts - parts.mean(axis=0)) ** 2).sum()
-        apart = ((found - equal) ** 2).sum()
-        toward = min(1.0, float(variance / apart)) if apart > 0 else 1.0
-    return Shares(equal + (1 - toward) * (found - equal), toward)
+    if len(without_some) < 2:
+        return 1.0
+    parts = np.array(without_some)
+    variance = (len(parts) - 1) / len(parts) * ((parts - parts.mean(axis=0)) ** 2).sum()
+    apart = ((found - equal_shares(seen, len(found))) ** 2).sum()
+    return min(1.0, float(variance / apart)) if apart > 0 else 1.0
+
+
+def drawn_to_equal(found: np.ndarray, seen: np.ndarray, t: float) -> np.ndarray:
+    """The shares (C,) a part t of the way to equal ones of the `seen` classes."""
+    return t * equal_shares(seen, len(found)) + (1 - t) * found
+
+
+def equal_shares(seen: np.ndarray, classes: int) -> np.ndarray:
+    return np.bincount(seen, minlength=classes) / len(seen)
 
 
 def likeliest(probs: np.ndarray) -> np.ndarray:

@@ -16,26 +16,27 @@ def strengths(
     r"""The weights a (K,) of K predictors whose logits (n, C) were made without the labels (n,), and their loss.
 
     They minimise the cross-entropy between the labels and softmax(a_1 z_1 + ... + a_K z_K) plus a prior,
-    CAUTION / n |log a - log b|^2, with b (K,) the weights given as `before`. `weights` (n,): how much each label counts.
-    Without labels, a = b.
+    CAUTION / m |log a - log b|^2, with b (K,) the weights given as `before`. `weights` w (n,): how much each label counts;
+    together they are worth m = (sum w)^2 / sum w^2 labels that count alike (Kish 1965). Without labels, a = b.
 
     With K = 1 this is a temperature, 1 / a (Guo et al., ICML 2017); with more, stacking. Each label is taken to be right
-    with probability (n + 1) / (n + 2), as in Platt scaling: being right about a few labels does not make a model certain.
+    with probability (m + 1) / (m + 2), as in Platt scaling: being right about a few labels does not make a model certain.
     """
     z, first = np.stack(opinions), np.log(np.asarray(before, dtype=np.float64))  # (K, n, C)
     _, n, classes = z.shape
     if n == 0 or classes < 2:
         return np.exp(first), 0.0
     shares = np.ones(n) / n if weights is None else weights / weights.sum()
-    targets = np.full((n, classes), 1 / (n + 2) / (classes - 1))
-    targets[np.arange(n), labels] = (n + 1) / (n + 2)
+    m = 1 / float(shares @ shares)
+    targets = np.full((n, classes), 1 / (m + 2) / (classes - 1))
+    targets[np.arange(n), labels] = (m + 1) / (m + 2)
 
     def loss_and_gradient(log_a: np.ndarray) -> tuple[float, np.ndarray]:
         a, off = np.exp(log_a), log_a - first
         log_probs = log_softmax(np.tensordot(a, z, axes=1), axis=1)
         loss = -float(shares @ (targets * log_probs).sum(axis=1))
         slope = a * np.einsum("nc,knc->k", shares[:, None] * (np.exp(log_probs) - targets), z)
-        return loss + CAUTION / n * float(off @ off), slope + 2 * CAUTION / n * off
+        return loss + CAUTION / m * float(off @ off), slope + 2 * CAUTION / m * off
 
     bounds = [(np.log(LEAST), np.log(MOST))] * len(z)
     found = minimize(loss_and_gradient, first, jac=True, method="L-BFGS-B", bounds=bounds)
