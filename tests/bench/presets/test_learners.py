@@ -18,9 +18,11 @@ def test_every_learner_gets_the_labels_of_every_pool():
     made = preset("learners")
     assert (made.baseline, made.across, len(made.seeds)) == ("auto", "learners", 10)
     assert {row.method for row in made.rows} == {"random labels", "chosen labels"}
-    pools = {row.data.data.name for row in made.rows}
-    assert len(pools) >= 8
-    assert all(name == "digits" or DATA_SETS[name].from_package is not None for name in pools)
+    pools = {(row.data.data.name, row.data.data.tail) for row in made.rows}
+    assert len(pools) == 8
+    assert all(name == "digits" or DATA_SETS[name].from_package is not None for name, _ in pools)
+    whole = preset("learners", "full").rows
+    assert len({(row.data.data.name, row.data.data.tail) for row in whole}) == 13
     for row in made.rows:
         assert {row.learner_name, *dict(row.value)} == LEARNERS
         assert row.learner == Auto()
