@@ -80,8 +80,8 @@ def test_unlabelled_rows_teach_by_default():
     for c in (0, 1):
         y[np.flatnonzero(truth == c)[:3]] = c
     alone = y >= 0
-    assert al.ActiveClassifier().fit(X, y).score(X, truth) > 0.97
-    assert al.ActiveClassifier().fit(X[alone], y[alone]).score(X, truth) < 0.95
+    assert al.ActiveClassifier().fit(X, y).score(X, truth) > 0.95
+    assert al.ActiveClassifier().fit(X[alone], y[alone]).score(X, truth) < 0.9
 
 
 def test_another_classifier_is_cloned_and_sees_the_labelled_rows_as_they_are():
@@ -174,7 +174,7 @@ def test_the_strategy_sees_what_the_head_sees():
     X, _, y = blobs()
     model = al.ActiveClassifier(FEW).fit(X, y)
     rows = model._standardised(X).astype(np.float32)
-    learner = al.ActiveLearner(rows, net="linear", learner=FEW, classes=3, seed=model._seed)
+    learner = al.ActiveLearner(rows, learner=FEW, classes=3, seed=model._seed)
     learner.tell(np.arange(12), y[:12])
     learner.fit()
     head = model.estimator_
@@ -219,13 +219,14 @@ def test_asking_learns_more_than_chance_and_refuses_nonsense():
             y[picks] = truth[picks]
         return al.ActiveClassifier(random_state=random_state).fit(X, y).score(X, truth)
 
-    chance = [after("random", seed) for seed in range(5)]  # from .79 to .94: a single draw may be lucky
+    chance = [after("random", seed) for seed in range(5)]  # a single draw may be lucky
     assert after("askless", 0) > np.mean(chance) + 0.02
     model = al.ActiveClassifier().fit(X, np.where(np.arange(500) < 20, truth, -1))
     with pytest.raises(ValueError, match=r"n must be a whole number >= 0, got 2\.5"):
         model.ask(2.5)
     with pytest.raises(ValueError, match="n = 481 exceeds the 480 unlabelled items"):
         model.ask(481)
+    model = al.ActiveClassifier("label-propagation").fit(X, np.where(np.arange(500) < 20, truth, -1))
     with pytest.raises(ValueError, match="needs gradients as features"):
         model.set_params(strategy=al.DynamicAL(redundancy="exact")).ask(1)
     with pytest.raises(ValueError, match="crc needs kernel, for which there must be a network, in an ActiveLearner"):

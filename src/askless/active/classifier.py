@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import assert_all_finite
 from sklearn.utils.metaestimators import available_if
@@ -18,11 +17,9 @@ from askless.active.learner import ActiveLearner
 from askless.base.errors import InputError
 from askless.base.rng import stream
 from askless.data import as_pool
-from askless.features.scaling import standardisation
-from askless.learn import LabelPropagation, Learner
+from askless.features.scaling import scaling
+from askless.learn import Learner
 from askless.learn.observe import WithoutNetwork, wants_gradients
-
-DEFAULT = LabelPropagation(metric="euclidean")  # on digits with 2 labels a class .90, a linear head .67
 
 
 def _can(method: str) -> Any:
@@ -41,14 +38,16 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         model.predict(X_new)
         picks = model.ask(10).indices             # rows of X; label them, fit again
 
-    `estimator`: what learns. One of askless' learners (LabelPropagation, FixMatch, Supervised, MeanTeacher, PiModel), as an
-    object or by name ("fixmatch"), trains on all rows, the last four as a linear head; by default label propagation. Any
-    other scikit-learn classifier is cloned and trained on the labelled rows. `strategy`: a name or an object, as in
+    `estimator`: what learns. One of askless' learners (Auto, LabelPropagation, FixMatch, Supervised, MeanTeacher, PiModel),
+    as an object or by name ("fixmatch"), trains on all rows; by default Auto. The networks are those of `ActiveLearner`:
+    "waves" for rows of at most 64 numbers, else "linear". Any other scikit-learn classifier is cloned and trained on the
+    labelled rows. `strategy`: a name or an object, as in
     `select`. `unlabelled`: what stands in `y` for "not labelled yet", as a number or as text: -1 marks rows among integers,
     and "-1" among strings. `random_state`: a number or a RandomState; None draws a new one for each `fit`.
 
-    askless' learners and the strategy see the rows standardised, column by column, by mean and deviation of all rows that
-    `fit` was given; the other classifier sees them as they are. Rows are dense numbers (n, d).
+    askless' learners and the strategy see the rows less the mean of all rows that `fit` was given. Rows of at most 64
+    numbers are taken for measurements, and each column is divided by its deviation; longer ones for the features of an
+    encoder, and all are divided by one number. The other classifier sees them as they are. Rows are dense numbers (n, d).
 
     A strategy that learns from the labels it asked for (albl) goes on doing so while `fit` gets the same rows with more
     labels; other rows, or fewer labels, begin anew.
@@ -95,7 +94,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         self.classes_, self._labels = np.unique(known, return_inverse=True)
         self._seed = seed_of(self.random_state)
         rows = torch.from_numpy(X if X.flags.writeable else X.copy())
-        self._scale = tuple(t.numpy() for t in standardisation(rows))
+        self._scale = tuple(t.numpy() for t in scaling(rows))
         self._loop = self._loop_over(X, labelled)
         self._loop.asks = asks
         self._fit_estimator(X, known)
@@ -187,8 +186,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         is shown the predictions, and its own learner has no part in them."""
         loop = ActiveLearner(
             as_pool(self._standardised(X).astype(np.float32), kind="features"),
-            net="linear",
-            learner=self.estimator if self._is_own and self.estimator is not None else DEFAULT,
+            learner=self.estimator if self._is_own else None,
             strategy="random",
             classes=max(len(self.classes_), 2),
             seed=self._seed,
@@ -203,7 +201,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
             return
         if self._is_own:
             learnt = self._loop.fit()
-            self.estimator_ = learnt if learnt.model is None else Head(learnt.model)
+            self.estimator_ = learnt if learnt.model is None else Network(learnt.as_network())
             return
         if not (hasattr(self.estimator, "fit") and hasattr(self.estimator, "get_params")):
             raise InputError(
@@ -243,14 +241,15 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         return proba
 
 
-class Head:
-    """A linear head: plain arrays `coef` (C, d) and `intercept` (C,)."""
+class Network:
+    """A trained network in float64: what it says of a row does not depend on the rows beside it."""
 
     def __init__(self, model: nn.Module) -> None:
-        self.coef, self.intercept = (p.detach().double().numpy() for p in model.parameters())
+        self.model = model.double().eval()
 
+    @torch.no_grad()
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
-        return softmax(X @ self.coef.T + self.intercept, axis=1)
+        return self.model(torch.from_numpy(X)).softmax(dim=1).numpy()
 
 
 def is_unlabelled(y: np.ndarray, mark: Any) -> np.ndarray:

@@ -16,10 +16,10 @@ from askless.base.errors import InputError, ModelError, first_line
 from askless.base.files import in_full
 from askless.data import Pool, views_for
 from askless.features.frozen import Frozen, as_frozen, frozen_views
+from askless.features.scaling import SHORT
 from askless.features.text_backbone import text_views
 from askless.kernels.logits import probabilities
 
-SHORT = 64  # numbers in a vector that hardly come from an encoder
 SAMPLE = 10_000  # items that a network is measured by, at most
 
 Net = str | nn.Module | Frozen | Callable[[int], nn.Module]

@@ -6,6 +6,7 @@ from torch import Tensor, cat, where
 # rate suits every width; chosen on CIFAR-10 among a few values.
 SQ_LENGTH = (1000.0, 33.0)
 TILE = 1024  # rows whose lengths are computed at a time
+SHORT = 64  # numbers in a vector up to which they are taken for measured, and not for an encoder's features
 
 
 def evened(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
@@ -17,6 +18,11 @@ def evened(plain: Tensor, hidden: bool = False) -> tuple[Tensor, Tensor]:
     mean = plain.mean(dim=0)
     length = cat([(part - mean).square().sum(dim=1) for part in plain.split(TILE)]).mean().clamp(min=1e-12)
     return mean, (length / SQ_LENGTH[hidden]).sqrt().expand_as(mean).clone()
+
+
+def scaling(plain: Tensor) -> tuple[Tensor, Tensor]:
+    """For numbers (n, d) of which nothing else is known: short rows are taken for measured, long ones for features."""
+    return standardisation(plain) if plain.shape[1] <= SHORT else evened(plain)
 
 
 def standardisation(plain: Tensor) -> tuple[Tensor, Tensor]:

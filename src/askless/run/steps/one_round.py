@@ -18,7 +18,7 @@ from askless.active.saving import Saved
 from askless.base.files import replace_folder
 from askless.data import ImageViews, Pool, as_pool
 from askless.features.frozen import FrozenViews
-from askless.features.scaling import evened, standardisation
+from askless.features.scaling import evened, scaling
 from askless.features.stored import ViewKey, is_whole, mapped
 from askless.learn import LEARNERS, Learner, Supervised, Training
 from askless.learn.label_propagation import Neighbours
@@ -214,7 +214,7 @@ def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], view
         pool = Pool(StandardisedRows(frozen), kind="features")
     else:
         rows = torch.from_numpy(x[chosen]).to(torch.float32, copy=True)
-        mean, scale = (evened if settings.frozen else standardisation)(rows)
+        mean, scale = (evened if settings.frozen else scaling)(rows)
         pool = as_pool(rows.sub_(mean).div_(scale), kind="features")
 
     def ready(at: np.ndarray) -> torch.Tensor:
