@@ -11,7 +11,6 @@ from askless.learn.auto import BEFORE, DECAYS, LEARNT, SPREAD, Classroom, Exam, 
 from askless.learn.ground import Ground
 from askless.learn.linear import logits
 from askless.learn.propagation import neighbour_graph
-from askless.learn.shares import drawn_to_equal
 
 
 def groups(counts, d=12, apart=6.0, seed=0):
@@ -54,13 +53,13 @@ def test_labels_are_judged_by_those_who_have_not_seen_them():
     room = classroom_of(x, y, labelled)
     keeps = list(folds(len(labelled), np.random.default_rng(0)))
     exam = Exam(room, iter(keeps), np.random.default_rng(1))
-    said = exam.answers(lambda part: part.by_labels(1e-3, None, exam.rows))
+    said = exam.answers(lambda part: part.by_labels(1e-3, exam.rows))
     expected, labels = [], []
     for keep in keeps:
         part = room.less(keep)
         for i in np.setdiff1d(np.arange(len(labelled)), keep):
             if y[labelled[i]] in part.labels:
-                expected.append(part.by_labels(1e-3, None, labelled[[i]])[0])
+                expected.append(part.by_labels(1e-3, labelled[[i]])[0])
                 labels.append(y[labelled[i]])
     np.testing.assert_allclose(said, expected, atol=1e-5)
     assert exam.labels.tolist() == labels
@@ -96,24 +95,13 @@ def test_heads_spread_alike_whatever_their_decay():
         assert (z - z.mean(axis=1, keepdims=True)).std() == pytest.approx(SPREAD, rel=1e-5)
 
 
-def test_a_classroom_without_a_fold_imposes_shares_that_know_nothing_of_it():
-    x, y = groups([60, 60, 60], apart=0.5)
-    room = classroom_of(x, y, np.arange(0, 180, 9))
-    part = room.less(np.arange(10))
-    rows = np.arange(180)
-    shares = drawn_to_equal(part.counted, part.seen, 0.0)
-    imposed = np.exp(part.by_graph(0.0, rows)).mean(axis=0)
-    assert imposed == pytest.approx(shares, abs=1e-4)
-    assert abs(shares - drawn_to_equal(room.counted, room.seen, 0.0)).max() > 0.01
-
-
 def test_labelled_copies_of_one_item_count_too():
     """Only one of several equal rows is nearest to anything; the others still count as one row each."""
     x, y = np.zeros((6, 2), np.float32), np.array([0, 0, 0, 1, 1, 1])
     room = classroom_of(x, y, np.array([0, 1, 3, 4]))
     exam = Exam(room, folds(4, np.random.default_rng(0)), np.random.default_rng(0))
     assert (exam.weights >= 1).all()
-    assert np.isfinite(exam.mixture([None])[:3]).all()
+    assert np.isfinite(exam.mixture()).all()
 
 
 def test_what_knows_the_left_out_labels_counts():
@@ -134,26 +122,16 @@ def test_what_knows_the_left_out_labels_counts():
 
 
 def test_the_mixture_is_learnt_where_there_is_no_label_and_the_label_where_there_is():
-    """A head that can tell all rows apart gives back its targets: by hand, the weighed opinions brought to the shares."""
+    """A head that can tell all rows apart gives back its targets: by hand, the weighed opinions."""
     x, y = np.eye(6, dtype=np.float32), np.array([0, 0, 0, 1, 1, 1])
     room = classroom_of(x, y, np.array([0, 5]))
     room.spread = np.array([[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.4, 0.6], [0.2, 0.8], [0.1, 0.9]])
-    weights, loss = room.taught(Mixture(1.0, 0.0, DECAYS[0], 1.0), np.arange(6), 1e-9)
+    weights, loss = room.taught(Mixture(1.0, 0.0, DECAYS[0]), np.arange(6), 1e-9)
     probs = torch.softmax(room.ground.z @ weights.slope + weights.offset, dim=1).numpy()
     assert probs[1:5] == pytest.approx(room.spread[1:5], abs=0.02)
     assert probs[[0, 5]] == pytest.approx(np.eye(2), abs=0.02)
     entropy = -(room.spread[1:5] * np.log(room.spread[1:5])).sum() / 6
     assert loss == pytest.approx(entropy, abs=0.02)
-
-
-def test_shares_may_be_left_alone():
-    """Nine in ten items are of one class and labels of both are as many: without shares the rare class gets more."""
-    x, y = groups([270, 30], d=4, apart=0.8)
-    labelled = one_of_each(y, 10)
-    rare = {
-        b: (learn(x, y, labelled, Auto(balance=b)).predict_pool().argmax(axis=1) == 1).mean() for b in (True, False)
-    }
-    assert rare[True] != rare[False]
 
 
 def test_it_learns_from_the_items_without_a_label():
@@ -171,7 +149,6 @@ def test_equal_classes_are_kept_equal_and_a_long_tail_long():
     assert (loop.predict_pool().argmax(axis=1) == y).all()
     x, y = groups([300, 60, 20, 6])
     loop = learn(x, y, one_of_each(y, 5))
-    assert loop.learnt.metrics[-1]["toward_equal"] < 0.05
     assert (loop.predict_pool().argmax(axis=1) == y).mean() > 0.99
 
 
@@ -281,7 +258,7 @@ def test_what_was_found_is_logged_and_watched(tmp_path):
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert lines == learnt.metrics == [numbers for _, _, numbers in seen]
     assert [(done, total) for done, total, _ in seen] == [(1, 1)]
-    assert set(lines[0]) >= {"graph", "alone", "alone_decay", "decay", "toward_equal", "temperature", "loss"}
+    assert set(lines[0]) >= {"graph", "alone", "alone_decay", "decay", "temperature", "loss"}
 
 
 def test_one_label_leaves_what_was_thought_before():

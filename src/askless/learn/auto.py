@@ -21,7 +21,6 @@ from askless.learn.linear import Weights, fit_head, logits, one_hot
 from askless.learn.log import Log
 from askless.learn.propagation import neighbours, propagate
 from askless.learn.ranks import these
-from askless.learn.shares import balanced, drawn_to_equal, likeliest, wavering
 from askless.learn.strengths import strengths
 from askless.learn.training import Fitted
 
@@ -29,7 +28,6 @@ FOLDS = 5  # of the cross-validation on the labels
 FEW = 1000  # unlabelled items used in cross-validation
 DECAYS = (1e-2, 1e-1, 1e-3, 1e-4, 1e-5)  # weight decays tried for the head on labels alone; the first is the default
 LEARNT = (1e-4, 1e-5)  # weight decays tried for the final head
-COUNTING = 1e-4  # weight decay of the head that helps to estimate class shares
 BEFORE = (0.8, 0.2)  # prior weights of the graph and of the head on labels alone
 SPREAD = 1.5  # standard deviation of that head's logits, whatever its decay, so that one prior weight suits all
 FLOOR = 1e-6  # smallest probability of a prediction
@@ -44,11 +42,8 @@ class Auto:
     the labels alone. Cross-validation on the labels decides how much each counts and how strongly that head is regularised
     (`strengths`). The final head learns the combined prediction of every unlabelled item, and the labels of the others.
 
-    With `balance`, class shares are estimated from both predictors, shrunk toward equal shares by how much they vary
-    between folds (`shares.wavering`), and imposed on the predictions, if that does not make held-out labels harder to
-    predict. Cross-validation also picks the final head's weight decay and temperature. The log records every choice:
-    `graph` and `alone` (the weights of the two predictors), `alone_decay`, `balanced`, `toward_equal`, `decay` and
-    `temperature`.
+    Cross-validation also picks the final head's weight decay and temperature. The log records every choice: `graph` and
+    `alone` (the weights of the two predictors), `alone_decay`, `decay` and `temperature`.
 
     Wider features are reduced to their `directions` principal directions. From pools with more than `items` items, that
     many are drawn once for all rounds; labelled items are always included.
@@ -57,7 +52,6 @@ class Auto:
     neighbours: Count = 15
     directions: Count = 256
     items: Several = 20_000
-    balance: bool = True
     has_network = True
     embedded_views = (0, 0)
 
@@ -92,20 +86,12 @@ class Auto:
         labelled = order[np.searchsorted(ground.at, task.labelled, sorter=order)]
         classroom = Classroom(ground, labelled, task.labels, task.classes)
         exam = Exam(classroom, folds(len(labelled), stream(seed, "folds")), stream(seed, "few"))
-        toward = wavering(classroom.counted, [part.counted for part in exam.parts], np.unique(task.labels))
-        mixture = exam.mixture([toward, None] if self.balance else [None])
+        mixture = exam.mixture()
         decay, sure = exam.decay(mixture)
         weights, loss = classroom.taught(mixture, np.arange(len(ground.z)), decay)
         ground.space.put(Weights(weights.slope * sure, weights.offset * sure), head)
-        numbers = {
-            "step": 1,
-            "loss": loss,
-            "toward_equal": toward,
-            "decay": decay,
-            "temperature": 1 / sure,
-        }
+        numbers = {"step": 1, "loss": loss, "decay": decay, "temperature": 1 / sure}
         numbers |= {"graph": mixture.graph, "alone": mixture.alone, "alone_decay": mixture.decay}
-        numbers["balanced"] = float(mixture.toward_equal is not None)
         written.add(numbers)
         watch(1, 1, numbers)
         return [numbers]
@@ -120,20 +106,16 @@ class Distilled(Fitted):
 
 
 class Mixture(NamedTuple):
-    """The weights of the `graph` and of the head trained on labels `alone`, that head's weight `decay`, and how far the
-    class shares imposed on both are drawn `toward_equal` ones; None: none are imposed."""
+    """The weights of the `graph` and of the head trained on labels `alone`, and that head's weight `decay`."""
 
     graph: float
     alone: float
     decay: float
-    toward_equal: float | None
 
 
 class Classroom:
     """Labels (L,) of the rows `labelled` (L,) of a ground, and the two predictors: `spread` (n, C), the labels propagated
-    along the graph, and `heads` trained on the labels alone, by weight decay, with every class weighted equally.
-
-    Imposed class shares are its own estimate (`counted`), so those of a classroom that lacks a fold know nothing of it."""
+    along the graph, and `heads` trained on the labels alone, by weight decay, with every class weighted equally."""
 
     def __init__(self, ground: Ground, labelled: np.ndarray, labels: np.ndarray, classes: int) -> None:
         self.ground, self.labelled, self.labels, self.classes = ground, labelled, labels, classes
@@ -141,14 +123,11 @@ class Classroom:
         self.spread = propagate(ground.graph, labelled, labels, classes, tol=ENOUGH)
         alike = (self.given / self.given.sum(dim=0).clamp_min(1)).sum(dim=1)
         z, alike = ground.z[labelled], alike / alike.mean()
-        self.seen = np.unique(labels)
         self.heads = {decay: self.spread_out(fit_head(z, self.given, decay, alike)) for decay in DECAYS}
-        # Geometric mean of the two predictors.
-        self.counted = likeliest(np.sqrt(self.spread * softmax(logits(ground.z, self.heads[COUNTING]), axis=1)))
 
     def spread_out(self, head: Weights) -> Weights:
         """The head with logits of the seen classes that deviate by SPREAD from their mean in each row."""
-        z = logits(self.ground.z, head)[:, self.seen]
+        z = logits(self.ground.z, head)[:, np.unique(self.labels)]
         deviation = (z - z.mean(axis=1, keepdims=True)).std()
         times = SPREAD / float(deviation) if deviation > 0 else 1.0
         return Weights(head.slope * times, head.offset * times)
@@ -157,27 +136,18 @@ class Classroom:
         """The same with only these labels."""
         return Classroom(self.ground, self.labelled[keep], self.labels[keep], self.classes)
 
-    def brought(self, probs: np.ndarray, toward_equal: float | None) -> np.ndarray:
-        """Predictions (m, C) with the class shares imposed, if any."""
-        if toward_equal is None:
-            return probs
-        return balanced(probs, drawn_to_equal(self.counted, self.seen, toward_equal))
-
-    def by_graph(self, toward_equal: float | None, rows: np.ndarray) -> np.ndarray:
+    def by_graph(self, rows: np.ndarray) -> np.ndarray:
         """Logits (m, C) of these rows."""
-        return np.log(np.maximum(self.brought(self.spread[rows], toward_equal), FLOOR))
+        return np.log(np.maximum(self.spread[rows], FLOOR))
 
-    def by_labels(self, decay: float, toward_equal: float | None, rows: np.ndarray) -> np.ndarray:
+    def by_labels(self, decay: float, rows: np.ndarray) -> np.ndarray:
         """Logits (m, C) of these rows."""
-        probs = softmax(logits(self.ground.z[rows], self.heads[decay]), axis=1)
-        return np.log(np.maximum(self.brought(probs, toward_equal), FLOOR))
+        return np.maximum(log_softmax(logits(self.ground.z[rows], self.heads[decay]), axis=1), np.log(FLOOR))
 
     def taught(self, mixture: Mixture, rows: np.ndarray, decay: float) -> tuple[Weights, float]:
         """The head that learns the mixture for these rows, of which some have a label, and its loss."""
-        toward = mixture.toward_equal
-        graph, alone = self.by_graph(toward, rows), self.by_labels(mixture.decay, toward, rows)
-        mixed = softmax(mixture.graph * graph + mixture.alone * alone, axis=1)
-        targets = torch.from_numpy(self.brought(mixed, toward)).float()
+        graph, alone = self.by_graph(rows), self.by_labels(mixture.decay, rows)
+        targets = torch.from_numpy(softmax(mixture.graph * graph + mixture.alone * alone, axis=1)).float()
         targets[np.searchsorted(rows, self.labelled)] = self.given
         weights = fit_head(self.ground.z[rows], targets, decay)
         log_probs = log_softmax(logits(self.ground.z[rows], weights), axis=1)
@@ -219,18 +189,13 @@ class Exam:
         parts = zip(self.parts, self.places, strict=True)
         return np.concatenate([self.nothing, *(answer(part)[at] for part, at in parts)])
 
-    def mixture(self, candidates: Sequence[float | None]) -> Mixture:
-        """The mixture that predicts the held-out labels best, with class shares drawn this far toward equal ones, or none:
-        for each, first the decay of the head by itself, then the weights."""
-        found = [self.mixed(toward) for toward in candidates]
-        return min(found, key=lambda each: each[1])[0]
-
-    def mixed(self, toward: float | None) -> tuple[Mixture, float]:
-        alone = {d: self.answers(lambda part, d=d: part.by_labels(d, toward, self.rows)) for d in DECAYS}  # type: ignore[misc]
+    def mixture(self) -> Mixture:
+        """The mixture that predicts the held-out labels best: first the decay of the head by itself, then the weights."""
+        alone = {d: self.answers(lambda part, d=d: part.by_labels(d, self.rows)) for d in DECAYS}  # type: ignore[misc]
         decay = min(DECAYS, key=lambda d: self.counting([alone[d]], [1.0])[1])
-        graph = self.answers(lambda part: part.by_graph(toward, self.rows))
-        counts, loss = self.counting([graph, alone[decay]], BEFORE)
-        return Mixture(float(counts[0]), float(counts[1]), decay, toward), loss
+        graph = self.answers(lambda part: part.by_graph(self.rows))
+        weights = self.counting([graph, alone[decay]], BEFORE)[0]
+        return Mixture(float(weights[0]), float(weights[1]), decay)
 
     def decay(self, mixture: Mixture) -> tuple[float, float]:
         """The best weight decay of the final head, and the factor that calibrates its logits."""

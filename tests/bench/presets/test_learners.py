@@ -10,7 +10,7 @@ from askless.bench.results import compared
 from askless.data.fetch import DATA_SETS
 from askless.learn import Auto
 
-LEARNERS = {"auto", "auto, shares left alone", "label propagation", "supervised", "fixmatch", "fixmatch+darp"}
+LEARNERS = {"auto", "label propagation", "supervised", "fixmatch", "fixmatch+darp"}
 LEARNERS |= {"mean teacher", "pi-model"}
 
 

@@ -31,7 +31,6 @@ def training(kind: Any, **options: Any) -> At:
 
 
 OTHERS = (
-    ("auto, shares left alone", Auto(balance=False)),
     ("label propagation", LabelPropagation()),
     ("supervised", At(full=Supervised(steps=200, batch=32), smoke=Supervised(steps=5, batch=32))),
     ("fixmatch", training(FixMatch, mu=4)),
