@@ -27,6 +27,9 @@ from askless.features.frozen import as_frozen
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
+# Of a benchmark, as its report needs them
+PLAIN = ("name", "title", "scale", "comparable", "protocol", "baseline", "layout", "across", "area", "oracle")
+LISTS = ("open_points", "metrics", "figures", "seeds", "developed")
 log = logging.getLogger(__name__)
 
 
@@ -45,8 +48,8 @@ def run(
     track: Tracker | Sequence[Tracker] | None = None,
     groups: Sequence[str] = (),
 ) -> Results:
-    """Computes every cell that is not finished in `out`, and reads back all of them. With `groups`, names or patterns such as
-    "CIFAR-10*", only cells of those groups are computed: a long benchmark can be run piece by piece.
+    """Computes every cell that is not finished in `out`, and reads back all of them. With `groups`, names or patterns such
+    as "CIFAR-10*", only cells of those groups are computed: a long benchmark can be run piece by piece.
 
     With one worker the cells run in this process; with more, in so many processes. `threads`: of each cell,
     by default one. They decide the last digits of a training, so the first run in `out` settles them; a
@@ -214,11 +217,8 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
         "says": benchmark.claims,
     }
     return {
-        **{
-            name: getattr(benchmark, name)
-            for name in ("name", "title", "scale", "comparable", "protocol", "baseline", "layout", "across")
-        },
-        **{name: list(getattr(benchmark, name)) for name in ("open_points", "metrics", "figures", "seeds")},
+        **{name: getattr(benchmark, name) for name in PLAIN},
+        **{name: list(getattr(benchmark, name)) for name in LISTS},
         "paper": paper if benchmark.paper or benchmark.claims else None,
         "groups": list(dict.fromkeys(r.group for r in rows)),
         "methods": list(dict.fromkeys(r.method for r in rows)),
