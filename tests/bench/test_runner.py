@@ -388,6 +388,24 @@ def test_a_method_more_joins_and_one_that_is_left_out_is_not_shown(tmp_path):
     assert {r.method for r in run(benchmark(row("margin")), tmp_path).records} == {"margin"}
 
 
+def test_a_benchmark_runs_group_by_group(tmp_path):
+    made = benchmark(*(row(group=group) for group in ("a, plain", "a, turned", "b")), seeds=(0,))
+    first = run(made, tmp_path, groups=["a*"])
+    assert {r.group for r in first.records} == {"a, plain", "a, turned"}
+    assert first.about["groups"] == ["a, plain", "a, turned", "b"]
+    second = run(made, tmp_path, groups=["b"])
+    assert {r.group for r in second.records} == {"a, plain", "a, turned", "b"}
+    with pytest.raises(OptionError, match=r"unknown group 'c\*'; the known ones are a, plain, a, turned, b"):
+        run(made, tmp_path, groups=["a*", "c*"])
+
+
+def test_a_group_of_the_command_line_is_the_only_one_computed(tmp_path, capsys):
+    with pytest.raises(SystemExit) as refused:
+        main(["bench", "run", "npc.table3", "--scale", "smoke", "--group", "digit", "--out", str(tmp_path / "out")])
+    assert refused.value.code == 2
+    assert "unknown group 'digit'" in capsys.readouterr().err
+
+
 def test_two_runs_at_once_in_one_folder_are_refused(tmp_path):
     with (
         held(tmp_path / ".lock", "busy"),

@@ -139,3 +139,19 @@ def test_kendall_leaves_out_what_is_missing():
     assert s.kendall(np.array([1.0, 2.0, NAN, 3.0]), np.array([3.0, 2.0, 9.0, 1.0])) == pytest.approx(-1)
     assert np.isnan(s.kendall(np.array([1.0, 1.0]), np.array([3.0, 2.0])))
     assert np.isnan(s.kendall(np.array([1.0]), np.array([3.0])))
+
+
+def test_significant_by_hand():
+    """The smallest two-sided p of six pairs is 2 / 64, twice that for two methods; of eight pairs it is 2 / 256."""
+    base = np.zeros(8)
+    above, below = np.arange(1.0, 9.0), -np.arange(1.0, 9.0)
+    assert s.significant(np.array([above, below, np.array([1.0, -1] * 4)]), base).tolist() == [1, -1, 0]
+    assert s.significant(np.array([above[:6], below[:6]]), base[:6]).tolist() == [0, 0]
+    assert s.significant(np.array([above[:6]]), base[:6]).tolist() == [1]
+    assert s.significant(np.array([np.full(8, np.nan)]), base).tolist() == [0]
+
+
+def test_the_gap_to_an_oracle_that_is_no_better_is_none():
+    assert s.gap_closed(0.7, 0.6, 0.8) == pytest.approx(0.5)
+    assert s.gap_closed(0.5, 0.6, 0.8) == pytest.approx(-0.5)
+    assert np.isnan(s.gap_closed(0.7, 0.6, 0.6))

@@ -1,11 +1,12 @@
 import dataclasses
 import re
 
+import numpy as np
 import pytest
 
 from askless.bench import tables
 from askless.bench.panels import panel
-from askless.bench.results import Record, Results, read
+from askless.bench.results import Record, read
 from askless.report.table import Cell, latex, markdown
 
 CURVES = {
@@ -251,8 +252,6 @@ def test_iou_table_has_the_overlap_between_the_seeds_of_a_method(make):
 
 
 def test_times_are_medians_and_the_largest_memory(curve_results):
-    from askless.bench.results import Record
-
     times = [Record("", "npc", s, "", n, None, m, v) for s, n, m, v in (
         (0, 10, "select_seconds", 1.0), (0, 20, "select_seconds", 3.0), (1, 20, "select_seconds", 10.0),
         (0, 10, "peak_memory_mb", 300.0), (1, 10, "peak_memory_mb", 400.0),
@@ -261,6 +260,14 @@ def test_times_are_medians_and_the_largest_memory(curve_results):
     assert table.head == ("method", "selection, s per round (median)", "peak memory, MB (largest)")
     assert cells(table, "npc") == ["npc", "3", "400"]
     assert tables.times_tables(curve_results(CURVES)) == []
+
+
+def test_times_of_several_groups_come_together_first(results):
+    together, each = tables.times_tables(results)
+    assert [row[0].text for row in together.rows] == results.about["methods"]
+    seconds = [r.value for r in results.times if (r.method, r.metric) == ("npc", "select_seconds")]
+    assert cells(together, "npc")[1] == f"{np.median(seconds):.4g}"
+    assert len(each.rows) == 3 * len(together.rows)
 
 
 def test_failures_are_listed(results, without):
@@ -304,23 +311,3 @@ def test_the_tables_of_a_folder_are_those_in_memory(results, store, tmp_path):
     stored = read(store(results, tmp_path / "run"))
     assert markdown(tables.all_tables(stored)) == markdown(tables.all_tables(results))
     assert panel(stored, "mmd", "SVHN").values.shape == (4, 5, 4)
-
-
-def test_all_groups_together_by_hand():
-    """Three groups of one seed, areas of two counts: b is 10, 20 and 30 points above a."""
-    made = {
-        ("one", "a"): 0.5,
-        ("one", "b"): 0.6,
-        ("two", "a"): 0.4,
-        ("two", "b"): 0.6,
-        ("three", "a"): 0.3,
-        ("three", "b"): 0.6,
-    }
-    records = [Record(g, m, 0, "", n, None, "test_accuracy", v) for (g, m), v in made.items() for n in (10, 20)]
-    about = {"groups": ["one", "two", "three"], "methods": ["a", "b"], "metrics": ["test_accuracy"], "baseline": "a"}
-    (table,) = tables.group_tables(Results(about, records))
-    assert cells(table, "a") == ["a", "40.0", "–", "–", "–"]
-    assert cells(table, "b") == ["b", "60.0", "+20.0 ± 24.8", "+10.0 (one)", "+30.0 (three)"]
-    fewer = [r for r in records if r.group != "two"]
-    assert tables.group_tables(Results(about, fewer)) == []
-    assert tables.group_tables(Results(about | {"baseline": None}, records)) == []

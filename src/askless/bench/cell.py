@@ -25,6 +25,7 @@ from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.rng import stream
 from askless.bench.memory import forget_peak, peak_mb
+from askless.bench.oracle import Oracle
 from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
 from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
@@ -166,7 +167,8 @@ class Experiment:
         self.pool, self.views, self.held_out = prepared
         self.net = network(row, self.pool)
         # A strategy that is not saved with the learner is passed again.
-        own: dict[str, Any] = {"strategy": row.strategy} if plain_or_none(row.strategy) is None else {}
+        self.strategy = row.strategy.judged_by(self.worth) if isinstance(row.strategy, Oracle) else row.strategy
+        own: dict[str, Any] = {"strategy": self.strategy} if plain_or_none(self.strategy) is None else {}
         self.progress, self.count = folder / "progress.json", 0  # labels of the round
         if self.progress.exists():
             self.state = read_json(self.progress)
@@ -182,7 +184,7 @@ class Experiment:
                 self.learner.asks = history_of(self.state["memory"])
             return
         start = start_positions(self.pool, row.start, row.start_by, seed if start_seed is None else start_seed)
-        self.learner = self.new_learner(seed, row.learner, row.strategy)
+        self.learner = self.new_learner(seed, row.learner, self.strategy)
         self.learner.tell(start, self.pool.labels[start])
         self.state = {"settings": cell_settings(row, seed, start_seed), "rounds": 0, "asked": [start.tolist()]}
         self.state |= {"records": [], "times": [], "seconds": 0.0}
@@ -225,7 +227,7 @@ class Experiment:
         if not self.row.other_init or self.learner.is_fitted:
             return self.learner
         other = int(stream(self.seed, "other init").integers(2**62))
-        asker = self.new_learner(other, self.row.learner, self.row.strategy)
+        asker = self.new_learner(other, self.row.learner, self.strategy)
         asker.labels = dict(self.learner.labels)
         return asker
 
@@ -287,12 +289,22 @@ class Experiment:
             nothing = np.empty(0, dtype=np.int64)
             self.look(Moment(judge, nothing, {}, self.seed, [], self.keep_arrays), name)
 
+    def worth(self, batch: np.ndarray) -> tuple[float, ...]:
+        """What an oracle knows: how well the learner will do with the labels of this batch."""
+        judge = self.new_learner(self.seed, self.row.learner, "random")
+        judge.labels = self.learner.labels | dict(zip(batch.tolist(), self.pool.labels[batch].tolist(), strict=True))
+        judge.fit(**self.stopped_by(self.row.learner))
+        return tuple(self.accuracies(judge).values())
+
     def accuracy(self, learner: ActiveLearner, name: str) -> None:
-        if self.pool.test is not None:
-            self.record("test_accuracy", learner.score(), learner=name)
+        for metric, value in self.accuracies(learner).items():
+            self.record(metric, value, learner=name)
+
+    def accuracies(self, learner: ActiveLearner) -> dict[str, float]:
         known = self.pool.labels >= 0
         right = learner.predict_pool().argmax(axis=1) == self.pool.labels
-        self.record("pool_accuracy", float(right[known].mean()), learner=name)
+        test = {} if self.pool.test is None else {"test_accuracy": learner.score()}
+        return test | {"pool_accuracy": float(right[known].mean())}
 
     def keep(self, seconds: float) -> None:
         """A round is done; if it is not the last, the next can begin here after a kill."""

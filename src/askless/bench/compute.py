@@ -53,7 +53,7 @@ class CellWorker:
         self.rows: dict[tuple[str, str], Row] = {}
         try:
             plan = source if isinstance(source, Benchmark) else source()
-            self.rows = {(r.group, r.method): r for r in [*trial_rows(plan), *plan.rows]}
+            self.rows = {(r.group, r.method): r for r in [*trial_rows(plan.rows), *plan.rows]}
         except Exception as error:
             self.broken = f"the benchmark could not be made in a worker process: {type(error).__name__}: {error}"
 

@@ -55,12 +55,14 @@ def check_figure(spec: dict[str, Any]) -> None:
         )
 
 
-def curves(results: Results, metric: str | None = None, log_x: bool = False) -> Any:
+def curves(
+    results: Results, metric: str | None = None, log_x: bool = False, methods: Sequence[str] | None = None
+) -> Any:
     """The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band.
 
-    Of the main metric, if no other is named; axes by group x learner.
+    Of the main metric, if no other is named; axes by group x learner; of these methods, or of all.
     """
-    return _by_labels(results, metric or main_metric(results), log_x)
+    return _by_labels(results, metric or main_metric(results), log_x, methods=methods)
 
 
 def pool_curves(results: Results, log_x: bool = False) -> Any:
@@ -74,8 +76,11 @@ def gains(results: Results, metric: str | None = None) -> Any:
     return _by_labels(results, metric or main_metric(results), gained=True)
 
 
-def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool = False) -> Any:
+def _by_labels(
+    results: Results, metric: str, log_x: bool = False, gained: bool = False, methods: Sequence[str] | None = None
+) -> Any:
     learners, views = learners_of(results, metric), panels(results, metric)
+    shown = [m for m in methods_of(results) if methods is None or m in methods]
     if gained:
         views = [v._replace(labels=v.labels[1:], values=np.diff(v.values, axis=2)) for v in views]
         views = [v for v in views if not np.isnan(v.values).all()]
@@ -83,13 +88,14 @@ def _by_labels(results: Results, metric: str, log_x: bool = False, gained: bool 
         return None
     figure, places = plots.grid(len(views), len(learners) if 1 < len(learners) < len(views) else 3)
     for axes, v in zip(places, views, strict=True):
-        for method in v.methods:
-            _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
+        for method in shown:
+            if method in v.methods:
+                _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
         axes.set(xlabel="labels", ylabel=f"gain in {words(metric)}, points" if gained else unit(metric))
         plots.level(axes, 0 if gained else None)
         plots.title(axes, plain(v.group, v.learner))
         plots.count_ticks(axes, v.labels, log_x)
-    return _legend(figure, results, {m for v in views for m in v.methods})
+    return _legend(figure, results, {m for v in views for m in v.methods if m in shown})
 
 
 def critical_difference_diagram(results: Results, learner: str | None = None) -> Any:

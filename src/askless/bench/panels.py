@@ -8,11 +8,12 @@ from typing import NamedTuple
 import numpy as np
 
 from askless.bench.results import Record, Results
-from askless.bench.statistics import aubc, wins
+from askless.bench.statistics import aubc, labels_to_target, spread, wins
 
 
 class Panel(NamedTuple):
-    """`values[i, j, k]`: the metric of `methods[i]` with `seeds[j]` at `labels[k]`; NaN where there is none."""
+    """`values[i, j, k]`: the metric of `methods[i]` with `seeds[j]` at `labels[k]`; NaN where there is none. `log`: whether
+    areas are over the logarithm of the labels."""
 
     metric: str
     group: str
@@ -21,6 +22,7 @@ class Panel(NamedTuple):
     seeds: tuple[int, ...]
     labels: tuple[int, ...]
     values: np.ndarray
+    log: bool = False
 
     def of(self, method: str) -> np.ndarray:
         """(seeds, labels) of one method, all NaN if it is not here."""
@@ -45,7 +47,29 @@ class Panel(NamedTuple):
         """AUBC (methods, seeds) over the shared numbers of labels."""
         if not self.shared:
             return np.full(self.values.shape[:2], np.nan)
-        return aubc(np.array(self.labels)[self.shared], self.values[:, :, self.shared])
+        labels = np.array(self.labels)[self.shared]
+        return aubc(np.log(labels) if self.log else labels, self.values[:, :, self.shared])
+
+    @property
+    def differing(self) -> list[int]:
+        """The positions of the numbers of labels at which methods differ: not of a start that all share."""
+        high = np.nanmax(self.values, axis=0, initial=-np.inf)  # (seeds, labels); a seed may be missing
+        low = np.nanmin(self.values, axis=0, initial=np.inf)
+        return [int(k) for k in np.flatnonzero((high > low).any(axis=0))]
+
+    def thirds(self) -> list["Panel"]:
+        """The low, middle and high third of the numbers of labels that all methods have reached, without a shared start."""
+        parts = np.array_split([k for k in self.shared if k in self.differing], 3)
+        return [self._replace(labels=tuple(self.labels[k] for k in p), values=self.values[:, :, p]) for p in parts]
+
+    def labels_to_end_of(self, other: str, method: str) -> float:
+        """The labels at which the mean curve of a method comes to the other's end, both over the seeds that both have; NaN
+        where there are none, inf where it never does."""
+        own, end = self.of(method)[:, self.shared], self.of(other)[:, self.shared]
+        both = ~np.isnan(own + end).any(axis=1)
+        if not both.any():
+            return float("nan")
+        return labels_to_target(np.array(self.labels)[self.shared], own[both].mean(axis=0), end[both].mean(axis=0)[-1])
 
 
 def panel(results: Results, metric: str, group: str, learner: str | None = None, missing: bool = False) -> Panel:
@@ -66,7 +90,8 @@ def panel(results: Results, metric: str, group: str, learner: str | None = None,
         [[[found.get((m, s, n), np.nan) for n in labels] for s in seeds] for m in methods], dtype=np.float64
     )
     shape = (len(methods), len(seeds), len(labels))
-    return Panel(metric, group, learner, tuple(methods), tuple(seeds), tuple(labels), values.reshape(shape))
+    log = results.about.get("area") == "log labels"
+    return Panel(metric, group, learner, tuple(methods), tuple(seeds), tuple(labels), values.reshape(shape), log)
 
 
 def panels(results: Results, metric: str) -> list[Panel]:
@@ -91,6 +116,11 @@ def groups_of(results: Results) -> list[str]:
 def methods_of(results: Results) -> list[str]:
     """The methods that have records, in the order of the plan."""
     return _ordered(results.about.get("methods"), [r.method for r in results.records])
+
+
+def ranked_of(results: Results) -> list[str]:
+    """The methods that are ranked: not the oracle, which looks at all labels."""
+    return [m for m in methods_of(results) if m != results.about.get("oracle")]
 
 
 def learners_of(results: Results, metric: str) -> list[str]:
@@ -120,25 +150,36 @@ def words(metric: str) -> str:
 
 def win_loss(results: Results, metric: str, learner: str | None = None) -> tuple[list[str], np.ndarray, int]:
     """Methods, W (see `statistics.wins`) summed over the groups, and the number of (group, labels) settings."""
-    methods = methods_of(results)
+    methods = ranked_of(results)
     W, settings = np.zeros((len(methods), len(methods)), dtype=int), 0
     for group in groups_of(results):
         p = panel(results, metric, group, learner, missing=True)
-        high = np.nanmax(p.values, axis=0, initial=-np.inf)  # (seeds, labels); a seed may be missing
-        low = np.nanmin(p.values, axis=0, initial=np.inf)
-        differ = np.flatnonzero((high > low).any(axis=0))  # not the shared start
-        W, settings = W + wins(p.values[:, :, differ]), settings + len(differ)
+        ranked = p.values[[p.methods.index(m) for m in methods]]
+        W, settings = W + wins(ranked[:, :, p.differing]), settings + len(p.differing)
     return methods, W, settings
+
+
+def areas_by_group(views: Sequence[Panel], methods: Sequence[str]) -> np.ndarray:
+    """AUBC (groups, methods, seeds) of one panel for each group, NaN where there is none."""
+    seeds = sorted({s for v in views for s in v.seeds})
+    out = np.full((len(views), len(methods), len(seeds)), np.nan)
+    for rows, v in zip(out, views, strict=True):
+        known = [i for i, m in enumerate(v.methods) if m in methods]
+        at = [methods.index(v.methods[i]) for i in known]
+        rows[np.ix_(at, [seeds.index(s) for s in v.seeds])] = v.areas()[known]
+    return out
+
+
+def mean_areas(areas: np.ndarray) -> np.ndarray:
+    """(groups, methods): each over the seeds it has."""
+    return np.array([[spread(seeds).mean for seeds in group] for group in areas])
 
 
 def scores(results: Results, metric: str, learner: str | None = None) -> tuple[list[str], list[str], np.ndarray]:
     """Groups, methods and mean AUBC (groups, methods), of the methods that every group has."""
-    groups, methods = groups_of(results), methods_of(results)
-    means = np.full((len(groups), len(methods)), np.nan)
-    for row, group in zip(means, groups, strict=True):
-        p = panel(results, metric, group, learner)
-        for method, areas in zip(p.methods, p.areas(), strict=True):
-            row[methods.index(method)] = _mean(areas[~np.isnan(areas)].tolist())
+    groups, methods = groups_of(results), ranked_of(results)
+    views = [panel(results, metric, group, learner) for group in groups]
+    means = mean_areas(areas_by_group(views, methods)).reshape(len(groups), len(methods))
     everywhere = np.flatnonzero(~np.isnan(means).any(axis=0))
     return groups, [methods[i] for i in everywhere], means[:, everywhere]
 

@@ -190,7 +190,9 @@ class Benchmark:
     the tables, the main one first. `layout` of those tables: "labels" method x number of labels, "steps" the same headed by
     query step, "rounds" round x method, "ends" one table of method x group at the last number of labels. `across`: what
     tables compare, methods, or the learners that value the same labels (`results.compared`). `comparable`:
-    whether the protocol is the paper's own, so that the numbers may be set against `paper`.
+    whether the protocol is the paper's own, so that the numbers may be set against `paper`. `area`: whether that under a
+    curve is over the labels or their logarithm, in which every doubling counts alike. `oracle`: the method that looks at
+    all labels, which is shown but not ranked. `developed`: the groups that a method was developed on, told from the others.
     """
 
     name: str
@@ -206,6 +208,9 @@ class Benchmark:
     layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
     across: Literal["methods", "learners"] = "methods"
     comparable: bool = False
+    area: Literal["labels", "log labels"] = "labels"
+    oracle: str | None = None
+    developed: tuple[str, ...] = ()
     claims: str = ""
     paper: tuple[PaperRow, ...] = ()
     paper_source: str = ""

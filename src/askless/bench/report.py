@@ -6,6 +6,7 @@ from pathlib import Path
 
 from askless.bench import tables
 from askless.bench.figures import FIGURES, draw
+from askless.bench.overall import overall_tables
 from askless.bench.panels import main_metric, unit, words
 from askless.bench.results import Results, compared, csv_text
 from askless.report import plots
@@ -57,7 +58,7 @@ def page(results: Results) -> str:
         Section("Figures", _figures(results)),
         Section("Results", _html(tables.accuracy_tables(results, first))),
         Section("The paper's table", markup(banner, paper) if paper else paper),
-        Section("All groups together", _html(tables.group_tables(results)), "All groups"),
+        Section("All groups together", _html(overall_tables(results)), "All groups"),
         Section("Summary", _html(tables.summary_tables(results))),
         Section("Several learners, one set of acquisitions", _html(tables.learner_tables(results)), "Learners"),
         Section("Wins and losses", _html(tables.win_loss_tables(results))),

@@ -1,5 +1,6 @@
 """Runs the cells of a benchmark, in this process, in worker processes or on Ray, and goes on where a killed run was."""
 
+import fnmatch
 import logging
 import os
 import platform
@@ -11,13 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from askless.base.engine import NotSent, check_engine, work
-from askless.base.errors import AsklessError, InputError
+from askless.base.errors import AsklessError, InputError, OptionError, unknown
 from askless.base.locks import held
 from askless.base.machine import cores, versions
 from askless.base.options import check_count
 from askless.bench.cell import Cell, cell_settings, check_same, finished, prepare, write_json
 from askless.bench.compute import CellWorker, Task, Trouble, digest_of
-from askless.bench.plan import Benchmark, data_key, text_of
+from askless.bench.plan import Benchmark, Row, data_key, text_of
 from askless.bench.results import ABOUT, CELLS, Results, cell_name, read, read_json
 from askless.bench.tally import Progress, Tally
 from askless.bench.trials import settle, trial_rows
@@ -26,6 +27,9 @@ from askless.features.frozen import as_frozen
 from askless.track import Tracker, Trail
 
 PACKAGES = ("torch", "numpy", "scipy", "scikit-learn", "matplotlib", "pillow", "safetensors")
+# Of a benchmark, as its report needs them
+PLAIN = ("name", "title", "scale", "comparable", "protocol", "baseline", "layout", "across", "area", "oracle")
+LISTS = ("open_points", "metrics", "figures", "seeds", "developed")
 log = logging.getLogger(__name__)
 
 
@@ -42,8 +46,10 @@ def run(
     engine: Literal["local", "ray"] = "local",
     gpus: float = 0.0,
     track: Tracker | Sequence[Tracker] | None = None,
+    groups: Sequence[str] = (),
 ) -> Results:
-    """Computes every cell that is not finished in `out`, and reads back all of them.
+    """Computes every cell that is not finished in `out`, and reads back all of them. With `groups`, names or patterns such
+    as "CIFAR-10*", only cells of those groups are computed: a long benchmark can be run piece by piece.
 
     With one worker the cells run in this process; with more, in so many processes. `threads`: of each cell,
     by default one. They decide the last digits of a training, so the first run in `out` settles them; a
@@ -60,8 +66,8 @@ def run(
     check_engine("run", engine, workers, gpus)
     if threads is not None:
         check_count("run", "threads", threads)
-    out = Path(out)
-    check_data(benchmark, out)
+    out, rows = Path(out), rows_of(benchmark, groups)
+    check_data(benchmark, rows, out)
     out.mkdir(parents=True, exist_ok=True)
     lock = held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
     with lock, closing(Trail(track)) as trail:
@@ -73,17 +79,17 @@ def run(
             )
         if before is not None:
             about["threads"] = before["threads"]
-            rows = {(r.group, r.method) for r in benchmark.rows}
+            keys = {(r.group, r.method) for r in benchmark.rows}
             more = [c for c in before["cells"] if c["seed"] not in benchmark.seeds]  # of seeds that ran before
-            about["cells"] += [c for c in more if (c["group"], c["method"]) in rows]
+            about["cells"] += [c for c in more if (c["group"], c["method"]) in keys]
             about["seeds"] = sorted({c["seed"] for c in about["cells"]})
         check_folder(benchmark, out, about)
         if before is None:  # the number of threads holds for the trials too
             write_json(out / ABOUT, about)
         for note in thread_notes(out, workers, threads, about["threads"], engine):
             log.warning("%s", note)
-        trials = [Cell(row, seed) for row in trial_rows(benchmark) for seed in range(row.trials[0])]  # type: ignore[index]
-        cells = [Cell(row, seed) for seed in benchmark.seeds for row in benchmark.rows]
+        trials = [Cell(row, seed) for row in trial_rows(rows) for seed in range(row.trials[0])]  # type: ignore[index]
+        cells = [Cell(row, seed) for seed in benchmark.seeds for row in rows]
         tally = Tally(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
         make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
         here = CellWorker(benchmark, out, trail.rates)
@@ -122,6 +128,15 @@ def run(
     return read(out)
 
 
+def rows_of(benchmark: Benchmark, groups: Sequence[str]) -> tuple[Row, ...]:
+    """The rows whose group is one of these names or patterns; all where there are none."""
+    known = list(dict.fromkeys(row.group for row in benchmark.rows))
+    for pattern in groups:
+        if not fnmatch.filter(known, pattern):
+            raise OptionError(unknown("group", pattern, known))
+    return tuple(row for row in benchmark.rows if not groups or any(fnmatch.fnmatch(row.group, p) for p in groups))
+
+
 def embed_once(cells: list[Cell], tally: Tally) -> None:
     """What a frozen backbone must see once is embedded before the workers would each begin with it."""
     seen = set()
@@ -153,10 +168,10 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
     return notes
 
 
-def check_data(benchmark: Benchmark, out: Path) -> None:
+def check_data(benchmark: Benchmark, rows: Sequence[Row], out: Path) -> None:
     """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
     seen, failures = [], []
-    for row in benchmark.rows:
+    for row in rows:
         done = all((Cell(row, seed).place(out) / "result.json").exists() for seed in benchmark.seeds)
         if data_key(row) in seen or done:
             continue
@@ -202,11 +217,8 @@ def describe(benchmark: Benchmark, threads: int, command: Sequence[str]) -> dict
         "says": benchmark.claims,
     }
     return {
-        **{
-            name: getattr(benchmark, name)
-            for name in ("name", "title", "scale", "comparable", "protocol", "baseline", "layout", "across")
-        },
-        **{name: list(getattr(benchmark, name)) for name in ("open_points", "metrics", "figures", "seeds")},
+        **{name: getattr(benchmark, name) for name in PLAIN},
+        **{name: list(getattr(benchmark, name)) for name in LISTS},
         "paper": paper if benchmark.paper or benchmark.claims else None,
         "groups": list(dict.fromkeys(r.group for r in rows)),
         "methods": list(dict.fromkeys(r.method for r in rows)),

@@ -141,6 +141,21 @@ def against(values: np.ndarray, baseline: np.ndarray) -> np.ndarray:
     return np.array([int(np.sign(d.mean)) if d.clear else 0 for d in differences], dtype=int)
 
 
+def significant(values: np.ndarray, baseline: np.ndarray) -> np.ndarray:
+    """As `against`, but by Wilcoxon's test at 5 %, corrected by Holm for the number of methods."""
+    p = holm(np.array([wilcoxon(v, baseline) for v in values]))
+    return np.where(p < 0.05, np.sign([paired(v, baseline).mean for v in values]), 0).astype(int)
+
+
+def gap_closed(area: float, random: float, oracle: float) -> float:
+    """The share of the way from random to the oracle; NaN where the oracle is no better than random.
+
+    >>> gap_closed(0.7, random=0.6, oracle=0.8)
+    0.49999999999999967
+    """
+    return (area - random) / (oracle - random) if oracle > random else float("nan")
+
+
 def average_ranks(scores: np.ndarray) -> np.ndarray:
     """The mean over data sets of each method's rank (1 is best, ties share); `scores` is (data sets, methods)."""
     return np.asarray(stats.rankdata(-np.asarray(scores), axis=1).mean(axis=0))

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from askless.bench.overall import overall_tables
 from askless.bench.panels import (
     Panel,
     counts_asked,
@@ -16,7 +17,6 @@ from askless.bench.panels import (
     more_is_better,
     panel,
     panels,
-    scores,
     unit,
     win_loss,
     words,
@@ -28,7 +28,6 @@ from askless.bench.statistics import (
     clear_best,
     holm,
     kendall,
-    labels_to_target,
     paired,
     spread,
     wilcoxon,
@@ -46,7 +45,7 @@ def all_tables(results: Results) -> list[Table]:
         *accuracy_tables(results, first),
         *paper_tables(results),
         *summary_tables(results),
-        *group_tables(results),
+        *overall_tables(results),
         *learner_tables(results),
         *win_loss_tables(results),
         *(table for metric in others for table in accuracy_tables(results, metric)),
@@ -57,12 +56,12 @@ def all_tables(results: Results) -> list[Table]:
 
 def accuracy_tables(results: Results, metric: str) -> list[Table]:
     """The tables of a metric, in the benchmark's `layout`."""
-    baseline, layout = results.about.get("baseline"), results.about.get("layout", "labels")
+    baseline, layout, oracle = (results.about.get(name) for name in ("baseline", "layout", "oracle"))
     if layout == "ends":
         return [_end_table(results, metric, l) for l in learners_of(results, metric)]
     found = panels(results, metric)
-    if layout == "labels":
-        return [accuracy_table(p, baseline) for p in found]
+    if layout in (None, "labels"):
+        return [accuracy_table(p, baseline, oracle=oracle) for p in found]
     word = layout.removesuffix("s")
     out = []
     for p in found:
@@ -73,15 +72,20 @@ def accuracy_tables(results: Results, metric: str) -> list[Table]:
 
 
 def accuracy_table(
-    p: Panel, baseline: str | None = None, heads: Sequence[str] = (), by: str = "by number of labels"
+    p: Panel,
+    baseline: str | None = None,
+    heads: Sequence[str] = (),
+    by: str = "by number of labels",
+    oracle: str | None = None,
 ) -> Table:
-    """Method x labels: mean ± sd (n) of a panel; `heads` name the columns where they are no numbers of labels."""
+    """Method x labels: mean ± sd (n) of a panel; `heads` name the columns where they are no numbers of labels. The oracle,
+    if there is one, is never called the best."""
     ranked = more_is_better(p.metric)
     marked = ranked and baseline in p.methods
-    columns = []
+    columns, others = [], np.array([m != oracle for m in p.methods])[:, None]
     for k, head in enumerate(heads or map(str, p.labels)):
         values = p.values[:, :, k]
-        best = clear_best(values) if ranked else None
+        best = clear_best(np.where(others, values, np.nan)) if ranked else None
         marks = against(values, p.of(str(baseline))[:, k]) if marked else np.zeros(len(values), dtype=int)
         arrows = [{1: " ↑", -1: " ↓", 0: ""}[mark] for mark in marks.tolist()]
         columns.append((head, [Cell(_mean(values[i], p.metric) + arrow, best == i) for i, arrow in enumerate(arrows)]))
@@ -126,7 +130,8 @@ def _summary_table(results: Results, p: Panel) -> Table:
     areas = p.values[:, :, p.shared[-1]] if short and p.shared else p.areas()
     name = f"{words(p.metric)} at {p.labels[p.shared[-1]]} labels" if short and p.shared else "AUBC"
     columns = [(f"{name}, %" if short else f"AUBC of {unit(p.metric)}", [_mean(a, p.metric) for a in areas])]
-    area = "AUBC: the area under the curve over the numbers of labels, divided by their range; "
+    over = "the logarithm of the labels" if p.log else "the numbers of labels"
+    area = f"AUBC: the area under the curve over {over}, divided by their range; "
     notes = [MEAN if short else area + MEAN[:1].lower() + MEAN[1:]]
     if baseline in p.methods:
         base = areas[p.methods.index(baseline)]
@@ -162,36 +167,8 @@ def _summary_table(results: Results, p: Panel) -> Table:
 
 
 def _reach(p: Panel, method: str, baseline: str) -> str:
-    """The labels at which the method comes to the baseline's end, both over the seeds that both have."""
-    labels = np.array(p.labels)[p.shared]
-    own, base = p.of(method)[:, p.shared], p.of(baseline)[:, p.shared]
-    both = ~np.isnan(own + base).any(axis=1)
-    if not both.any():
-        return NOTHING
-    reached = labels_to_target(labels, own[both].mean(axis=0), base[both].mean(axis=0)[-1])
-    return f"> {labels[-1]}" if np.isinf(reached) else f"{reached:.0f}"
-
-
-def group_tables(results: Results) -> list[Table]:
-    """All groups in one line per method, where there are several: its mean area, and how it compares with the baseline."""
-    metric, baseline = main_metric(results), str(results.about.get("baseline"))
-    groups, methods, means = scores(results, metric)  # (groups, methods)
-    if len(groups) < 3 or baseline not in methods or not more_is_better(metric):
-        return []
-    base = means[:, methods.index(baseline)]
-    columns: list[Column] = [(f"mean AUBC of {unit(metric)}", [f"{100 * column.mean():.1f}" for column in means.T])]
-    others = [column - base for column in means.T]
-    gains = [NOTHING if m == baseline else _gain(a, base, metric) for m, a in zip(methods, means.T, strict=True)]
-    columns.append((f"minus {baseline}, points", gains))
-    for word, best in (("least", np.argmin), ("most", np.argmax)):
-        at = [int(best(difference)) for difference in others]
-        found = [f"{100 * d[i]:+.1f} ({groups[i]})" for d, i in zip(others, at, strict=True)]
-        columns.append((word, [NOTHING if m == baseline else f for m, f in zip(methods, found, strict=True)]))
-    note = (
-        f"Over {len(groups)} groups, each by its mean over the seeds. Minus {baseline}: the mean difference ± half of its "
-        "95 % t interval over the groups; then the least and the most of any group."
-    )
-    return [_by_method(_title("All groups together"), methods, columns, [note])]
+    reached = p.labels_to_end_of(baseline, method)
+    return f"> {p.labels[p.shared[-1]]}" if np.isinf(reached) else known(reached, ".0f")
 
 
 def win_loss_tables(results: Results) -> list[Table]:
@@ -346,17 +323,21 @@ def times_tables(results: Results) -> list[Table]:
     )
     values: dict[tuple[str, str, str], list[float]] = {}
     for r in results.times:
-        values.setdefault((r.group, r.method, r.metric), []).append(r.value)
+        for group in dict.fromkeys(("", r.group)):
+            values.setdefault((group, r.method, r.metric), []).append(r.value)
     found = [measure for measure in measures if any(metric == measure[0] for _, _, metric in values)]
-    rows = [
-        (g, m) for g in groups_of(results) for m in methods_of(results) if any((g, m, f[0]) in values for f in found)
-    ]
-    columns = [
-        (title, [f"{how(v):.4g}" if (v := values.get((g, m, metric))) else NOTHING for g, m in rows])
-        for metric, title, how in found
-    ]
-    names = [f"{g}: {m}" if g else m for g, m in rows]
-    return [_by_method("Times and memory", names, columns)] if found else []
+
+    def table(title: str, groups: Sequence[str]) -> Table:
+        rows = [(g, m) for g in groups for m in methods_of(results) if any((g, m, f[0]) in values for f in found)]
+        columns = [
+            (head, [f"{how(v):.4g}" if (v := values.get((g, m, metric))) else NOTHING for g, m in rows])
+            for metric, head, how in found
+        ]
+        return _by_method(title, [f"{g}: {m}" if g else m for g, m in rows], columns)
+
+    groups = groups_of(results)
+    several = [table("Times and memory, all groups", [""])] if len(groups) > 1 else []
+    return [*several, table("Times and memory", groups)] if found else []
 
 
 def failure_tables(results: Results) -> list[Table]:

@@ -1,10 +1,11 @@
 """Trials: short cells that settle which start all seeds of a row share."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from askless.bench.cell import Cell
-from askless.bench.plan import Benchmark, Row
+from askless.bench.plan import Row
 from askless.bench.results import read_json
 
 
@@ -12,13 +13,13 @@ def trial_key(row: Row) -> tuple[str, int]:
     return row.group, row.start
 
 
-def trial_rows(benchmark: Benchmark) -> list[Row]:
+def trial_rows(rows: Sequence[Row]) -> list[Row]:
     """One row for each start that is settled by trials: only the start's labels, trained and measured."""
     found = {
         trial_key(row): replace(
             row, method=f"start {row.start}", strategy="random", counts=(row.start,), measures=(), along=(), value=()
         )
-        for row in reversed(benchmark.rows)
+        for row in reversed(rows)
         if row.trials is not None
     }
     return list(found.values())

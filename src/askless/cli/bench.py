@@ -61,6 +61,10 @@ def run_benchmark(
     seeds: Annotated[
         int | None, typer.Option(help="So many seeds, from 0 on; default: the benchmark's.", min=1)
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="Compute only this group, a name or a pattern such as 'CIFAR-10*'. Can be repeated."),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Cells at a time, each in a process of its own.", min=1)] = 2,
     threads: Annotated[
         int | None, typer.Option(help="Threads of each cell; default: 1, or those of the folder.", min=1)
@@ -108,6 +112,7 @@ def run_benchmark(
             engine=engine,  # type: ignore[arg-type]
             gpus=gpus,
             track=trackers,
+            groups=group or (),
         )
     report = write(results, folder)
     show_results(report, results)

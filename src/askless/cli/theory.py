@@ -127,7 +127,7 @@ def row_of(place: Path) -> "Row":
         raise InputError(f"{place}: expected a cell inside its benchmark's folder, got no {run / ABOUT}")
     then = read_json(place / "result.json")["settings"]
     benchmark = benchmark_of(run)
-    for row in (*benchmark.rows, *trial_rows(benchmark)):
+    for row in (*benchmark.rows, *trial_rows(benchmark.rows)):
         if cell_name(row.group, row.method, int(then["seed"])) == place.resolve().name:
             break
     else:

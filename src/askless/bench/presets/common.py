@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from askless.base.errors import OptionError, unknown
@@ -89,22 +89,14 @@ class Preset:
     layout: Literal["labels", "steps", "rounds", "ends"] = "labels"
     across: Literal["methods", "learners"] = "methods"
     comparable: bool = True
+    area: Literal["labels", "log labels"] = "labels"
+    oracle: str | None = None
+    developed: tuple[str, ...] = ()
 
     def make(self, scale: str) -> Benchmark:
         if scale not in SCALES:
             raise OptionError(unknown("scale", scale, SCALES))
-        same = (
-            "name",
-            "title",
-            "protocol",
-            "open_points",
-            "claims",
-            "baseline",
-            "metrics",
-            "figures",
-            "layout",
-            "across",
-        )
+        same = [f.name for f in fields(self) if f.name not in ("what", "rows", "seeds", "comparable")]
         return Benchmark(
             **{name: at(scale, getattr(self, name)) for name in same},
             rows=tuple(Row(**fields) for fields in at(scale, self.rows)),
