@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         Refine,
         Selection,
         Strategy,
+        Stream,
         TwoLevel,
         TypiClust,
         UHerding,
@@ -89,6 +90,8 @@ __all__ = [
     # pools that do not fit in memory
     "embed",
     "open_shards",
+    # items that are seen once
+    "Stream",
     # strategies
     "ALBL",
     "BADGE",

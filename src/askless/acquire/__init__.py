@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from askless.acquire.strategy import View as View
     from askless.acquire.strategy import looks_at as looks_at
     from askless.acquire.strategy import uses_history as uses_history
+    from askless.acquire.stream import Stream as Stream
     from askless.acquire.tcm import TCM as TCM
     from askless.acquire.two_level import TwoLevel as TwoLevel
     from askless.acquire.typiclust import TypiClust as TypiClust
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _HOMES = {  # where each name lives
     "select": "selecting",
     **dict.fromkeys(("Selection", "Strategy", "View", "looks_at", "uses_history"), "strategy"),
+    "Stream": "stream",
     "TwoLevel": "two_level",
     **{row.home.partition(".")[2]: row.home.partition(".")[0] for row in STRATEGIES.values()},
 }

@@ -5,6 +5,7 @@ from typing import Annotated
 import numpy as np
 
 from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
+from askless.acquire.groups import Groups, as_often
 from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
 from askless.base.options import Between, Count, NotNegative, Several, options
@@ -50,15 +51,24 @@ class Askless:
     wants = ("probs", "labels")
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
+        return self.select_for(None, view, n, rng)
+
+    def select_for(self, groups: Groups | None, view: View, n: int, rng: np.random.Generator) -> Selection:
+        """The same where the items of the view are those that `groups` have kept: it is the groups that are covered."""
         if n == 0:
             return Selection(view.unlabelled[:0], np.empty(0))
         labels = len(view.labelled)
-        space = Space(view["features"], self.directions, view.max_memory // 2, rng)
-        many = max(self.targets, min(PER_LABEL * (labels + n), view.max_memory // (16 * space.width)))
-        targets = drawn(view.N, many, rng)
-        unsure, few = self.unsure(view), scarce(view) if self.balance else np.ones(view.N)
-        h_sq = max(self.reach**2 * reach_sq(space, targets, labels + n, rng), LEAST)
-        weight = (unsure * few)[targets] ** self.trusted(view)
+        unsure, few = self.unsure(view), self.scarce(view)
+        if groups is None:
+            space = Space(view["features"], self.directions, view.max_memory // 2, rng)
+            many = max(self.targets, min(PER_LABEL * (labels + n), view.max_memory // (16 * space.width)))
+            targets = near = drawn(view.N, many, rng)
+            weight, counts = (unsure * few)[targets] ** self.trusted(view), np.full(len(targets), view.N / len(targets))
+        else:
+            rows, near = np.concatenate([view["features"], groups.mean]), as_often(groups.size, rng)
+            space = Space(rows, self.directions, view.max_memory // 2, rng, view.N + near)
+            targets, weight, counts = np.arange(view.N, len(rows)), groups.weight, groups.size
+        h_sq = max(self.reach**2 * reach_sq(space, near, labels + n, rng), LEAST)
         cover = Cover(space, targets, weight, h_sq, view.max_memory // 4)
         cover.add(view.labelled)
         before = cover.share
@@ -69,15 +79,23 @@ class Askless:
             "covered": cover.share,
             "unsure": unsure[picks.items].tolist(),
             "scarce": few[picks.items].tolist(),
-            "stands_for": np.round(picks.stands_for * (view.N / len(targets))).astype(int).tolist(),
+            "stands_for": picks.stands_for(counts),
         }
         return Selection(picks.items, picks.gains, info)
+
+    def weights(self, view: View) -> np.ndarray:
+        """w of every item, (N,)."""
+        return (self.unsure(view) * self.scarce(view)) ** self.trusted(view)
 
     def unsure(self, view: View) -> np.ndarray:
         """1 - margin of every item, (N,); 1 where there is no model to be sure."""
         if view.probs is None or len(view.labelled) == 0 or view.probs.shape[1] < 2:
             return np.ones(view.N)
         return np.maximum(1 - view.by_rows(margin, "probs"), FLOOR)
+
+    def scarce(self, view: View) -> np.ndarray:
+        """(N,); 1 without `balance`."""
+        return scarce(view) if self.balance else np.ones(view.N)
 
     def trusted(self, view: View) -> float:
         """The exponent t, from 0 to 1."""

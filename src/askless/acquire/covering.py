@@ -55,21 +55,29 @@ class UnitRows:
 class Space:
     """The rows of `features` (N, d) around their mean, in their `directions` main directions, of unit length.
 
-    They are held where they fit in `room` bytes, and else made anew whenever they are asked for.
+    They are held where they fit in `room` bytes, and else made anew whenever they are asked for. The mean and the directions
+    are those of `sample`, positions that may repeat; by default it is drawn.
     """
 
-    def __init__(self, features: np.ndarray, directions: int, room: int, rng: np.random.Generator) -> None:
+    def __init__(
+        self,
+        features: np.ndarray,
+        directions: int,
+        room: int,
+        rng: np.random.Generator,
+        sample: np.ndarray | None = None,
+    ) -> None:
         self.features = features
         N, d = features.shape
         m = min(N, max(64, min(4096, SAMPLE // d)))
-        rows = np.asarray(features[drawn(N, m, rng)], dtype=np.float64)
+        rows = np.asarray(features[drawn(N, m, rng) if sample is None else sample], dtype=np.float64)
         self.middle = rows.mean(axis=0)
         # Rows this near to the mean have no direction: what they have is rounding.
         spread = float(np.median(np.abs(rows - self.middle).max(axis=1)))
         self.least = max(1e-6 * spread, 1e-14 * float(np.abs(self.middle).max()))
         self.main: Tensor | None = None
         if d > directions:
-            self.main = main_directions(self._unit(rows), min(directions, m), rng)
+            self.main = main_directions(self._unit(rows), min(directions, len(rows)), rng)
         self.width = d if self.main is None else self.main.shape[1]
         self.held: Tensor | None = None
         if 4 * N * self.width <= room:
@@ -199,7 +207,12 @@ class Cover:
 class Picks(NamedTuple):
     items: np.ndarray  # (n,) positions
     gains: np.ndarray  # (n,) the share of all weight that each newly covered
-    stands_for: np.ndarray  # (n,) the number of targets that lie nearest to it in the end
+    nearest: np.ndarray  # (m,) which of the n picks lies nearest to each target in the end; n: something from before
+
+    def stands_for(self, counts: np.ndarray) -> list[int]:
+        """How many items lie nearest to each pick, where targets stand for `counts` (m,)."""
+        n = len(self.items)
+        return np.round(np.bincount(self.nearest, counts, minlength=n + 1)[:n]).astype(int).tolist()
 
 
 def greedy(
@@ -213,7 +226,7 @@ def greedy(
         report(i * n // (2 * len(allowed)), n)
     known = np.zeros(len(allowed), dtype=np.int64)  # how many of the picks the bound knows
     items, gains = np.empty(n, dtype=np.int64), np.empty(n)
-    nearest = np.full(len(cover.best), n)  # which pick is nearest to each target; n: something from before
+    nearest = np.full(len(cover.best), n)
     high = Highest(bound, min(AGAIN, len(allowed)))
     for i in range(n):
         while known[top := high.top(rng)] < i:
@@ -226,7 +239,7 @@ def greedy(
         nearest[cover.add(allowed[top : top + 1])] = i
         bound[top] = -np.inf
         report((n + i + 1) // 2, n)
-    return Picks(items, gains, np.bincount(nearest, minlength=n + 1)[:n])
+    return Picks(items, gains, nearest)
 
 
 class Highest:

@@ -56,6 +56,6 @@ def herd(
         "lengthscale": float(sigma),
         "covered_before": before,
         "covered": cover.share,
-        "stands_for": np.round(picks.stands_for * (view.N / len(some))).astype(int).tolist(),
+        "stands_for": picks.stands_for(np.full(len(some), view.N / len(some))),
     }
     return Selection(picks.items, picks.gains, info)
