@@ -16,6 +16,7 @@ from askless.cli.bench import bench_app, progress_of
 from askless.cli.doctor import backup, doctor
 from askless.cli.labelstudio import labelstudio_app
 from askless.cli.start import label, start
+from askless.cli.stream import stream
 from askless.cli.theory import theory
 
 app = typer.Typer(
@@ -238,7 +239,7 @@ def demo(
     out.print(f"Report: {report}")
 
 
-for command in (start, run.status, run.report, run.export, run.predict, run.oracle, doctor, backup, theory):
+for command in (stream, start, run.status, run.report, run.export, run.predict, run.oracle, doctor, backup, theory):
     app.command()(command)
 app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")
