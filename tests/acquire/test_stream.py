@@ -290,3 +290,33 @@ def test_a_refused_block_leaves_no_trace():
         one.add(features=np.eye(3))
     assert stream.seen == clean.seen == 6
     assert stream.picks().indices.tolist() == clean.picks().indices.tolist()
+
+
+@pytest.fixture
+def ray_data(monkeypatch):
+    """Ray with its data sets, on this machine, until the test ends."""
+    ray = pytest.importorskip("ray")
+    pytest.importorskip("pandas")  # which ray[data] brings
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    monkeypatch.setenv("RAY_worker_niceness", "0")
+    ray.init("local", num_cpus=1, include_dashboard=False, log_to_driver=False, object_store_memory=2**27)
+    import ray.data
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield ray.data
+    ray.shutdown()
+
+
+@pytest.mark.ray
+@pytest.mark.filterwarnings("default")
+def test_batches_of_ray_data_are_blocks(ray_data):
+    rng = np.random.default_rng(0)
+    x, probs = rng.normal(size=(600, 4)), rng.dirichlet(np.ones(3), 600)
+    rows = [{"id": i, "features": x[i], "probs": probs[i], "path": f"{i}.png"} for i in range(600)]
+    data = ray_data.from_items(rows).sort("id")
+    stream, plain = al.Stream("askless", 10, 60), al.Stream("askless", 10, 60)
+    for batch in data.select_columns(["features", "probs"]).iter_batches(batch_size=77):
+        stream.add(**batch)
+    plain.add(features=x, probs=probs)
+    assert stream.seen == 600
+    assert stream.picks().indices.tolist() == plain.picks().indices.tolist()
