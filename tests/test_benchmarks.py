@@ -1,6 +1,7 @@
 """The speed suite: its limits, its table in the docs, and that each of its scripts runs (slow)."""
 
 import importlib.util
+import itertools
 import json
 import os
 import subprocess
@@ -130,6 +131,7 @@ def test_encoders_are_compared_on_the_same_draws(monkeypatch, capsys):
         "graph",
         "offline",
         "encoders",
+        "stream",
     ],
 )
 def test_each_script_runs_at_small_sizes(name, speed):
@@ -137,7 +139,13 @@ def test_each_script_runs_at_small_sizes(name, speed):
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    heads = {"growth": "", "graph": "| rows | columns |", "offline": "| chosen by |", "encoders": "| encoder |"}
+    heads = {
+        "growth": "",
+        "graph": "| rows | columns |",
+        "offline": "| chosen by |",
+        "encoders": "| encoder |",
+        "stream": "| pool |",
+    }
     assert heads.get(name, "| what | ours |") in done.stdout
 
 
@@ -168,3 +176,55 @@ def test_the_table_of_whole_runs_is_that_of_the_results(monkeypatch):
     page = pipeline.PAGE.read_text()
     record = json.loads((pipeline.RESULTS / "pipeline.json").read_text())
     assert pipeline.renewed(page, record) == page, "run `python benchmarks/pipeline.py --docs`"
+
+
+@pytest.fixture
+def stream(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("stream")
+
+
+@pytest.mark.parametrize("order", ["shuffled", "rising"])
+def test_the_sieve_covers_nearly_half_of_what_the_best_batch_covers(stream, order):
+    """Its guarantee, 1/2 - epsilon, against every batch of three of twelve."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        likeness, weight, before = rng.random((12, 9)) ** 4, rng.random(9), 0.3 * rng.random(9)
+        if order == "rising":  # what adds most comes last
+            likeness = likeness[np.argsort(likeness @ weight)]
+
+        def value(batch, k=likeness, w=weight, start=before):
+            return float((np.maximum(k[list(batch)].max(axis=0, initial=0), start) - start) @ w)
+
+        best, held = stream.sieve(likeness, weight, before, 3, 0.1)
+        assert len(best) <= 3
+        assert set(best) <= set(held)
+        assert value(best) >= (0.5 - 0.1) * max(map(value, itertools.combinations(range(12), 3)))
+
+
+def test_a_sieve_takes_nothing_where_all_is_covered(stream):
+    assert stream.sieve(np.full((5, 3), 0.5), np.ones(3), np.ones(3), 2, 0.1) == ([], [])
+
+
+def test_the_share_of_the_gain_by_hand(stream):
+    rows = [
+        {"data": "a", "labels": 0, "seed": seed, "way": way, "covered": value + seed}
+        for seed in range(3)
+        for way, value in (("random", 1.0), ("pool", 3.0), ("stream", 2.5))
+    ]
+    assert stream.share({"rows": rows}, "a", 0, "stream", "covered") == pytest.approx((0.75, 0.75, 0.75))
+
+
+def test_the_table_of_streams_is_that_of_the_results(stream):
+    page = stream.PAGE.read_text()
+    record = json.loads((stream.RESULTS / "stream.json").read_text())
+    assert stream.renewed(page, record) == page, "run `python benchmarks/stream.py --docs`"
+
+
+def test_a_stream_keeps_nine_tenths_of_what_the_pool_gains(stream):
+    """The published numbers: 1,000 items of memory for 50,000."""
+    record = json.loads((stream.RESULTS / "stream.json").read_text())
+    assert (record["memory"], record["picks"]) == (1000, 100)
+    for labels in (0, 100):
+        for what in ("covered", "accuracy"):
+            assert stream.share(record, "Fashion-MNIST", labels, "stream", what)[0] >= 0.9
