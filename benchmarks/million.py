@@ -1,6 +1,7 @@
 """Every strategy on a million rows: seconds and peak memory, each in a process of its own.
 
     python benchmarks/million.py            # N = 1,000,000, d = 256, C = 10, 1,000 labelled, 1,000 picks
+    python benchmarks/million.py --only askless badge     # these alone
     python benchmarks/million.py --quick
 
 The features (1 GB, float32) are a file opened with mmap_mode="r". Peak memory is that of the whole process, Python, torch
@@ -8,8 +9,12 @@ and all the other arrays included, without the pages of that file (RssAnon, look
 beside it with C = 1,000 on 50,000 rows, whose gradients would be 102 GB. Seconds are those of `select` with default
 arguments, inputs checked; the floor is one reading of the features by a matrix-vector product in tiles, for those that look
 at them, and one reading of the other arrays for the rest.
+
+askless also takes 100 picks, from a million rows and from ten million of width 64 (3 GB). From such pools it draws its
+candidates: the last line is what its picks cover less than picks from all candidates do, on the same targets.
 """
 
+import argparse
 import json
 import sys
 import tempfile
@@ -24,7 +29,8 @@ import askless as al
 from askless.acquire import STRATEGIES
 
 LIMIT = 4.0  # GB
-MINUTES = 300.0  # seconds that the default may take for 100 picks
+SECONDS, MINUTES = 20.0, 300.0  # that the default may take for 100 picks of a million rows, and of ten million
+LOST = 1.0  # % of what they cover that drawn candidates may cost
 STATUS = Path("/proc/self/status")
 FILES = ("features", "probs", "grad_sq", "grad_dot", "labelled", "labels")
 
@@ -83,7 +89,7 @@ class Peak(threading.Thread):
         return self.gb
 
 
-def work(name: str, folder: Path, picks: int) -> dict[str, float]:
+def work(name: str, folder: Path, picks: int, **options: int) -> dict[str, float]:
     """One strategy in this process."""
     given = {f: np.load(folder / f"{f}.npy", mmap_mode="r" if f == "features" else None) for f in FILES}
     needs = al.acquire.looks_at(al.acquire.make(name))
@@ -91,10 +97,12 @@ def work(name: str, folder: Path, picks: int) -> dict[str, float]:
     peak = Peak()
     peak.start()
     start = time.perf_counter()
-    found = al.select(name, picks, pool=len(np.load(folder / "probs.npy", mmap_mode="r")), **given)
+    strategy = al.acquire.make(name, **options)
+    found = al.select(strategy, picks, pool=len(np.load(folder / "probs.npy", mmap_mode="r")), **given)
     seconds = time.perf_counter() - start
     assert len(found) == picks
-    return {"seconds": seconds, "gb": peak.stop()}
+    covered = found.info.get("covered", 0) - found.info.get("covered_before", 0)
+    return {"seconds": seconds, "gb": peak.stop(), "covered": covered}
 
 
 def reading(folder: Path, names: tuple[str, ...]) -> float:
@@ -111,14 +119,18 @@ def reading(folder: Path, names: tuple[str, ...]) -> float:
     return compare({"once": once}, repeats=3)["once"]
 
 
+def only(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--only", nargs="+", choices=list(STRATEGIES), default=list(STRATEGIES), help="these alone")
+
+
 def main() -> None:
-    given = arguments(__doc__)
+    given = arguments(__doc__, only)
     N, d, C, n_labelled, picks = (20_000, 32, 10, 50, 50) if given.quick else (1_000_000, 256, 10, 1_000, 1_000)
     lines = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make_arrays(folder, N, d, C, n_labelled)
-        for name in STRATEGIES:
+        for name in given.only:
             needs = tuple(
                 need for need in al.acquire.looks_at(al.acquire.make(name)) if need in FILES and need != "labels"
             )
@@ -130,11 +142,29 @@ def main() -> None:
             lines.append(Line(f"{name}, N = {N:,}, d = {d}, C = {C}, {picks:,} picks", result["seconds"], floor=floor))
             lines.append(Line(f"{name}, peak memory", result["gb"], "GB", most=LIMIT))
             print(f"  {name}: {result['seconds']:.1f} s, {result['gb']:.2f} GB", file=sys.stderr, flush=True)
-        few = picks // 10
-        result = own_process("million.py", "--work", "askless", str(folder), str(few))
-        lines.append(Line(f"askless, N = {N:,}, d = {d}, C = {C}, {few:,} picks", result["seconds"], most=MINUTES))
-    lines += many_classes(given.quick)
+        if "askless" in given.only:
+            lines += few_picks(folder, f"N = {N:,}, d = {d}, C = {C}", SECONDS, N)
+    if "askless" in given.only:
+        N, d = (40_000, 16) if given.quick else (10_000_000, 64)
+        with tempfile.TemporaryDirectory() as temporary:
+            make_arrays(Path(temporary), N, d, C, n_labelled)
+            lines += few_picks(Path(temporary), f"N = {N:,}, d = {d}, C = {C}", MINUTES)
+    if "badge" in given.only:
+        lines += many_classes(given.quick)
     finish("million", lines, given)
+
+
+def few_picks(folder: Path, what: str, most: float, candidates: int | None = None) -> list[Line]:
+    """100 picks by askless; with so many candidates, what it covers less than with these."""
+    found = own_process("million.py", "--work", "askless", str(folder), "100")
+    what = f"askless, {what}, 100 picks"
+    lines = [Line(what, found["seconds"], most=most), Line(f"{what}, peak memory", found["gb"], "GB", most=LIMIT)]
+    if candidates is not None:
+        whole = own_process("million.py", "--work", "askless", str(folder), "100", f"candidates={candidates}")
+        lost = 100 * (1 - found["covered"] / whole["covered"])
+        note = f"picks from all candidates take {whole['seconds']:.0f} s"
+        lines.append(Line(f"{what}, coverage lost by drawing candidates", lost, "%", most=LOST, note=note))
+    return lines
 
 
 def many_classes(quick: bool) -> list[Line]:
@@ -152,6 +182,7 @@ def many_classes(quick: bool) -> list[Line]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--work"]:
-        print(json.dumps(work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]))))
+        options = {name: int(value) for name, value in (given.split("=") for given in sys.argv[5:])}
+        print(json.dumps(work(sys.argv[2], Path(sys.argv[3]), int(sys.argv[4]), **options)))
     else:
         main()

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
+from askless.acquire.covering import LEAST, Cover, Space, candidates, greedy, reach_sq
 from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
 from askless.base.options import Between, Count, NotNegative, Several, options
@@ -32,10 +32,14 @@ class Askless:
     `trust`: so many labels per class give the model's word its full force (0: all at once; infinite: coverage alone).
     `balance`: whether classes with few labels weigh more. `reach`: times h. Features are taken around their mean and to unit
     length, of wider ones `directions` main directions. Pools of more than `targets` items are covered on so many of them,
-    drawn at random (8 per label, where `max_memory` has room for them); every item can be picked. Scores are the share of
-    all weight that a pick newly covers. `info`: the reach, the share `covered` and `covered_before`, and for each pick how
-    `unsure` the model is of it, how `scarce` labels of its classes are and how many items lie nearest to it, which it
-    `stands_for`. Memory: `max_memory`, and 100 MB for a sample of the rows and for the targets.
+    drawn at random (8 per label, where `max_memory` has room for them). Of more than `candidates` unlabelled items, so many
+    are drawn to be picked from (8 per pick at least). Scores are the share of all weight that a pick newly covers. `info`:
+    the reach, the share `covered` and `covered_before`, and for each pick how `unsure` the model is of it, how `scarce`
+    labels of its classes are and how many items lie nearest to it, which it `stands_for`. Memory: `max_memory`, and 100 MB
+    for samples of the rows and for the targets.
+
+    With few labels in a large pool, the first picks are the best of those that a sample of the targets finds promising
+    (see `acquire/covering.py`); all others are those of the exact greedy search.
 
     Herding (Bae et al., ECCV 2024) weighted by uncertainty (Bae et al., ICLR 2025), with reach, trust and bounds of our own.
     """
@@ -44,6 +48,7 @@ class Askless:
     reach: Annotated[float, Between(1e-3, 1e3)] = 1.0
     directions: Count = 256
     targets: Several = 8192
+    candidates: Several = 2**17
     balance: bool = True
     name = "askless"
     needs = ("features",)
@@ -59,10 +64,10 @@ class Askless:
         unsure, few = self.unsure(view), scarce(view) if self.balance else np.ones(view.N)
         h_sq = max(self.reach**2 * reach_sq(space, targets, labels + n, rng), LEAST)
         weight = (unsure * few)[targets] ** self.trusted(view)
-        cover = Cover(space, targets, weight, h_sq, view.max_memory // 4)
+        cover = Cover(space, targets, weight, h_sq, view.max_memory // 2)
         cover.add(view.labelled)
         before = cover.share
-        picks = greedy(cover, view.unlabelled, n, rng, view.report)
+        picks = greedy(cover, candidates(view, self.candidates, n, rng), n, rng, view.report)
         info = {
             "reach": h_sq**0.5,
             "covered_before": before,

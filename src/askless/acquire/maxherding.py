@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from askless.acquire.covering import Cover, UnitRows, greedy
+from askless.acquire.covering import Cover, UnitRows, candidates, greedy
 from askless.acquire.strategy import Selection, View, drawn
 from askless.base.options import Between, Several, options
 
@@ -21,16 +21,19 @@ class MaxHerding:
 
     of rows x of unit length; sigma is the `lengthscale`, 1 in the paper. ProbCover is the same with k = 1 inside a ball and
     0 outside. The sum is over all items, or over `targets` of them drawn at random (8 per label, where `max_memory` has room
-    for them) where the pool is larger; every item can be picked.
+    for them) where the pool is larger. Of more than `candidates` unlabelled items, so many are drawn to be picked from (8
+    per pick at least).
 
     The picks are those of the paper's algorithm, which holds all N^2 kernel values; here a gain is computed again only while
-    it may be the largest (see `acquire/covering.py`). Scores are the coverage that each pick adds. `info`: the coverage
+    it may be the largest. With few labels in a large pool, the first picks are the best of those that a sample of the
+    targets finds promising (see `acquire/covering.py`). Scores are the coverage that each pick adds. `info`: the coverage
     before and after, and the number of items that lie nearest to each pick, which it `stands_for`. Beside `max_memory` the
     targets are held in float32. Works with zero labels.
     """
 
     lengthscale: Lengthscale = 1.0
     targets: Several = 8192
+    candidates: Several = 2**17
     name = "maxherding"
     needs = ("features",)
 
@@ -38,20 +41,27 @@ class MaxHerding:
         if n == 0:
             return Selection(view.unlabelled[:0], np.empty(0))
         rows = UnitRows(view["features"], view.max_memory // 2)
-        return herd(view, n, rng, rows, np.ones(view.N), self.lengthscale, self.targets)
+        return herd(view, n, rng, rows, np.ones(view.N), self.lengthscale, self.targets, self.candidates)
 
 
 def herd(
-    view: View, n: int, rng: np.random.Generator, rows: UnitRows, weight: np.ndarray, sigma: float, targets: int
+    view: View,
+    n: int,
+    rng: np.random.Generator,
+    rows: UnitRows,
+    weight: np.ndarray,
+    sigma: float,
+    targets: int,
+    most: int,
 ) -> Selection:
     """The n items that add most to sum_x w(x) max_s k(x, s) / sum_x w(x), `weight` (N,) >= 0, one after the other."""
     wished = min(PER_LABEL * (len(view.labelled) + n), view.max_memory // (16 * rows.width))
     some = drawn(view.N, max(targets, wished), rng)
     w = weight[some] if weight[some].sum() > 0 else np.ones(len(some))  # certain of all: coverage still decides
-    cover = Cover(rows, some, w, sigma**2, view.max_memory // 4)
+    cover = Cover(rows, some, w, sigma**2, view.max_memory // 2)
     cover.add(view.labelled)
     before = cover.share
-    picks = greedy(cover, view.unlabelled, n, rng, view.report)
+    picks = greedy(cover, candidates(view, most, n, rng), n, rng, view.report)
     info = {
         "lengthscale": float(sigma),
         "covered_before": before,

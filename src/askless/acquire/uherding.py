@@ -28,12 +28,13 @@ class UHerding:
     `temperature` where you have calibrated the model yourself.
 
     Without labels, or without `probs`, U = 1, and sigma = 1 while fewer than two items are labelled: MaxHerding.
-    `targets`, scores, memory and `info` are as in MaxHerding; `info` has the `temperature` too.
+    `targets`, `candidates`, scores, memory and `info` are as in MaxHerding; `info` has the `temperature` too.
     """
 
     lengthscale: Lengthscale | None = None
     temperature: NotNegative | None = None
     targets: Several = 8192
+    candidates: Several = 2**17
     name = "uherding"
     needs = ("features",)
     wants = ("probs", "labels")
@@ -44,7 +45,7 @@ class UHerding:
         rows = UnitRows(view["features"], view.max_memory // 2)
         sigma = self.lengthscale or closest(rows, view.labelled)
         T = self.temperature_of(view)
-        picks = herd(view, n, rng, rows, unsure(view, T), sigma, self.targets)
+        picks = herd(view, n, rng, rows, unsure(view, T), sigma, self.targets, self.candidates)
         picks.info["temperature"] = T
         return picks
 
