@@ -1,9 +1,13 @@
 """Pools of a preset as pools of features: images and texts by a frozen encoder, tables by column."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from askless.base.options import LATER
 from askless.bench.plan import Data
@@ -79,3 +83,22 @@ class Measured:
         return dataclasses.replace(
             pool, x=(x - mean) / scale, kind="features", test=((test_x - mean) / scale, pool.test[1])
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotated:
+    """A pool of features as scikit-learn's users prepare it: StandardScaler, then PCA to at most so many `directions`."""
+
+    of: Callable[[], Pool]
+    directions: int = 128
+
+    def __call__(self) -> Pool:
+        pool = self.of()
+        assert isinstance(pool.x, torch.Tensor)
+        assert pool.test is not None
+        main = PCA(min(self.directions, *pool.x.shape), svd_solver="covariance_eigh")  # the exact one draws nothing
+        prepared = make_pipeline(StandardScaler(), main).fit(pool.x.double().numpy())
+        x, test_x = (
+            torch.from_numpy(prepared.transform(rows.double().numpy())).float() for rows in (pool.x, pool.test[0])
+        )
+        return dataclasses.replace(pool, x=x, test=(test_x, pool.test[1]))
