@@ -66,13 +66,14 @@ def test_merging_keeps_all_weight_all_items_and_the_mean_of_all(rng):
 
 @pytest.mark.parametrize("keep", [10, 50])
 def test_the_scatter_is_close_to_that_of_one_merge_at_a_time(keep, rng):
-    rows = rng.normal(size=(300, 8)) + 3 * rng.normal(size=(12, 8))[rng.integers(12, size=300)]
-    unit = Space(rows, 256, 2**20, rng)(np.arange(300)).numpy().astype(np.float64)
-    fixed = np.zeros(300, dtype=bool)
-    groups, _ = merged(alone(unit, np.ones(300)), unit, fixed, keep, 256, rng)
-    ours = 300 - (groups.size[:, None] * groups.mean**2).sum()  # unit rows: sum |x|^2 - sum_g n_g |mean_g|^2
-    reference = scatter(unit, np.ones(300), fcluster(linkage(unit, "ward"), keep, "maxclust"))
-    assert ours < 1.1 * reference
+    ratios = []
+    for _ in range(8):
+        rows = rng.normal(size=(300, 8)) + 3 * rng.normal(size=(12, 8))[rng.integers(12, size=300)]
+        unit = Space(rows, 256, 2**20, rng)(np.arange(300)).numpy().astype(np.float64)
+        groups, _ = merged(alone(unit, np.ones(300)), unit, np.zeros(300, dtype=bool), keep, 256, rng)
+        ours = 300 - (groups.size[:, None] * groups.mean**2).sum()  # unit rows: sum |x|^2 - sum_g n_g |mean_g|^2
+        ratios.append(ours / scatter(unit, np.ones(300), fcluster(linkage(unit, "ward"), keep, "maxclust")))
+    assert np.mean(ratios) < 1.2
 
 
 def test_the_item_nearest_to_the_middle_stays_and_fixed_ones_always():

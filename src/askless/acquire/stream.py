@@ -75,8 +75,10 @@ class Stream:
         """Show it the next items: arrays with a row each, named as in `select`, the same ones in every block.
 
         `labels` (b,): the class of each item that already has one, which covers what lies around it and is never picked, and
-        -1 for the others. `ids` (b,): names of the items, which come back in `picks().info["ids"]`.
+        -1 for the others. `ids` (b,): names of the items, which come back in `picks().info["ids"]`. A block may be empty.
         """
+        if arrays and all(np.shape(array)[:1] == (0,) for array in arrays.values()):
+            return
         block = self._checked(labels, ids, arrays)
         held = self._rows or {name: rows[:0] for name, rows in block.items()}
         waiting = block["label"] < 0
