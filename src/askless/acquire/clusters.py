@@ -25,7 +25,8 @@ class Centred:
     """Rows of the features around their mean, of unit length before that with `normalize`, in float32.
 
     The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. Rows
-    whose squares float32 could not hold are divided, all by one number: `unit`.
+    whose squares float32 could not hold are divided, all by one number: `unit`. All rows are held where they fit in a
+    quarter of `max_memory`, and else made anew whenever they are asked for.
     """
 
     def __init__(self, features: "np.ndarray | Subset", normalize: bool, max_memory: int) -> None:
@@ -39,18 +40,25 @@ class Centred:
             largest = max(largest, float(rows.max(initial=0)), -float(rows.min(initial=0)))
         self.mean = (total / len(features)).astype(self.dtype)
         self.unit = self.dtype(largest) if largest and not SMALL <= largest <= LARGE else None
+        self.held: np.ndarray | None = None
+        if 16 * features.shape[0] * features.shape[1] <= max_memory:
+            self.held = self.everything()
 
     def __len__(self) -> int:
         return len(self.features)
 
     def __getitem__(self, positions: np.ndarray | slice) -> np.ndarray:
         """The rows at `positions` (k,) -> (k, d)."""
+        if self.held is not None:
+            return self.held[positions]
         rows = self._rows(positions)
         rows = rows - self.mean if self.unit is None else rows / self.unit - self.mean / self.unit
         return rows.astype(np.float32, copy=False)
 
     def everything(self) -> np.ndarray:
-        """All rows in float32, a tile at a time."""
+        """All rows in float32, a tile at a time; not to be written to."""
+        if self.held is not None:
+            return self.held
         return filled(np.empty(self.features.shape, dtype=np.float32), self.step, self.__getitem__)
 
     def _rows(self, positions: np.ndarray | slice) -> np.ndarray:
@@ -74,7 +82,7 @@ class Subset:
 
 def unit_length(x: np.ndarray) -> np.ndarray:
     """The rows (k, d) by their lengths; those of zeros stay."""
-    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    norm = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
     return x / np.where(norm > 0, norm, 1.0)
 
 
