@@ -1,10 +1,12 @@
-"""How the time of every strategy grows with the pool N, the features d, the classes C, the labelled n_L and the picks Q.
+"""How the time of a strategy grows with the pool N, the features d, the classes C, the labelled n_L and the picks Q.
 
     python benchmarks/growth.py --out benchmarks/results/growth.json --picture docs/growth.svg     # some minutes
+    python benchmarks/growth.py --only askless margin     # these alone
     python benchmarks/growth.py --quick
 
 One number changes at a time, the others stay at the base point. The exponent e of time ~ size^e is fitted by least squares
-to the logarithms; strategies with default arguments, inputs checked as always. An exponent below that of the work means that
+to the logarithms; strategies with default arguments, inputs checked as always. Seconds are those of the processor, which
+other work on the machine hardly changes with one thread (OMP_NUM_THREADS=1). An exponent below that of the work means that
 the part which grows is not yet the larger one at these sizes.
 """
 
@@ -13,6 +15,7 @@ import json
 import os
 import statistics
 import time
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -32,6 +35,23 @@ AXES = {
     "n_L": (50, 100, 200, 400, 800),
     "Q": (25, 50, 100, 200, 400),
 }
+NAMES = (
+    *(
+        "askless",
+        "random",
+        "confidence",
+        "margin",
+        "entropy",
+        "coreset",
+        "badge",
+        "egl",
+        "npc",
+        "crc",
+        "dynamical",
+        "albl",
+    ),
+    "typiclust",
+)
 QUICK = {"N": 2_000, "d": 16, "C": 5, "n_L": 20, "Q": 10}
 WORDS = {"N": "pool N", "d": "features d", "C": "classes C", "n_L": "labelled n_L", "Q": "picks Q"}
 
@@ -58,16 +78,18 @@ def arrays(N: int, d: int, C: int, n_L: int) -> dict[str, np.ndarray]:
 def seconds(name: str, Q: int, given: dict[str, np.ndarray]) -> float:
     needs = al.acquire.looks_at(al.acquire.make(name))
     wanted = {k: v for k, v in given.items() if k in (*needs, "labelled", "labels")}
-    start = time.perf_counter()
+    start = time.process_time()
     al.select(name, Q, pool=len(given["features"]), **wanted)
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def exponent(sizes: tuple[int, ...], times: list[float]) -> float:
     return float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
 
 
-def measure(base: dict[str, int], axes: dict[str, tuple[int, ...]], repeats: int) -> dict[str, dict[str, list[float]]]:
+def measure(
+    names: Sequence[str], base: dict[str, int], axes: dict[str, tuple[int, ...]], repeats: int
+) -> dict[str, dict[str, list[float]]]:
     """Axis -> strategy -> least seconds at each size of the axis.
 
     All sizes in turn, `repeats` times (once is enough for what takes long): other work on the machine comes and goes, and
@@ -77,10 +99,10 @@ def measure(base: dict[str, int], axes: dict[str, tuple[int, ...]], repeats: int
     for axis, sizes in axes.items():
         points = [base | {axis: size} for size in sizes]
         given = [arrays(**{k: v for k, v in point.items() if k != "Q"}) for point in points]
-        found[axis] = {name: [np.inf] * len(sizes) for name in STRATEGIES}
+        found[axis] = {name: [np.inf] * len(sizes) for name in names}
         for repeat in range(repeats):
             for i, point in enumerate(points):
-                for name in STRATEGIES:
+                for name in names:
                     least = found[axis][name][i]
                     if repeat == 0 or least < 2:
                         found[axis][name][i] = min(least, seconds(name, point["Q"], given[i]))
@@ -109,7 +131,7 @@ def draw(path: Path, axes: dict[str, tuple[int, ...]], found: dict[str, dict[str
         x = np.array(sizes, dtype=float)
         for slope in (1, 2):
             panel.plot(x, low * (x / x[0]) ** slope, color="0.75", linestyle=":", linewidth=1)
-        for i, name in enumerate(STRATEGIES):
+        for i, name in enumerate(found[axis]):
             panel.plot(
                 x, found[axis][name], marker="osD^v<>ph*XP"[i % 12], markersize=4, color=colours[i % 20], label=name
             )
@@ -118,7 +140,7 @@ def draw(path: Path, axes: dict[str, tuple[int, ...]], found: dict[str, dict[str
         panel.minorticks_off()
     panels[0].set_ylabel("seconds (dotted: slopes 1 and 2)")
     figure.legend(
-        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(STRATEGIES), frameon=False
+        *panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(found["N"]), frameon=False
     )
     # No date and fixed ids: the same numbers make the same file.
     with matplotlib.rc_context({"svg.hashsalt": "askless", "svg.fonttype": "none"}):
@@ -130,11 +152,12 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes: that it works, not how fast it is")
     parser.add_argument("--out", type=Path, help="write the seconds and exponents here as JSON")
     parser.add_argument("--picture", type=Path, help="draw them here, .svg or .png")
+    parser.add_argument("--only", nargs="+", choices=list(STRATEGIES), default=list(NAMES), help="these alone")
     given = parser.parse_args()
     base = QUICK if given.quick else BASE
     axes = {axis: (base[axis], 2 * base[axis]) for axis in AXES} if given.quick else AXES
     al.select("typiclust", 2, features=np.random.default_rng(0).normal(size=(50, 3)))  # imports scikit-learn
-    found = measure(base, axes, 1 if given.quick else 4)
+    found = measure(given.only, base, axes, 1 if given.quick else 4)
     print("Base point: " + ", ".join(f"{axis} = {size:,}" for axis, size in base.items()) + "\n")
     print(exponents_table(axes, found))
     if given.picture is not None:
@@ -150,7 +173,7 @@ def main() -> None:
             "axes": axes,
             "seconds": found,
             "exponents": {
-                axis: {name: round(exponent(sizes, found[axis][name]), 3) for name in STRATEGIES}
+                axis: {name: round(exponent(sizes, found[axis][name]), 3) for name in given.only}
                 for axis, sizes in axes.items()
             },
         }

@@ -1,4 +1,5 @@
-"""Every strategy on a million rows: seconds and peak memory, each in a process of its own.
+"""Every strategy but askless, which `covering.py` measures, on a million rows: seconds and peak memory, each in a process
+of its own.
 
     python benchmarks/million.py            # N = 1,000,000, d = 256, C = 10, 1,000 labelled, 1,000 picks
     python benchmarks/million.py --quick
@@ -24,7 +25,6 @@ import askless as al
 from askless.acquire import STRATEGIES
 
 LIMIT = 4.0  # GB
-MINUTES = 300.0  # seconds that the default may take for 100 picks
 STATUS = Path("/proc/self/status")
 FILES = ("features", "probs", "grad_sq", "grad_dot", "labelled", "labels")
 
@@ -118,7 +118,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         make_arrays(folder, N, d, C, n_labelled)
-        for name in STRATEGIES:
+        for name in [name for name in STRATEGIES if name != "askless"]:
             needs = tuple(
                 need for need in al.acquire.looks_at(al.acquire.make(name)) if need in FILES and need != "labels"
             )
@@ -130,9 +130,6 @@ def main() -> None:
             lines.append(Line(f"{name}, N = {N:,}, d = {d}, C = {C}, {picks:,} picks", result["seconds"], floor=floor))
             lines.append(Line(f"{name}, peak memory", result["gb"], "GB", most=LIMIT))
             print(f"  {name}: {result['seconds']:.1f} s, {result['gb']:.2f} GB", file=sys.stderr, flush=True)
-        few = picks // 10
-        result = own_process("million.py", "--work", "askless", str(folder), str(few))
-        lines.append(Line(f"askless, N = {N:,}, d = {d}, C = {C}, {few:,} picks", result["seconds"], most=MINUTES))
     lines += many_classes(given.quick)
     finish("million", lines, given)
 

@@ -27,6 +27,7 @@ SUITE = {  # script -> torch threads and title, in the order of the table
     "npc_search": (1, "NPC's search"),
     "gradients": (1, "Gradient numbers"),
     "selection": (1, "BADGE, coreset, TypiClust, askless"),
+    "covering": (1, "Covering"),
     "million": (1, "A million rows"),
     "scale": (1, "Ten million rows in shards"),
     "fixmatch": (1, "FixMatch's step"),

@@ -120,6 +120,7 @@ def test_encoders_are_compared_on_the_same_draws(monkeypatch, capsys):
         "npc_search",
         "gradients",
         "selection",
+        "covering",
         "million",
         "scale",
         "fixmatch",

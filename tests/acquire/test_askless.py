@@ -5,9 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 import askless as al
-from askless.acquire import covering
 from askless.acquire.askless import scarce
-from askless.acquire.covering import Cover, Space, greedy, main_directions, reach_sq
 from askless.acquire.testing import check_strategy
 from askless.base.errors import InputError, OptionError
 
@@ -212,41 +210,6 @@ def test_features_far_from_zero_and_of_any_scale_give_the_same_picks():
     assert al.select("askless", 10, features=1e100 * features).indices.tolist() == plain
 
 
-def test_the_main_directions_hold_the_rows_that_lie_in_them():
-    rng = np.random.default_rng(0)
-    low = rng.normal(size=(300, 8)) @ rng.normal(size=(8, 40))
-    space = Space(low, 8, 2**20, rng)
-    rows = space(np.arange(300)).double().numpy()
-    assert rows @ rows.T == pytest.approx(unit_rows(low) @ unit_rows(low).T, abs=1e-4)
-    basis = main_directions(space.held, 3, rng)
-    assert (basis.T @ basis).numpy() == pytest.approx(np.eye(3), abs=1e-5)
-
-
-def test_the_reach_holds_one_label_s_share_of_the_pool():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(400, 3))
-    space = Space(features, 256, 2**20, rng)
-    rows = unit_rows(features)
-    squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
-    for labels in (4, 40):
-        reach = reach_sq(space, np.arange(400), labels, rng)
-        assert reach == pytest.approx(np.partition(squared, 400 // labels, axis=1)[:, 400 // labels].mean(), rel=1e-4)
-        assert np.median((squared <= reach).mean(axis=1)) == pytest.approx(1 / labels, rel=0.2)
-
-
-def test_kept_likenesses_change_nothing():
-    rng = np.random.default_rng(0)
-    space, all_items = Space(rng.normal(size=(300, 5)), 256, 2**20, rng), np.arange(300)
-    found = []
-    for room in (0, 4 * 300 * 20, 2**20):
-        cover = Cover(space, all_items, np.ones(300), 0.5, room)
-        assert len(cover.kept) == min(300, room // 1200)
-        found.append(greedy(cover, all_items, 40, np.random.default_rng(1), lambda done, total: None))
-    for other in found[1:]:
-        assert other.items.tolist() == found[0].items.tolist()
-        assert other.gains == pytest.approx(found[0].gains, abs=1e-6)
-
-
 @pytest.mark.parametrize("strategy", [al.Askless(), al.Askless(targets=50)])
 def test_a_large_pool_of_equals_comes_to_an_end(strategy):
     features = np.repeat([[1.0, 2.0, 3.0], [-1.0, 0.5, 2.0]], 200, axis=0)
@@ -325,19 +288,3 @@ def test_an_arm_of_albl_gets_what_it_wants():
     assert set(albl.needs) | set(albl.wants) == {"features", "labels", "logits", "probs"}
     assert albl.wants == ("labels",)
     check_strategy(albl)
-
-
-@pytest.mark.parametrize("near", [20, 100, 10**6])
-def test_the_highest_of_falling_numbers_are_found_without_looking_at_all(monkeypatch, near):
-    monkeypatch.setattr(covering, "NEAR", near)
-    rng = np.random.default_rng(0)
-    numbers = rng.integers(0, 400, 500) / 400  # with equals
-    high = covering.Highest(numbers, 8)
-    for _ in range(300):
-        order = np.sort(numbers)
-        assert (np.sort(numbers[high.positions()]) == order[-8:]).all()
-        assert {*np.flatnonzero(numbers == order[-1])} <= {*high.near()}
-        some = high.positions()[:3]
-        numbers[some] = np.minimum(numbers[some], rng.random(3) * numbers[some])
-    numbers[:] = -np.inf
-    assert len(high.positions()) == 8

@@ -57,3 +57,16 @@ def test_rows_of_unit_length_and_a_zero_row():
     x = np.vstack([np.zeros(3), np.random.default_rng(0).normal(size=(20, 3))])
     unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300)
     assert np.allclose(Centred(x, True, 2**28)[:], unit - unit.mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("memory", [10_000, 2**28])
+def test_turned_rows_lie_as_far_apart_as_before_where_the_directions_hold_them(memory):
+    rng = np.random.default_rng(0)
+    x = Centred(rng.normal(size=(300, 8)) @ rng.normal(size=(8, 40)), False, memory)
+    before = x.everything()
+    x.turn(40, rng)
+    assert x.width == 40
+    x.turn(8, rng)
+    assert x.everything().shape == (300, 8)
+    assert x[np.array([5, 2])].shape == (2, 8)
+    assert x.everything() @ x.everything().T == pytest.approx(before @ before.T, abs=1e-3)

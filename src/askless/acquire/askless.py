@@ -33,10 +33,11 @@ class Askless:
     `trust`: so many labels per class give the model's word its full force (0: all at once; infinite: coverage alone).
     `balance`: whether classes with few labels weigh more. `reach`: times h. Features are taken around their mean and to unit
     length, of wider ones `directions` main directions. Pools of more than `targets` items are covered on so many of them,
-    drawn at random (8 per label, where `max_memory` has room for them); every item can be picked. Scores are the share of
-    all weight that a pick newly covers. `info`: the reach, the share `covered` and `covered_before`, and for each pick how
-    `unsure` the model is of it, how `scarce` labels of its classes are and how many items lie nearest to it, which it
-    `stands_for`. Memory: `max_memory`, and 100 MB for a sample of the rows and for the targets.
+    drawn at random (8 per label, where `max_memory` has room for them); the picks come from all unlabelled items, or from
+    65,536 drawn at random (8 per pick). Scores are the share of all weight that a pick newly covers. `info`: the reach, the
+    share `covered` and `covered_before`, and for each pick how `unsure` the model is of it, how `scarce` labels of its
+    classes are and how many items lie nearest to it, which it `stands_for`. Memory: `max_memory`, and 100 MB for samples of
+    the rows and for the targets. How it is fast, and where greedy is exact: `acquire/covering.py`.
 
     Herding (Bae et al., ECCV 2024) weighted by uncertainty (Bae et al., ICLR 2025), with reach, trust and bounds of our own.
     """
@@ -69,7 +70,7 @@ class Askless:
             space = Space(rows, self.directions, view.max_memory // 2, rng, view.N + near)
             targets, weight, counts = np.arange(view.N, len(rows)), groups.weight, groups.size
         h_sq = max(self.reach**2 * reach_sq(space, near, labels + n, rng), LEAST)
-        cover = Cover(space, targets, weight, h_sq, view.max_memory // 4)
+        cover = Cover(space, targets, weight, h_sq, view.max_memory // 2)
         cover.add(view.labelled)
         before = cover.share
         picks = greedy(cover, view.unlabelled, n, rng, view.report)

@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from askless.acquire.strategy import filled, working_type
+from askless.acquire.covering import main_directions
+from askless.acquire.strategy import drawn, filled, working_type
 from askless.base.rng import stream
 
 BATCH = 4096
@@ -25,7 +26,8 @@ class Centred:
     """Rows of the features around their mean, of unit length before that with `normalize`, in float32.
 
     The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. Rows
-    whose squares float32 could not hold are divided, all by one number: `unit`.
+    whose squares float32 could not hold are divided, all by one number: `unit`. All rows are held where they fit in a
+    quarter of `max_memory`, and else made anew whenever they are asked for.
     """
 
     def __init__(self, features: "np.ndarray | Subset", normalize: bool, max_memory: int) -> None:
@@ -39,19 +41,40 @@ class Centred:
             largest = max(largest, float(rows.max(initial=0)), -float(rows.min(initial=0)))
         self.mean = (total / len(features)).astype(self.dtype)
         self.unit = self.dtype(largest) if largest and not SMALL <= largest <= LARGE else None
+        self.max_memory = max_memory
+        self.main: np.ndarray | None = None
+        self._hold(features.shape[1])
+
+    def turn(self, directions: int, rng: np.random.Generator) -> None:
+        """From now on the rows (k, d) are in their main directions, (k, directions), where they are wider."""
+        N, d = self.features.shape
+        if d > directions:
+            sample = torch.from_numpy(self[drawn(N, min(4096, max(64, 2**22 // d)), rng)])
+            self.main = main_directions(sample, min(directions, len(sample)), rng).numpy()
+            self._hold(self.main.shape[1])
+
+    def _hold(self, width: int) -> None:
+        self.width, self.held = width, None
+        if 16 * len(self) * width <= self.max_memory:
+            self.held = self.everything()
 
     def __len__(self) -> int:
         return len(self.features)
 
     def __getitem__(self, positions: np.ndarray | slice) -> np.ndarray:
-        """The rows at `positions` (k,) -> (k, d)."""
+        """The rows at `positions` (k,) -> (k, width)."""
+        if self.held is not None:
+            return self.held[positions]
         rows = self._rows(positions)
         rows = rows - self.mean if self.unit is None else rows / self.unit - self.mean / self.unit
-        return rows.astype(np.float32, copy=False)
+        rows = rows.astype(np.float32, copy=False)
+        return rows if self.main is None else rows @ self.main
 
     def everything(self) -> np.ndarray:
-        """All rows in float32, a tile at a time."""
-        return filled(np.empty(self.features.shape, dtype=np.float32), self.step, self.__getitem__)
+        """All rows in float32, a tile at a time; not to be written to."""
+        if self.held is not None:
+            return self.held
+        return filled(np.empty((len(self), self.width), dtype=np.float32), self.step, self.__getitem__)
 
     def _rows(self, positions: np.ndarray | slice) -> np.ndarray:
         x = self.features[positions].astype(self.dtype, copy=False)
@@ -74,7 +97,7 @@ class Subset:
 
 def unit_length(x: np.ndarray) -> np.ndarray:
     """The rows (k, d) by their lengths; those of zeros stay."""
-    norm = np.linalg.norm(x, axis=1, keepdims=True)
+    norm = np.sqrt(np.einsum("ij,ij->i", x, x))[:, None]
     return x / np.where(norm > 0, norm, 1.0)
 
 
@@ -107,7 +130,7 @@ def nearest_to_centres(x: Centred, k: int, state: int) -> np.ndarray:
         return np.arange(k)
     cluster = cluster_of_each(x, k, state)
     size = np.bincount(cluster, minlength=k)
-    mean = np.zeros((k, x.features.shape[1]))
+    mean = np.zeros((k, x.width))
     for i in range(0, len(x), x.step):
         part = slice(i, i + x.step)
         torch.from_numpy(mean).index_add_(0, torch.from_numpy(cluster[part]), torch.from_numpy(x[part]).double())
@@ -155,7 +178,8 @@ def mini_batch_centres(x: Centred, k: int, random_state: np.random.RandomState) 
         centres = torch.where(arrived[:, None] > 0, moved / counts.clamp(min=1)[:, None], centres)
         if restart:
             _restart_small(centres, counts, points, random_state)
-        inertia = float((least.double() + points.square().sum(dim=1).double()).clamp_(min=0).sum()) / batch
+        length = torch.linalg.vector_norm(points, dim=1).double()
+        inertia = float((least.double() + length.square()).clamp_(min=0).sum()) / batch
         if i == 0:
             continue  # the inertia of the seeds
         share = min(2 * batch / (N + 1), 1.0)

@@ -110,7 +110,7 @@ def choose(
         best = first_of_the_largest(np.where(free, score, -np.inf), ties)
         picks[i], scores[i] = balls.allowed[best], score[best]
         free[best] = False
-        density -= balls.how_many(items, balls.cover_by(balls.allowed[best : best + 1]))
+        density -= balls.how_many(items, balls.cover_with(best))
         view.report(i + 1, n)
     return picks, scores
 

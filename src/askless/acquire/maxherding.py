@@ -21,12 +21,13 @@ class MaxHerding:
 
     of rows x of unit length; sigma is the `lengthscale`, 1 in the paper. ProbCover is the same with k = 1 inside a ball and
     0 outside. The sum is over all items, or over `targets` of them drawn at random (8 per label, where `max_memory` has room
-    for them) where the pool is larger; every item can be picked.
+    for them) where the pool is larger. The picks come from all unlabelled items, or from 65,536 drawn at random (8 per
+    pick).
 
-    The picks are those of the paper's algorithm, which holds all N^2 kernel values; here a gain is computed again only while
-    it may be the largest (see `acquire/covering.py`). Scores are the coverage that each pick adds. `info`: the coverage
-    before and after, and the number of items that lie nearest to each pick, which it `stands_for`. Beside `max_memory` the
-    targets are held in float32. Works with zero labels.
+    The paper's algorithm holds all N^2 kernel values; here a gain is computed again only while it may be the largest. In
+    pools of more than 2,896 items a sample decides which items the first picks come from (see `acquire/covering.py`).
+    Scores are the coverage that each pick adds. `info`: the coverage before and after, and the number of items that lie
+    nearest to each pick, which it `stands_for`. Beside `max_memory` the targets are held in float32. Works with zero labels.
     """
 
     lengthscale: Lengthscale = 1.0
@@ -48,7 +49,7 @@ def herd(
     wished = min(PER_LABEL * (len(view.labelled) + n), view.max_memory // (16 * rows.width))
     some = drawn(view.N, max(targets, wished), rng)
     w = weight[some] if weight[some].sum() > 0 else np.ones(len(some))  # certain of all: coverage still decides
-    cover = Cover(rows, some, w, sigma**2, view.max_memory // 4)
+    cover = Cover(rows, some, w, sigma**2, view.max_memory // 2)
     cover.add(view.labelled)
     before = cover.share
     picks = greedy(cover, view.unlabelled, n, rng, view.report)

@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from askless.acquire.clusters import Centred, cluster_of_each, k_means_seed
-from askless.acquire.strategy import Selection, View, drawn, largest_up_to_date
+from askless.acquire.strategy import Selection, View, drawn, largest_up_to_date, run_sums, runs
 from askless.base.options import Count, NotNegative, Several, Share, options
 
 CLASSES = 10  # where nobody knows how many there are
 PROBES = 2048  # items whose balls say how large a radius is pure enough
 AGAIN = 128  # items whose counts are brought up to date in one product, to begin with
-TILE = 2**22  # bytes of distances at a time: what stays in the processor's cache
+TILE = 2**25  # bytes of rows and distances at a time
 SAME = 4e-6  # of the squared lengths: what float32 cannot tell from 0 in a squared distance
 
 
@@ -76,8 +76,9 @@ class ProbCover:
 class Balls:
     """How many of the targets that are not yet covered lie within `delta` of each of the `allowed` items: `degree`.
 
-    Degrees only fall, so an old one is a bound from above. Those that are the largest are brought up to date, by a product
-    with the targets that were covered since, until the largest of all is.
+    Degrees only fall, so an old one is a bound from above. Those that are the largest are brought up to date until the
+    largest of all is: from the targets in each ball, which are kept where they fit in a quarter of the memory, else by a
+    product with the targets that were covered since.
     """
 
     def __init__(self, x: Centred, allowed: np.ndarray, targets: np.ndarray, delta: float, max_memory: int) -> None:
@@ -88,6 +89,7 @@ class Balls:
         self.heard = np.zeros(len(allowed), dtype=np.int64)  # how many of the news each degree knows
         # Where targets are drawn, one that may be chosen must not count for all that it stands for by itself.
         self.counts_itself = len(targets) == len(x)
+        self.kept: tuple[np.ndarray, np.ndarray] | None = None  # the targets in all balls, and where each ball's end
 
     def cover_by(self, centres: np.ndarray, radii: np.ndarray | None = None) -> np.ndarray:
         """Marks the targets in the balls of these items, of `radii` (k,) in place of delta; those that were not covered
@@ -104,7 +106,18 @@ class Balls:
 
     def count(self) -> None:
         """All degrees."""
-        self.degree[:] = self.how_many(np.arange(len(self.allowed)), np.flatnonzero(~self.covered))
+        items, open_ = np.arange(len(self.allowed)), np.flatnonzero(~self.covered)
+        balls: list[np.ndarray] = []
+        room, fits = self.max_memory // 16, len(open_) > 0
+        for some, which, near in self._looks(items, open_):
+            many = np.count_nonzero(near, axis=1)
+            self.degree[some] += many
+            room -= int(many.sum())
+            fits &= room >= 0 and len(which) == len(open_)  # a look at some of the targets is no ball yet
+            if fits:
+                balls.append((np.flatnonzero(near) % len(which)).astype(np.int32))
+        if fits:
+            self.kept = open_[np.concatenate(balls)], np.append(0, np.cumsum(self.degree.astype(np.int64)))
 
     def find(self, ties: np.ndarray) -> int:
         """Which of the allowed items has the largest degree, equals by `ties`; its degree is up to date."""
@@ -120,24 +133,44 @@ class Balls:
 
     def take(self, i: int) -> None:
         """The i-th allowed item is chosen: what is in its ball is covered and no longer counts for anybody."""
-        self.news = np.append(self.news, self.cover_by(self.allowed[i : i + 1]))
+        self.news = np.append(self.news, self.cover_with(i))
         self.degree[i] = -np.inf
+
+    def cover_with(self, i: int) -> np.ndarray:
+        """Marks the targets in the ball of the i-th allowed item; those that were not covered before."""
+        if self.kept is None:
+            return self.cover_by(self.allowed[i : i + 1])
+        found = self.kept[0][runs(self.kept[1], np.array([i]))[0]]
+        found = np.union1d(found, np.flatnonzero(self.targets == self.allowed[i]))
+        found = found[~self.covered[found]]
+        self.covered[found] = True
+        return found
 
     def how_many(self, items: np.ndarray, which: np.ndarray) -> np.ndarray:
         """How many of the targets at `which` lie in the balls of the allowed items at `items`, (k,)."""
+        if self.kept is not None:
+            among = np.zeros(len(self.targets), dtype=bool)
+            among[which] = True
+            at, many = runs(self.kept[1], items)
+            return run_sums(among[self.kept[0][at]], many)
         out = np.zeros(len(items))
-        step = max(1, self.max_memory // (16 * self.x.features.shape[1]))
+        for some, _, near in self._looks(items, which):
+            out[some] += np.count_nonzero(near, axis=1)
+        return out
+
+    def _looks(self, items: np.ndarray, which: np.ndarray) -> Iterator[tuple[slice, np.ndarray, np.ndarray]]:
+        """Some of the items, some of `which`, and whether these targets lie in their balls, (k, m)."""
+        step, which = max(1, self.max_memory // (16 * self.x.features.shape[1])), np.sort(which)
         for i in range(0, len(which), step):
-            at = np.sort(self.targets[which[i : i + step]])
+            at = self.targets[which[i : i + step]]
             c = torch.from_numpy(self.x[at])
             for j, rows in tiles(self.x, self.allowed[items], len(c), self.max_memory):
-                near = within(rows, c, self.delta)
-                out[j : j + len(rows)] += near.sum(dim=1).numpy()
+                some = slice(j, j + len(rows))
+                near = within(rows, c, self.delta).numpy()
                 if not self.counts_itself:
-                    some = self.allowed[items[j : j + len(rows)]]
-                    place = np.searchsorted(at, some).clip(max=len(at) - 1)
-                    out[j : j + len(rows)] -= at[place] == some
-        return out
+                    own = np.searchsorted(at, self.allowed[items[some]]).clip(max=len(at) - 1)
+                    near[np.arange(len(own)), own] &= at[own] != self.allowed[items[some]]
+                yield some, which[i : i + step], near
 
 
 def tiles(x: Centred, positions: np.ndarray, columns: int, max_memory: int) -> Iterator[tuple[int, Tensor]]:
@@ -157,7 +190,13 @@ def sq_distances(a: Tensor, b: Tensor) -> Tensor:
 
 def within(a: Tensor, b: Tensor, delta: float | Tensor) -> Tensor:
     """(k, m) bool: whether the distance of the rows is at most delta, or that of each row of b (m,)."""
-    return sq_distances(a, b) <= delta * delta  # ** would raise where that is infinite
+    # |a - b|^2 <= delta^2 where a.b - (|b|^2 - delta^2) / 2 >= |a|^2 / 2: one product and one comparison.
+    a_sq, b_sq = (torch.linalg.vector_norm(x, dim=1).square() for x in (a, b))
+    sq = torch.as_tensor(delta, dtype=torch.float64).square().float()
+    near = torch.addmm((sq - b_sq) / 2, a, b.T) >= a_sq[:, None] / 2
+    if bool((sq < SAME * (a_sq.max() + b_sq.max())).any()):
+        near |= sq_distances(a, b) == 0
+    return near
 
 
 def first_radius(

@@ -142,6 +142,27 @@ def largest(values: np.ndarray, k: int) -> np.ndarray:
     return np.argpartition(values, len(values) - k)[len(values) - k :]
 
 
+def runs(ends: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where the entries of some rows are, one row after the other, and how many each has: row i has ends[i] to ends[i + 1].
+
+    >>> runs(np.array([0, 2, 2, 5]), np.array([2, 0]))
+    (array([2, 3, 4, 0, 1]), array([3, 2]))
+    """
+    many = ends[rows + 1] - ends[rows]
+    return np.arange(many.sum()) + np.repeat(ends[rows + 1] - np.cumsum(many), many), many
+
+
+def run_sums(values: np.ndarray, many: np.ndarray) -> np.ndarray:
+    """The sum of the first many[0] values, of the next many[1], and so on, in float64.
+
+    >>> run_sums(np.array([1, 2, 3]), np.array([2, 0, 1]))
+    array([3., 0., 3.])
+    """
+    if len(many) == 0:
+        return np.empty(0)
+    return np.where(many > 0, np.add.reduceat(np.append(values, 0), np.cumsum(many) - many, dtype=np.float64), 0.0)
+
+
 def first_of_the_largest(values: np.ndarray, order: np.ndarray) -> int:
     """The position of the largest value; among equals the one with the smallest `order`."""
     equals = np.flatnonzero(values == values.max())

@@ -72,7 +72,10 @@ class Info(NamedTuple):
 # N items of which L are labelled, n picks, d features, C classes, K passes with dropout, m draws, r = min(L + n, d + 1)
 STRATEGIES: dict[str, Info] = {
     "askless": Info(
-        "askless.Askless", "this project; herding, Bae et al. 2024, 2025", "N T d, T = min(N, 8192)", "stands for"
+        "askless.Askless",
+        "this project; herding, Bae et al. 2024, 2025",
+        "M T d, M = min(N, 65536), T = min(N, 8192)",
+        "stands for",
     ),
     "random": Info("random.Random", "-", "n", "random"),
     "confidence": Info("uncertainty.Confidence", "Lewis & Gale 1994", "N C"),
@@ -89,8 +92,12 @@ STRATEGIES: dict[str, Info] = {
         "typiclust.TypiClust", "Hacohen et al. 2022", "N d (L + n), and neighbours inside clusters", "new region"
     ),
     "probcover": Info("probcover.ProbCover", "Yehuda et al. 2022", "N T d, T = min(N, 8192)"),
-    "maxherding": Info("maxherding.MaxHerding", "Bae et al. 2024", "N T d, T = min(N, 8192)", "stands for"),
-    "uherding": Info("uherding.UHerding", "Bae et al. 2025", "N T d, T = min(N, 8192)", "stands for"),
+    "maxherding": Info(
+        "maxherding.MaxHerding", "Bae et al. 2024", "M T d, M = min(N, 65536), T = min(N, 8192)", "stands for"
+    ),
+    "uherding": Info(
+        "uherding.UHerding", "Bae et al. 2025", "M T d, M = min(N, 65536), T = min(N, 8192)", "stands for"
+    ),
     "tcm": Info("tcm.TCM", "Doucet et al. 2024", "that of typiclust, then of margin"),
     "clustermargin": Info(
         "clustermargin.ClusterMargin", "Citovsky et al. 2021", "N C, R^2 d and 10 n R d, R = min(N, 4096)"

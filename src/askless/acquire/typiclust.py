@@ -20,7 +20,8 @@ class TypiClust:
 
     Typicality = 1 / mean distance to the `neighbours` nearest items of the same cluster. At most `max_clusters` clusters;
     then, and where clusters run empty, further rounds take the next most typical item of each. In clusters of more than
-    `max_members` items a random `max_members` of them stand for all, so that the cost stays below N max_members d.
+    `max_members` items a random `max_members` of them stand for all, so that the cost stays below N max_members d. Clusters
+    are those of the `directions` main directions of wider features; typicality is that of the features as they are.
     Scores are typicalities. Beside `max_memory`, 12,288 rows are held in float64 for the seeds, and up to 50 clusters of
     up to 50,000 items need two float32 copies of the features (one is k-means' own).
     Works with zero labels; better from features of a pretrained network than from pixels.
@@ -29,6 +30,7 @@ class TypiClust:
     neighbours: Count = 20
     max_clusters: Count = 500
     max_members: Several = 10_000
+    directions: Count = 256
     normalize: bool = False
     name = "typiclust"
     needs = ("features",)
@@ -38,7 +40,10 @@ class TypiClust:
             return Selection(view.unlabelled[:0], np.empty(0))
         features = view["features"]
         k = min(len(view.labelled) + n, self.max_clusters, view.N)
-        cluster = cluster_of_each(Centred(features, self.normalize, view.max_memory), k, k_means_seed(rng))
+        state = k_means_seed(rng)
+        x = Centred(features, self.normalize, view.max_memory)
+        x.turn(self.directions, rng)
+        cluster = cluster_of_each(x, k, state)
         free = np.zeros(view.N, dtype=bool)
         free[view.unlabelled] = True
         taken = np.bincount(cluster[view.labelled], minlength=k)
