@@ -5,6 +5,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 import askless as al
+from askless.acquire import covering
 from askless.acquire.askless import scarce
 from askless.acquire.testing import check_strategy
 from askless.base.errors import InputError, OptionError
@@ -20,12 +21,12 @@ def covered(kernel, weight, chosen):
     return float((weight * kernel[chosen].max(axis=0)).sum() / weight.sum()) if len(chosen) else 0.0
 
 
-def naive(kernel, weight, labelled, n):
+def naive(kernel, weight, labelled, n, allowed=None):
     """Greedy with nothing kept from one pick to the next."""
     chosen, picks, gains = list(labelled), [], []
     for _ in range(n):
         before = covered(kernel, weight, chosen)
-        free = [i for i in range(len(kernel)) if i not in chosen]
+        free = [i for i in (range(len(kernel)) if allowed is None else allowed) if i not in chosen]
         values = [covered(kernel, weight, [*chosen, i]) - before for i in free]
         picks.append(free[int(np.argmax(values))])
         gains.append(max(values))
@@ -33,11 +34,29 @@ def naive(kernel, weight, labelled, n):
     return picks, gains
 
 
+def settled(kernel, weight, labelled, picks, rounds):
+    """Each pick in turn moves to the item of its cell with which all cover most; again while any moves."""
+    picks = list(picks)
+    for _ in range(rounds):
+        old = list(picks)
+        for j in range(len(picks)):
+            others = [*labelled, *picks[:j], *picks[j + 1 :]]
+            best = kernel[others].max(axis=0) if others else np.zeros(len(kernel))
+            cell = [i for i in range(len(kernel)) if kernel[picks[j], i] > best[i] and i not in others]
+            without = covered(kernel, weight, others)
+            values = [covered(kernel, weight, [*others, i]) - without for i in cell]
+            if max(values) > (1 + 1e-4) * (covered(kernel, weight, [*others, picks[j]]) - without):
+                picks[j] = cell[int(np.argmax(values))]
+        if picks == old:
+            break
+    return picks
+
+
 def probabilities(rng, N, C=4):
     return rng.dirichlet(np.full(C, 0.5), N)
 
 
-def by_hand(features, probs, labelled, n, trust=10.0, labels=None):
+def by_hand(features, probs, labelled, n, trust=10.0, labels=None, settle=3):
     """The strategy as its docstring has it, for pools small enough that nothing is drawn."""
     rows = unit_rows(features)
     squared = ((rows[:, None] - rows[None]) ** 2).sum(axis=2)
@@ -54,18 +73,22 @@ def by_hand(features, probs, labelled, n, trust=10.0, labels=None):
             weight = weight * np.array([sum(p * e for p, e in zip(row, each, strict=True)) for row in probs])
         weight = weight**t
     kernel = rbf_kernel(rows, gamma=1 / h_sq)
-    return *naive(kernel, weight, labelled, n), kernel, weight, h_sq
+    picks, gains = naive(kernel, weight, labelled, n)
+    if settle:
+        picks, gains = naive(kernel, weight, labelled, n, sorted(settled(kernel, weight, labelled, picks, settle)))
+    return picks, gains, kernel, weight, h_sq
 
 
+@pytest.mark.parametrize("settle", [0, 3])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("n_labelled", [0, 1, 12])
 @pytest.mark.parametrize("seed", range(3))
-def test_the_picks_are_those_of_a_naive_greedy(seed, n_labelled, dtype):
+def test_the_picks_are_those_of_a_naive_search(seed, n_labelled, dtype, settle):
     rng = np.random.default_rng(seed)
     features, probs = rng.normal(size=(90, 5)).astype(dtype), probabilities(rng, 90)
     labelled = rng.permutation(90)[:n_labelled]
-    picks, gains, kernel, weight, h_sq = by_hand(features, probs, labelled, 8)
-    got = al.select("askless", 8, features=features, probs=probs, labelled=labelled)
+    picks, gains, kernel, weight, h_sq = by_hand(features, probs, labelled, 8, settle=settle)
+    got = al.select(al.Askless(settle=settle), 8, features=features, probs=probs, labelled=labelled)
     assert got.indices.tolist() == picks
     assert got.scores == pytest.approx(gains, abs=1e-5)
     assert got.info["reach"] == pytest.approx(h_sq**0.5, abs=1e-5)
@@ -76,7 +99,7 @@ def test_the_picks_are_those_of_a_naive_greedy(seed, n_labelled, dtype):
 
 @pytest.mark.parametrize("trust", [0, 1, 10])
 @pytest.mark.parametrize("seed", range(3))
-def test_with_labels_too_the_picks_are_those_of_a_naive_greedy(seed, trust):
+def test_with_labels_too_the_picks_are_those_of_a_naive_search(seed, trust):
     rng = np.random.default_rng(seed)
     features, probs = rng.normal(size=(90, 5)), probabilities(rng, 90)
     labelled = rng.permutation(90)[:12]
@@ -122,6 +145,32 @@ def test_greedy_is_within_its_bound_of_the_best_batch():
     mine = covered(kernel, weight, al.select("askless", 3, features=features).indices.tolist())
     assert mine == pytest.approx(covered(kernel, weight, picks), abs=1e-5)
     assert (1 - 1 / np.e) * best <= mine <= best + 1e-6
+    greedy = covered(kernel, weight, by_hand(features, None, [], 3, settle=0)[0])
+    assert mine >= greedy - 1e-6
+
+
+def test_picks_leave_the_middle_of_everything_once_others_are_there():
+    """A large ring of items and a few in its middle, which greedy takes first; two picks cover more at opposite sides."""
+    angle = np.linspace(0, 2 * np.pi, 40, endpoint=False)
+    ring = np.c_[np.cos(angle), np.sin(angle), np.full(40, 1.5)]
+    features = np.vstack(
+        [ring, [[0.0, 0.0, 1.5]] * 2, -ring]
+    )  # the mean is 0, so that directions are those of the rows
+    greedy, moved = (al.select(al.Askless(settle=settle), 4, features=features, seed=0) for settle in (0, 3))
+    assert moved.info["covered"] > greedy.info["covered"]
+    assert moved.scores.tolist() == sorted(moved.scores, reverse=True)
+
+
+@pytest.mark.parametrize("nearby", [1, 4, 32])
+def test_settling_never_covers_less_and_never_moves_to_a_labelled_item(monkeypatch, nearby):
+    monkeypatch.setattr(covering, "NEARBY", nearby)
+    features = clusters(np.random.default_rng(0), [120, 90, 60, 30], spread=1.0)
+    labelled = np.arange(0, 300, 60)
+    greedy, moved = (
+        al.select(al.Askless(settle=settle), 6, features=features, labelled=labelled, seed=0) for settle in (0, 3)
+    )
+    assert moved.info["covered"] >= greedy.info["covered"] - 1e-6
+    assert not set(moved.indices) & set(labelled)
 
 
 def clusters(rng, sizes, spread=0.1):

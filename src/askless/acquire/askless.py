@@ -4,14 +4,15 @@ from typing import Annotated
 
 import numpy as np
 
-from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq
+from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq, settled
 from askless.acquire.groups import Groups, as_often
 from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
-from askless.base.options import Between, Count, NotNegative, Several, options
+from askless.base.options import Between, Count, CountOrZero, NotNegative, Several, options
 
 FLOOR = 0.01  # weight of an item of which the model is certain: if it is certain of all, coverage still decides
 PER_LABEL = 8  # targets that a label stands for, at least
+SETTLED = 2**21  # picks times targets up to which picks settle: in larger batches greedy leaves nothing to gain
 
 
 @options
@@ -21,9 +22,11 @@ class Askless:
     An item weighs $w(x) = ((1 - \text{margin}(x)) \cdot \text{scarce}(x))^t$: how unsure the model is of it, times how few
     labels there are of what it may be, $\text{scarce}(x) = \sum_c p_c(x) (|L| / C + 1) / (|L_c| + 1)$, as far as the model
     is trusted, $t = \min(1, |L| / (\text{trust} \cdot C))$. It is covered by a labelled or chosen item as far as they are
-    alike, and S is chosen greedily for the largest
+    alike, and S is chosen for the largest
 
-    $$\sum_x w(x) \max_{s \in L \cup S} \exp(-|x - s|^2 / h^2).$$
+    $$\sum_x w(x) \max_{s \in L \cup S} \exp(-|x - s|^2 / h^2),$$
+
+    greedily; then, in `settle` rounds at most, each pick moves to where it covers more beside the others.
 
     Without labels, or without `probs`, all items weigh the same: the picks are the middles of the largest groups. As the
     model learns they move to where it hesitates and to classes with few labels, still where many items are, and not twice to
@@ -47,6 +50,7 @@ class Askless:
     directions: Count = 256
     targets: Several = 8192
     balance: bool = True
+    settle: CountOrZero = 3
     name = "askless"
     needs = ("features",)
     wants = ("probs", "labels")
@@ -63,17 +67,22 @@ class Askless:
         if groups is None:
             space = Space(view["features"], self.directions, view.max_memory // 2, rng)
             many = max(self.targets, min(PER_LABEL * (labels + n), view.max_memory // (16 * space.width)))
-            targets = near = drawn(view.N, many, rng)
+            targets = items = near = drawn(view.N, many, rng)
             weight, counts = (unsure * few)[targets] ** self.trusted(view), np.full(len(targets), view.N / len(targets))
         else:
             rows, near = np.concatenate([view["features"], groups.mean]), as_often(groups.size, rng)
             space = Space(rows, self.directions, view.max_memory // 2, rng, view.N + near)
-            targets, weight, counts = np.arange(view.N, len(rows)), groups.weight, groups.size
+            targets, items = np.arange(view.N, len(rows)), np.arange(view.N)
+            weight, counts = groups.weight, groups.size
         h_sq = max(self.reach**2 * reach_sq(space, near, labels + n, rng), LEAST)
         cover = Cover(space, targets, weight, h_sq, view.max_memory // 2)
         cover.add(view.labelled)
-        before = cover.share
+        before, already = cover.share, cover.best.clone()
         picks = greedy(cover, view.unlabelled, n, rng, view.report)
+        if self.settle and 1 < n <= SETTLED // len(targets):
+            free = np.where(np.isin(items, view.unlabelled), items, -1)
+            moved = settled(cover, already, picks.items, free, self.settle)
+            picks = greedy(cover, moved, n, rng, lambda done, total: None)
         info = {
             "reach": h_sq**0.5,
             "covered_before": before,

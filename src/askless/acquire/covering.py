@@ -28,6 +28,8 @@ AGAIN = 64  # items that are looked at again at a time
 TILE = 2**23  # bytes of likenesses at a time
 SPARSE = 1 / 40  # the share of all pairs that may count when they are looked at
 SAMPLED_ITEMS, SAMPLED_TARGETS = 2**14, 2**9  # what the first picks look at; everything, where that is fewer pairs
+NEARBY = 32  # items of its cell that a pick may move to
+MORE = 1e-4  # the share by which it must then cover more: less may be rounding
 SAME = 1e-6  # squared distance of unit rows below which they count as equal: float32 knows no better
 LEAST = 1e-4  # least h^2, so that SAME is small beside it
 
@@ -345,3 +347,32 @@ def by_sample(cover: Cover, allowed: np.ndarray, rng: np.random.Generator) -> It
         best = rng.choice(top[gains == gains.max()])
         free[best] = False
         yield Pick(int(some[best]), float(gains.max()), np.flatnonzero(cover.add(some[best : best + 1])))
+
+
+def settled(cover: Cover, before: Tensor, items: np.ndarray, near: np.ndarray, rounds: int) -> np.ndarray:
+    """The picks `items` (n,) after each has moved, in so many rounds at most, to where it covers more beside the others.
+
+    Greedy takes its first picks as if no others followed: in the middle of everything. A pick moves within its cell, the
+    targets that it covers best: to the best of `near` (m,), the items at the targets (-1: none that may be picked), of which
+    the NEARBY that cover most of the cell are tried on all targets. So coverage never falls. `before` (m,) is what was
+    covered before the picks; the cover is left with that.
+    """
+    items, alike = items.copy(), cover.likeness(items)  # (n, m)
+    for _ in range(rounds):
+        old = items.copy()
+        for j in range(len(items)):
+            cover.best = torch.cat([before[None], alike[:j], alike[j + 1 :]]).amax(dim=0)
+            cell = (alike[j] > cover.best).numpy()
+            found = near[cell & (near >= 0) & ~np.isin(near, items)]
+            if len(found) > NEARBY:
+                part = Cover(cover.space, cover.targets[cell], cover.weight[cell].double().numpy(), cover.reach_sq, 0)
+                part.best = cover.best[cell]
+                found = found[largest(part.gains(found), NEARBY)]
+            gains = cover.gains(np.append(found, items[j]))
+            if gains.max() > gains[-1] * (1 + MORE):
+                items[j] = found[gains.argmax()]
+                alike[j] = cover.likeness(items[j : j + 1])[0]
+        if np.array_equal(items, old):
+            break
+    cover.best = before.clone()
+    return items
