@@ -205,3 +205,17 @@ def test_a_stream_record_of_another_size_is_not_resumed(stream, tmp_path):
     assert stream.resumed(out, stream.Size()) == rows_of(("random", 0.1))
     with pytest.raises(InputError, match="choose another --out"):
         stream.resumed(out, stream.Size(memory=10))
+
+
+def test_the_table_of_streams_is_that_of_the_results(stream):
+    page = stream.PAGE.read_text()
+    record = json.loads((stream.RESULTS / "stream.json").read_text())
+    assert stream.renewed(page, record) == page, "run `python benchmarks/stream.py --docs`"
+
+
+@pytest.mark.parametrize("way", ["passes", "passes, sorted", "one pass"])
+def test_a_stream_keeps_nine_tenths_of_what_the_pool_gains(stream, way):
+    """The published numbers: a memory of 1,000 for 50,000 items."""
+    record = json.loads((stream.RESULTS / "stream.json").read_text())
+    assert (record["size"]["memory"], record["size"]["pool"]) == (1000, 50_000)
+    assert stream.share(record, "mnist", way)[0] >= 0.9
