@@ -11,6 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from askless.base.errors import InputError
+
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
 
@@ -131,6 +133,7 @@ def test_encoders_are_compared_on_the_same_draws(monkeypatch, capsys):
         "graph",
         "offline",
         "encoders",
+        "stream",
     ],
 )
 def test_each_script_runs_at_small_sizes(name, speed):
@@ -138,7 +141,13 @@ def test_each_script_runs_at_small_sizes(name, speed):
     command = [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick"]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
-    heads = {"growth": "", "graph": "| rows | columns |", "offline": "| chosen by |", "encoders": "| encoder |"}
+    heads = {
+        "growth": "",
+        "graph": "| rows | columns |",
+        "offline": "| chosen by |",
+        "encoders": "| encoder |",
+        "stream": "| data |",
+    }
     assert heads.get(name, "| what | ours |") in done.stdout
 
 
@@ -169,3 +178,45 @@ def test_the_table_of_whole_runs_is_that_of_the_results(monkeypatch):
     page = pipeline.PAGE.read_text()
     record = json.loads((pipeline.RESULTS / "pipeline.json").read_text())
     assert pipeline.renewed(page, record) == page, "run `python benchmarks/pipeline.py --docs`"
+
+
+@pytest.fixture
+def stream(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("stream")
+
+
+def rows_of(*ways):
+    return [
+        {"data": "mnist", "seed": seed, "way": way, "accuracy": value + seed / 100, "seconds": 1.0}
+        for seed in range(3)
+        for way, value in ways
+    ]
+
+
+def test_the_share_of_the_gain_by_hand(stream):
+    record = {"rows": rows_of(("random", 0.1), ("pool", 0.3), ("passes", 0.25))}
+    assert stream.share(record, "mnist", "passes") == pytest.approx((0.75, 0.75, 0.75))
+
+
+def test_a_stream_record_of_another_size_is_not_resumed(stream, tmp_path):
+    out = tmp_path / "stream.json"
+    assert stream.resumed(out, stream.Size()) == []
+    stream.write(stream.record_of(rows_of(("random", 0.1)), False, stream.Size()), out)
+    assert stream.resumed(out, stream.Size()) == rows_of(("random", 0.1))
+    with pytest.raises(InputError, match="choose another --out"):
+        stream.resumed(out, stream.Size(memory=10))
+
+
+def test_the_table_of_streams_is_that_of_the_results(stream):
+    page = stream.PAGE.read_text()
+    record = json.loads((stream.RESULTS / "stream.json").read_text())
+    assert stream.renewed(page, record) == page, "run `python benchmarks/stream.py --docs`"
+
+
+@pytest.mark.parametrize("way", ["passes", "passes, sorted", "one pass"])
+def test_a_stream_keeps_nine_tenths_of_what_the_pool_gains(stream, way):
+    """The published numbers: a memory of 1,000 for 50,000 items."""
+    record = json.loads((stream.RESULTS / "stream.json").read_text())
+    assert (record["size"]["memory"], record["size"]["pool"]) == (1000, 50_000)
+    assert stream.share(record, "mnist", way)[0] >= 0.9

@@ -186,6 +186,67 @@ def test_the_uncertainty_of_forgotten_items_still_counts(rng):
     assert place[stream.picks().indices - 20] == [0]
 
 
+def test_renewed_probabilities_weigh_what_was_forgotten_too(rng):
+    """The first half comes before there is a model; the model then is sure of the larger heap."""
+    x, place = two_heaps(rng, 200)
+    stream = al.Stream("askless", 1, 10)
+    stream.add(features=-x[:20], probs=np.full((20, 2), 0.5), labels=np.arange(20) % 2)
+    stream.add(features=x, probs=np.full((200, 2), 0.5))
+    assert place[stream.picks().indices - 20] == [1]
+    held = stream.held()
+    assert set(held) == {"features", "probs", "labels", "positions"}
+    new = held["positions"] >= 20
+    assert held["features"][new] == pytest.approx(x[held["positions"][new] - 20])
+    sure = np.where(held["features"][:, 1:2] > 2, [0.99, 0.01], [0.5, 0.5])
+    stream.renew(probs=sure)
+    assert place[stream.picks().indices - 20] == [0]
+    assert stream.held()["probs"] == pytest.approx(sure)
+
+
+def test_renewing_with_the_same_probabilities_changes_no_pick_before_anything_is_forgotten(rng):
+    for given in ({"probs": rng.dirichlet(np.ones(3), 30)}, {"logits": rng.normal(size=(30, 3))}):
+        stream = al.Stream("askless", 3, 30)
+        stream.add(features=rng.normal(size=(30, 4)), labels=np.r_[0, 1, np.full(28, -1)], **given)
+        picks = stream.picks().indices.tolist()
+        stream.renew(**given)
+        assert stream.picks().indices.tolist() == picks
+
+
+@pytest.mark.parametrize("order", ["shuffled", "sorted"])
+def test_the_picks_cover_what_they_are_said_to_cover_at_least(order):
+    """Against what they cover of all items, and against the best pair of them."""
+    shares = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        group = rng.integers(3, size=300)
+        group = np.sort(group) if order == "sorted" else group
+        x = rng.normal(size=(3, 4))[group] + 0.3 * rng.normal(size=(300, 4))
+        picks = streamed("askless", {"features": x}, np.full(300, -1), budget=2, memory=160, seed=seed).picks()
+        kernel = kernel_of(x, picks.info["reach"])
+        best = max(np.maximum(kernel[i], kernel[i:]).mean(axis=1).max() for i in range(300))
+        ours = kernel[picks.indices].max(axis=0).mean()
+        shares.append((picks.info["covered_at_least"], ours, ours / best))
+    bound, covered_by_all, of_best = np.array(shares).T
+    assert np.mean(bound <= covered_by_all) >= 0.95
+    assert np.mean(bound <= of_best) >= 0.95
+    assert bound.mean() > 0.2  # 20 draws say that much
+
+
+def test_what_vouches_for_the_picks_is_part_of_the_memory_and_of_no_pick(rng):
+    x = rng.normal(size=(400, 4))
+    stream = al.Stream("askless", 5, 40)
+    for i in range(0, 400, 10):
+        stream.add(features=x[i : i + 10])
+        assert len(stream.held()["labels"]) + (0 if stream._draws is None else len(stream._draws.rows)) <= 40
+    assert stream._draws.shown + len(stream.held()["labels"]) - len(stream._groups.size) == 400
+    picks = stream.picks()
+    stream._draws = stream._draws._replace(rows=stream._draws.rows[::-1] * 0 + 9.0)
+    assert stream.picks().indices.tolist() == picks.indices.tolist()
+    assert "covered_at_least" in picks.info
+    tight = streamed("askless", {"features": x}, np.full(400, -1), budget=20, memory=40).picks()
+    assert "covered_at_least" not in tight.info  # no room for draws
+
+
 def test_logits_stand_in_for_probabilities(rng):
     x, logits = rng.normal(size=(N, 4)), rng.normal(size=(N, 3))
     labels = np.r_[np.arange(3), np.full(N - 3, -1)]
@@ -248,7 +309,7 @@ def told_twice(stream):
             "crc looks at a kernel over all items, which a stream never has",
         ),
         (lambda: al.Stream("margin", 0, 4), "budget must be a whole number >= 1, got 0"),
-        (lambda: al.Stream("margin", 2, 3), "memory must be a whole number >= 4, twice the budget, because half"),
+        (lambda: al.Stream("margin", 2, 3), "memory must be a whole number >= 4, twice the budget, because up to half"),
         (lambda: al.Stream("margin", 2, 4.5), "memory must be a whole number >= 4"),
         (lambda: al.Stream("margin", 2, 4, classes=0), "classes must be a whole number >= 1, got 0"),
         (lambda: al.Stream("margin", 2, 4).add(features=np.eye(3)), "margin needs probs (N, C)"),
@@ -260,6 +321,13 @@ def told_twice(stream):
             "expected finite numbers, got nan in",
         ),
         (lambda: fresh().add(features=np.eye(4), probs=np.full((4, 2), 0.5), ids=list("abcd")), "in the first {'featu"),
+        (lambda: fresh().renew(features=np.eye(3)), "cannot renew features; expected probs"),
+        (lambda: al.Stream("askless", 2, 4).renew(probs=np.eye(3)), "cannot renew probs; expected nothing"),
+        (
+            lambda: fresh().renew(probs=np.full((3, 4), 0.25)),
+            "expected rows for the held items, (3, 2), got probs (3, 4)",
+        ),
+        (lambda: fresh().renew(probs=np.full((2, 2), 0.5)), "got"),
         (lambda: fresh().add(features=np.eye(3)), "expected rows of the same shapes in every block, in the first"),
         (
             lambda: fresh().add(features=np.eye(3), labels=[0, 1]),

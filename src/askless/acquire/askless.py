@@ -6,6 +6,7 @@ import numpy as np
 
 from askless.acquire.covering import LEAST, Cover, Space, greedy, reach_sq, settled
 from askless.acquire.groups import Groups, as_often
+from askless.acquire.sampling import at_least
 from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
 from askless.base.options import Between, Count, CountOrZero, NotNegative, Several, options
@@ -58,8 +59,13 @@ class Askless:
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection:
         return self.select_for(None, view, n, rng)
 
-    def select_for(self, groups: Groups | None, view: View, n: int, rng: np.random.Generator) -> Selection:
-        """The same where the items of the view are those that `groups` have kept: it is the groups that are covered."""
+    def select_for(
+        self, groups: Groups | None, view: View, n: int, rng: np.random.Generator, sample: np.ndarray | None = None
+    ) -> Selection:
+        """The same where the items of the view are those that `groups` have kept: it is the groups that are covered.
+
+        `info["covered_at_least"]` is then what `sample` (r, d), drawn from all items, says about them (see `sampling`).
+        """
         if n == 0:
             return Selection(view.unlabelled[:0], np.empty(0))
         labels = len(view.labelled)
@@ -70,9 +76,10 @@ class Askless:
             targets = items = near = drawn(view.N, many, rng)
             weight, counts = (unsure * few)[targets] ** self.trusted(view), np.full(len(targets), view.N / len(targets))
         else:
-            rows, near = np.concatenate([view["features"], groups.mean]), as_often(groups.size, rng)
+            unseen = groups.mean[:0] if sample is None else sample
+            rows, near = np.concatenate([view["features"], groups.mean, unseen]), as_often(groups.size, rng)
             space = Space(rows, self.directions, view.max_memory // 2, rng, view.N + near)
-            targets, items = np.arange(view.N, len(rows)), np.arange(view.N)
+            targets, items = np.arange(view.N, len(rows) - len(unseen)), np.arange(view.N)
             weight, counts = groups.weight, groups.size
         h_sq = max(self.reach**2 * reach_sq(space, near, labels + n, rng), LEAST)
         cover = Cover(space, targets, weight, h_sq, view.max_memory // 2)
@@ -91,6 +98,10 @@ class Askless:
             "scarce": few[picks.items].tolist(),
             "stands_for": picks.stands_for(counts),
         }
+        if sample is not None:
+            held_out = Cover(space, np.arange(len(rows) - len(sample), len(rows)), np.ones(len(sample)), h_sq, 0)
+            held_out.add(np.concatenate([view.labelled, picks.items]))
+            info["covered_at_least"] = at_least(held_out.share, len(sample))
         return Selection(picks.items, picks.gains, info)
 
     def weights(self, view: View) -> np.ndarray:

@@ -9,6 +9,7 @@ from askless.acquire.arrays import check_arrays, known_classes, plain_array, who
 from askless.acquire.askless import Askless
 from askless.acquire.groups import Groups, alone, merged
 from askless.acquire.random import Random
+from askless.acquire.sampling import Draws
 from askless.acquire.selecting import check_picks, with_probs
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Selection, Strategy, View, looks_at, uses_history
@@ -19,6 +20,7 @@ from askless.base.rng import Seed, stream
 
 UNLABELLED = -1
 MARKS = ("label", "position", "key")  # held beside the arrays
+DRAWN = 8  # one in so many of the memory is drawn at random and vouches for the picks of askless
 
 
 class Stream:
@@ -26,11 +28,16 @@ class Stream:
 
     `memory` bounds how many unlabelled items are held between calls: each with its rows of the arrays that the strategy
     looks at, and for `askless` one more row of features. Labelled items come on top. When the memory is full, half of it
-    is made free. Items are numbered from 0 as they arrive; how the stream is cut into blocks changes no pick.
+    (a quarter for `askless`) is made free. Items are numbered from 0 as they arrive; how the stream is cut into blocks
+    changes no pick.
 
     Until something is forgotten, picks are those of `select` on all items (random apart, which draws otherwise). Then:
 
-    - `askless` merges items that lie near each other into groups (see `acquire/groups.py`) and covers the groups.
+    - `askless` merges items that lie near each other into groups (see `acquire/groups.py`) and covers the groups. An
+      eighth of the memory is drawn at random from all items seen and takes no part in choosing. So with a chance of 95 %
+      the picks and the labelled items together cover at least `info["covered_at_least"]` of all items seen (the mean of
+      max_s exp(-|x - s|^2 / h^2), all items counting alike), whatever the stream and its order. No batch covers more than
+      1, so this also bounds the share of what the best batch covers.
     - Strategies that score each item by itself (confidence, margin, entropy, EGL, dynamicAL, BALD) pick exactly what they
       would pick from the whole stream, but for the order of ties; random draws uniformly from it.
     - Other strategies choose half of the memory, again and again, from what they chose before and what came since. That is
@@ -59,17 +66,18 @@ class Stream:
         check_count("Stream", "budget", budget)
         if not is_whole_number(memory, 2 * budget):
             raise InputError(
-                f"Stream: memory must be a whole number >= {2 * budget}, twice the budget, because half of it is forgotten "
-                f"at a time, got {memory!r}"
+                f"Stream: memory must be a whole number >= {2 * budget}, twice the budget, because up to half of it is "
+                f"forgotten at a time, got {memory!r}"
             )
         if classes is not None:
             check_count("Stream", "classes", classes)
         self.budget, self.memory, self.seed, self.classes = int(budget), int(memory), seed, classes
         self.seen = 0  # items so far
         self.told = 0  # answers so far
-        self._rng, self._keys = stream(seed, "stream"), stream(seed, "keys")
+        self._rng, self._keys, self._lots = (stream(seed, name) for name in ("stream", "keys", "draws"))
         self._rows: dict[str, np.ndarray] = {}  # of the held items, in the order in which they came
         self._groups: Groups | None = None  # one for each of the first held items, once something is forgotten
+        self._draws: Draws | None = None  # from all items in these groups
 
     def add(self, *, labels: Any = None, ids: Any = None, **arrays: Any) -> None:
         """Show it the next items: arrays with a row each, named as in `select`, the same ones in every block.
@@ -83,7 +91,8 @@ class Stream:
         held = self._rows or {name: rows[:0] for name, rows in block.items()}
         waiting = block["label"] < 0
         while True:
-            room = self.memory - np.count_nonzero(held["label"] < 0)
+            drawn = 0 if self._draws is None else len(self._draws.rows)
+            room = self.memory - drawn - np.count_nonzero(held["label"] < 0)
             fits = int(np.searchsorted(np.cumsum(waiting), room, side="right"))
             held = self._rows = {name: np.concatenate([held[name], rows[:fits]]) for name, rows in block.items()}
             if fits == len(waiting):
@@ -125,6 +134,31 @@ class Stream:
             )
         self._rows["label"][np.searchsorted(self._rows["position"], at)] = labels
         self.told += len(at)
+
+    def held(self) -> dict[str, np.ndarray]:
+        """What is held, a row for each item: copies of the arrays, `labels` (-1: none), `positions` and perhaps `ids`."""
+        names = {"label": "labels", "position": "positions", "id": "ids"}
+        return {names.get(name, name): rows.copy() for name, rows in self._rows.items() if name != "key"}
+
+    def renew(self, **arrays: Any) -> None:
+        """Give the held items new rows, in the order of `held`: what a model trained since says, such as `probs`.
+
+        Of `askless`, an item that was merged weighs from then on what the item kept of its group weighs. Features stay:
+        what is forgotten was grouped by them.
+        """
+        known = {name: rows for name, rows in self._rows.items() if name in BY_ROWS}
+        names = [name for name in known if name != "features"]
+        if unknown := [name for name in arrays if name not in names]:
+            raise OptionError(f"cannot renew {', '.join(unknown)}; expected {' or '.join(names) or 'nothing'}")
+        view = check_arrays(self.strategy, dict.fromkeys(ARRAYS) | known | arrays, None, self.classes)
+        new = {name: np.array(getattr(view, name)) for name in arrays}
+        if wrong := [name for name in new if new[name].shape != known[name].shape]:
+            got = ", ".join(f"{name} {new[name].shape}" for name in wrong)
+            raise InputError(f"expected rows for the held items, {known[wrong[0]].shape}, got {got}")
+        self._rows |= new
+        if isinstance(self.strategy, Askless) and self._groups is not None:
+            size = self._groups.size
+            self._groups = self._groups._replace(weight=size * self.strategy.weights(self._view())[: len(size)])
 
     def _checked(self, labels: Any, ids: Any, arrays: dict[str, Any]) -> dict[str, np.ndarray]:
         """The rows of a block that are held: arrays, `label`, `position`, `key` (a random number) and perhaps `id`."""
@@ -171,7 +205,10 @@ class Stream:
         if isinstance(self.strategy, Random):  # the smallest keys of the whole stream
             return Selection(view.unlabelled[np.argsort(self._rows["key"][view.unlabelled])[:n]])
         if isinstance(self.strategy, Askless) and self._groups is not None:
-            picks = self.strategy.select_for(self._group(self.strategy, view), view, n, rng)
+            draws = self._drawn(view["features"], stream(self.seed, "last draws"))
+            picks = self.strategy.select_for(
+                self._group(self.strategy, view), view, n, rng, draws.rows if len(draws.rows) else None
+            )
         else:
             picks = self.strategy.select(view, n, rng)
         check_picks(self.strategy.name, picks, view, n)
@@ -183,10 +220,19 @@ class Stream:
         new = alone(view["features"][known:], strategy.weights(view)[known:])
         return new if self._groups is None else self._groups.joined(new)
 
+    def _drawn(self, features: np.ndarray, rng: np.random.Generator) -> Draws:
+        """The draws once they know the items that came since something was forgotten."""
+        known = 0 if self._groups is None else len(self._groups.size)
+        many = min(self.memory // DRAWN, self.memory - 2 * self.budget)
+        draws = self._draws or Draws(np.zeros((many, features.shape[1]), features.dtype), 0)
+        return draws.after(features[known:], rng)
+
     def _forget(self) -> None:
-        """Frees half of the memory."""
+        """Frees half of the memory; a quarter for askless, whose groups lose less the more of them there are."""
         view, keep = self._view(), self.memory // 2
         if isinstance(self.strategy, Askless):
+            self._draws = self._drawn(view["features"], self._lots)
+            keep = 3 * (self.memory - len(self._draws.rows)) // 4
             groups, fixed = self._group(self.strategy, view), self._rows["label"] >= 0
             directions = self.strategy.directions
             self._groups, stay = merged(groups, view["features"], fixed, keep, directions, self._rng)
