@@ -8,6 +8,7 @@ from askless.acquire import STRATEGIES
 from askless.bench import preset, run
 from askless.bench.logistic import LogisticRegression
 from askless.bench.presets import race
+from askless.bench.presets.pools import Rotated
 from askless.bench.report import write
 from askless.data.fetch import DATA_SETS
 from askless.learn import Auto, Supervised
@@ -60,12 +61,19 @@ def test_every_strategy_that_a_linear_head_has_arrays_for_takes_part():
 
     assert all(methods(name, "full") == EVERYONE | {"oracle"} for name in RACES)
     assert methods("race.logistic", "small") == (EVERYONE | {"oracle"}) - {"bait"}
-    assert all(
-        methods(name, "small") == EVERYONE - {"bait"} for name in ("race.head", "race.budgets", "race.standardised")
-    )
+    assert all(methods(name, "small") == EVERYONE - {"bait"} for name in ("race.budgets", "race.standardised"))
+    assert methods("race.head", "small") == EVERYONE - {"bait", "probcover", "lookahead", "npc", "refine"}
     assert "bait" in methods("race.bait", "small")
     learners = [preset(name, "full").rows[0].learner for name in RACES]
     assert [type(learner) for learner in learners] == [LogisticRegression, Supervised, Auto]
+
+
+@pytest.mark.parametrize("scale", ["full", "small"])
+def test_pca_is_of_the_columns_that_the_encoder_gives(scale):
+    """Standardised main directions would be noise as loud as the first of them."""
+    for rows in by_group(preset("race.logistic", scale)).values():
+        data = rows["askless"].data
+        assert not isinstance(getattr(data, "of", None), Rotated)
 
 
 @pytest.mark.parametrize("scale", ["full", "small"])
