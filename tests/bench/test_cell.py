@@ -305,6 +305,18 @@ def test_data_is_prepared_once_for_the_cells_that_share_it():
     assert len(stage(row(validation=5))[0]) == 115
 
 
+def test_the_pools_used_last_are_kept_while_they_fit():
+    one, two, three = (row(data=Data(name="digits", items=n, test=50)) for n in (120, 121, 122))
+    stage = Stage(most=250 * 64)  # bytes: two of them
+    first = stage(one)
+    second = stage(two)
+    assert stage(one) is first
+    stage(three)  # the second was not used for longest
+    assert stage(one) is first
+    assert stage(two) is not second
+    assert len(Stage(most=0)(one)[0]) == 120
+
+
 def test_two_functions_of_one_name_are_two_sets_of_data():
     stage = Stage()
     assert len(stage(row(data=lambda: subset(digits(), 30)))[0]) == 30

@@ -1,7 +1,9 @@
 """Frozen backbones: embedded once, found again by content, and used by the same learners."""
 
+import gc
 import subprocess
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -35,6 +37,19 @@ def test_features_of_a_network_have_unit_length_and_pixels_their_own(pool):
     images = pool.take(torch.arange(4))
     assert make_backbone(Frozen(backbone="efficientnet-lite0", size=32)).embed(images).norm(dim=1) == pytest.approx(1)
     assert make_backbone(Frozen(backbone="raw")).embed(images).norm(dim=1) != pytest.approx(1)
+
+
+def test_views_go_when_nobody_uses_them_without_waiting_for_the_collector(pool, tmp_path):
+    gc.disable()
+    try:
+        views = frozen_views(pool, Frozen(backbone="raw", cache=tmp_path))
+        views.of(pool.take(torch.arange(3)))
+        views.test()
+        gone = weakref.ref(views)
+        del views
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_images_are_embedded_once_and_found_again_by_content(pool, tmp_path, monkeypatch):

@@ -57,18 +57,26 @@ class Cell(NamedTuple):
 
 
 class Stage:
-    """The data of a cell; kept for the next cell that uses the same."""
+    """The data of cells, kept for later cells that use the same: those used last, while the items of all of them fit in
+    `most` bytes; one pool is always kept."""
 
-    def __init__(self) -> None:
-        self.key: tuple[Any, ...] = ()
-        self.ready: Prepared | None = None
+    def __init__(self, most: int = 2**28) -> None:
+        self.most = most
+        self.ready: dict[tuple[Any, ...], Prepared] = {}  # the one used last at the end
 
     def __call__(self, row: Row) -> Prepared:
         """The pool, its views, and what is held out of it for early stopping."""
         key = (data_key(row), text_of((row.net, row.augment, row.views, row.validation)))
-        if self.ready is None or key != self.key:
-            self.key, self.ready = key, prepare(row)
-        return self.ready
+        prepared = self.ready.pop(key, None) or prepare(row)
+        self.ready[key] = prepared
+        while len(self.ready) > 1 and sum(size(pool) for pool, _, _ in self.ready.values()) > self.most:
+            del self.ready[next(iter(self.ready))]
+        return prepared
+
+
+def size(pool: Pool) -> float:
+    """Bytes of the pool's items; of those that are not in one array nobody knows."""
+    return float(getattr(pool.x, "nbytes", np.inf))
 
 
 def prepare(row: Row, progress: Callable[[int, int], None] | None = None) -> Prepared:

@@ -1,5 +1,6 @@
 """Computes the cells of a benchmark, wherever the engine puts a worker."""
 
+import gc
 import os
 import time
 import traceback
@@ -21,6 +22,7 @@ from askless.bench.trials import trial_rows
 from askless.track import due
 
 PATIENCE = 60.0  # seconds, for a shared file system to show what another node wrote, and for a lost worker to be gone
+COLLECT_EVERY = 10.0  # seconds: a collection takes a tenth of one, as long as some cells
 Source = Benchmark | Callable[[], Benchmark]
 
 
@@ -45,11 +47,14 @@ class CellWorker:
 
     It tells of every round, and of training steps at these `rates`. `shared`: where nodes share the folder, the digest of
     what they must see there; a cell is then computed while nobody else does.
+
+    Learners refer to themselves in circles. Python's collector, which counts objects and not their bytes, would leave a
+    gigabyte of them: the worker calls it every few seconds.
     """
 
     def __init__(self, source: Source, out: Path, rates: tuple[int, ...] = (), shared: str = "") -> None:
         self.out, self.rates, self.shared = out, rates, shared
-        self.stage, self.broken = Stage(), ""
+        self.stage, self.broken, self.collected = Stage(), "", time.monotonic()
         self.rows: dict[tuple[str, str], Row] = {}
         try:
             plan = source if isinstance(source, Benchmark) else source()
@@ -92,6 +97,10 @@ class CellWorker:
         except Exception as error:
             reason = str(error) if isinstance(error, AsklessError) else f"{type(error).__name__}: {error}"
             return Trouble(reason or type(error).__name__, traceback.format_exc())
+        finally:
+            if time.monotonic() - self.collected > COLLECT_EVERY:
+                gc.collect()
+                self.collected = time.monotonic()
 
 
 def digest_of(path: Path) -> str:

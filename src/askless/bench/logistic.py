@@ -5,7 +5,6 @@ import warnings
 import numpy as np
 import torch
 from sklearn import linear_model
-from sklearn.exceptions import ConvergenceWarning
 from torch import Tensor, nn
 
 from askless.base.options import options
@@ -51,8 +50,8 @@ def softmax_regression(z: np.ndarray, labels: np.ndarray) -> tuple[Tensor, Tenso
     if len(seen) == 1:
         return torch.from_numpy(seen), torch.zeros(1, z.shape[1]), torch.zeros(1)
     model = linear_model.LogisticRegression()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # it stops after 100 iterations
+    with warnings.catch_warnings():  # about its 100 iterations, and few labels of many classes
+        warnings.simplefilter("ignore", UserWarning)
         model.fit(z, labels)
     slope, offset = torch.from_numpy(model.coef_).float(), torch.from_numpy(model.intercept_).float()
     if len(seen) == 2:  # scikit-learn then has the difference of the two

@@ -19,8 +19,8 @@ class Oracle:
     labels of a batch as well, which only a benchmark can know.
 
     The strategies take turns to choose candidates: at first from the whole pool, then from random parts of it, of 4 n items
-    to all. So one step is never worse than that of any of them. It is a ceiling of one step, not of a whole curve: the
-    batch that is best now need not be the best in the end.
+    to all. It is a ceiling of single steps, not of a whole curve: the batch that is best now need not be the best in the
+    end.
     """
 
     strategies: tuple[Strategy, ...]

@@ -89,6 +89,9 @@ class Overall:
             "half of its 95 % t interval over the groups; then the least and the most of any group. Above / below: in how "
             "many groups the areas differ significantly (Wilcoxon over the seeds at 5 %, in each group corrected by Holm)."
         ]
+        pairs = self.areas.shape[2]
+        if len(self.others) * 2.0 ** (1 - pairs) >= 0.05:
+            notes.append(f"With {pairs} seeds no test of {len(self.others)} methods can be significant.")
         if "random" in self.methods:
             columns.append(column("labels for random's end", {m: self.saved(m) for m in self.methods}))
             notes.append(

@@ -29,7 +29,7 @@ PRESETS = (
     *(*(f"crc.table{i}" for i in range(1, 5)), *(f"crc.fig{i}" for i in range(1, 4))),
     *(*(f"dal.table{i}" for i in range(1, 13)), *(f"dal.fig{i}" for i in range(1, 8))),
     *("askless.frozen", "askless.zero", "askless.unseen", "askless.scratch", "askless.ablation"),
-    "learners",
+    *("learners", "race.logistic", "race.head", "race.auto", "race.bait", "race.budgets", "race.standardised"),
 )
 
 
@@ -54,8 +54,8 @@ def run_benchmark(
     scale: Annotated[
         str,
         typer.Option(
-            help="full (the paper's protocol), small (minutes to an hour on 2 cores; hours for askless.*) or smoke "
-            "(seconds to minutes; shows that it runs)."
+            help="full (the paper's protocol), small (minutes to an hour on 2 cores; hours for askless.* and race.*) or "
+            "smoke (seconds to minutes; shows that it runs)."
         ),
     ] = "small",
     seeds: Annotated[

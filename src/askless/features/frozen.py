@@ -152,10 +152,12 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
     arrays = {view: mapped(path) for view, path in paths.items()}
     views = FrozenViews(arrays.pop(PLAIN), arrays, hidden=frozen.hidden > 0, backbone=backbone, also_plain=frozen.plain)
 
+    mean, scale = views.mean, views.scale  # not the views themselves, which these functions belong to
+
     def embed_outside(x: Any) -> Tensor:
         images = outside_bytes(x, pool)
         parts = [backbone.embed(images[i : i + BATCH]) for i in range(0, len(images), BATCH)]
-        return views.standardised(torch.cat(parts).half().float())
+        return (torch.cat(parts).half().float() - mean) / scale
 
     def embed_test() -> Tensor:
         # The same images are measured in every round of every run: they are embedded once, as the pool's own are.
@@ -163,7 +165,7 @@ def frozen_views(pool: Pool, frozen: Frozen, progress: Progress | None = None) -
         images = outside_bytes(pool.test[0], pool)
         path = stored(digest.of_tensors({"items": images}), backbone.name, "test")
         embed_views(as_pool(images, kind="image"), backbone, {PLAIN: path}, shared=True)
-        return views.standardised(torch.from_numpy(np.array(mapped(path))).float())
+        return (torch.from_numpy(np.array(mapped(path))).float() - mean) / scale
 
     views._embed, views._test = embed_outside, None if pool.test is None else cache(embed_test)
     return views

@@ -1,19 +1,19 @@
-"""Every table and figure of the three papers, and the tables of our own strategy and learner, as benchmarks that can be run
-at three scales."""
+"""Every table and figure of the three papers, the tables of our own strategy and learner, and the race of all strategies, as
+benchmarks that can be run at three scales."""
 
 from askless.base.errors import OptionError, unknown
 from askless.bench.plan import Benchmark
-from askless.bench.presets import crc, dynamical, learners, npc, own
+from askless.bench.presets import crc, dynamical, learners, npc, own, race
 from askless.bench.presets.common import Preset
 
 PRESETS: dict[str, Preset] = {
-    p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS, *learners.PRESETS)
+    p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS, *learners.PRESETS, *race.PRESETS)
 }
 
 
 def preset(name: str, scale: str = "small") -> Benchmark:
     """The benchmark of a table or figure, such as "npc.table1", at a scale: "full" (the paper's own protocol), "small"
-    (minutes to an hour on 2 cores, hours for "askless.*") or "smoke" (seconds to minutes)."""
+    (minutes to an hour on 2 cores, hours for "askless.*" and "race.*") or "smoke" (seconds to minutes)."""
     if name not in PRESETS:
         raise OptionError(unknown("preset", name, PRESETS))
     return PRESETS[name].make(scale)

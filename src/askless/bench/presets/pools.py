@@ -1,13 +1,17 @@
 """Pools of a preset as pools of features: images and texts by a frozen encoder, tables by column."""
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from askless.base.options import LATER
 from askless.bench.plan import Data
-from askless.data import Pool, duplicated, long_tailed
+from askless.data import Pool, duplicated, long_tailed, subset
 from askless.features.frozen import Frozen, frozen_views
 from askless.features.scaling import SQ_LENGTH, standardisation
 from askless.features.text_backbone import rows_of, text_views
@@ -79,3 +83,39 @@ class Measured:
         return dataclasses.replace(
             pool, x=(x - mean) / scale, kind="features", test=((test_x - mean) / scale, pool.test[1])
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """So many `items` of a pool, drawn at random; all of them were embedded, which another benchmark may have done."""
+
+    of: Callable[[], Pool]
+    items: int
+
+    def __call__(self) -> Pool:
+        return subset(self.of(), self.items)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotated:
+    """A pool of features in its principal directions, at most so many; without `standardised`, of columns as they are.
+
+    Standardised it is what scikit-learn's users prepare: StandardScaler, then PCA. As they are it is the same pool with
+    fewer columns: distances are kept but for what the directions left out hold.
+    """
+
+    of: Callable[[], Pool]
+    directions: int = 128
+    standardised: bool = True
+
+    def __call__(self) -> Pool:
+        pool = self.of()
+        assert isinstance(pool.x, torch.Tensor)
+        assert pool.test is not None
+        main = PCA(min(self.directions, *pool.x.shape), svd_solver="covariance_eigh")  # the exact one draws nothing
+        prepared = make_pipeline(StandardScaler(), main) if self.standardised else main
+        prepared.fit(pool.x.double().numpy())
+        x, test_x = (
+            torch.from_numpy(prepared.transform(rows.double().numpy())).float() for rows in (pool.x, pool.test[0])
+        )
+        return dataclasses.replace(pool, x=x, test=(test_x, pool.test[1]))
