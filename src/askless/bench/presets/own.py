@@ -177,7 +177,6 @@ ablation = Preset(
             "coverage alone": Askless(trust=float("inf")),
             "full trust": Askless(trust=0.0),
             "classes unbalanced": Askless(balance=False),
-            "greedy alone": Askless(settle=0),
             "uncertainty alone": Margin(),
             "far, not many (coreset)": Coreset(),
         },
