@@ -1,5 +1,6 @@
 """The tables of docs/askless.md and the numbers of docs/methods.md and docs/imbalance.md, from those of docs/evidence:
-askless against each of the others, and all against random, paired by seed.
+askless against each of the others, and all against random, paired by seed; and on the page of the evidence, auto against
+each other learner.
 
     python benchmarks/own_tables.py                       # prints them
     python benchmarks/own_tables.py --docs                # renews them in docs/
@@ -12,6 +13,7 @@ import argparse
 import csv
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from askless.base.files import write_whole
 from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_target, paired
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "docs" / "askless.md", ROOT / "docs" / "imbalance.md")
+PAGES = tuple(ROOT / "docs" / page for page in ("askless.md", "imbalance.md", "evidence/README.md"))
 METHODS = ROOT / "docs" / "methods.md"
 NUMBERS = "our numbers"  # the column of METHODS that is made here
 OWN, YARDSTICK = "askless", "random"
@@ -129,6 +131,48 @@ def classes_seen(path: Path, labels: int = 40) -> str:
     return table(["method", *skewed], [[m, *(f"{100 * share:.0f} %" for share in means[m])] for m in order])
 
 
+def learners(path: Path) -> str:
+    """Per pool, over all encoders and label sets: the area of auto, of the best other learner, and their difference, also
+    with every number of labels counting alike."""
+    curves: dict[tuple[str, str], dict[tuple[str, str, int], dict[int, float]]] = {}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == "unlabelled_accuracy":
+                pool = re.sub(r", (Lite|words).*", "", row["group"])
+                of = curves.setdefault((pool, row["learner"]), {})
+                of.setdefault((row["group"], row["method"], int(row["seed"])), {})[int(row["labels"])] = float(
+                    row["value"]
+                )
+
+    def by_seed(pool: str, learner: str, measure: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+        found: dict[int, list[float]] = {}
+        for (_, _, seed), curve in sorted(curves[pool, learner].items()):
+            found.setdefault(seed, []).append(
+                100 * float(measure(np.array(list(curve)), np.array(list(curve.values()))))
+            )
+        return np.array([np.mean(found[seed]) for seed in sorted(found)])
+
+    pools, names = list(dict.fromkeys(p for p, _ in curves)), list(dict.fromkeys(name for _, name in curves))
+    rows, means = [], {name: np.zeros(1) for name in names}
+    for pool in pools:
+        area = {name: by_seed(pool, name, aubc) for name in names}
+        mean = {name: by_seed(pool, name, lambda _, values: values.mean()) for name in names}
+        best, early = (max(names[1:], key=lambda name, of=of: of[name].mean()) for of in (area, mean))  # type: ignore[misc]
+        gap, gap_early = paired(area["auto"], area[best]), paired(mean["auto"], mean[early])
+        row = [pool, f"{area['auto'].mean():.1f}", f"{area[best].mean():.1f} ({best})", words(gap)]
+        rows.append([*row, f"{words(gap_early)} ({early})"])
+        means = {name: means[name] + area[name] / len(pools) for name in names}
+    ahead = "; ".join(f"{name} {words(paired(means['auto'], means[name]))}" for name in names[1:])
+    head = [
+        "pool",
+        "auto: area",
+        "best other learner",
+        "auto minus it",
+        "the same, each number of labels counting alike",
+    ]
+    return table(head, rows) + f"\n\nMean of the pools: auto {means['auto'].mean():.1f}; what it has more than {ahead}."
+
+
 def in_short(runs: Path) -> dict[str, str]:
     """Per strategy: points above random from 10 labels and from none, and the mean rank on the unseen pools; where it was
     not among those, points above random in CRC's table 3."""
@@ -182,6 +226,7 @@ TABLES = {
     "classes seen": lambda runs: classes_seen(runs / "askless.unseen" / "results.csv"),
     "scratch": lambda runs: against_all(runs / "askless.scratch" / "results.csv"),
     "ablation": lambda runs: against_all(runs / "askless.ablation" / "results.csv"),
+    "learners": lambda runs: learners(runs / "learners" / "results.csv"),
 }
 
 

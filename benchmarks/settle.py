@@ -7,15 +7,14 @@ pool's test items, in %; the gain is paired by draw, with its 95 % t interval. C
 """
 
 import argparse
-import json
 import warnings
 from pathlib import Path
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
+from suite import RESULTS, record
 
 import askless as al
-from askless.base.files import write_whole
 from askless.bench.plan import Data
 from askless.bench.presets.pools import Embedded, Measured
 from askless.bench.statistics import paired
@@ -27,7 +26,6 @@ POOLS = {
     "spambase": Measured(data=Data(name="spambase", items=3000, test=1000)),
     "CIFAR-10": Embedded(data=Data(name="cifar10", items=3000, test=1000)),
 }
-OUT = Path(__file__).parent / "results" / "settle.json"
 
 
 def curve(strategy: al.Askless, x: np.ndarray, y: np.ndarray, test: tuple[np.ndarray, np.ndarray]) -> list[float]:
@@ -49,7 +47,7 @@ def curve(strategy: al.Askless, x: np.ndarray, y: np.ndarray, test: tuple[np.nda
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--draws", type=int, default=10)
-    parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--out", type=Path, default=RESULTS / "settle.json")
     given = parser.parse_args()
     warnings.simplefilter("ignore")  # scikit-learn's, about 100 iterations and classes with few labels
     rows = []
@@ -77,8 +75,7 @@ def main() -> None:
             )
             print(f"{name:9} {count:3}  {greedy[:, i].mean():5.1f} -> {settled[:, i].mean():5.1f}", end="")
             print(f"  {gain.mean:+.1f} ± {gain.half:.1f}", flush=True)
-    text = json.dumps({"draws": given.draws, "rows": rows}, indent=1) + "\n"
-    write_whole(given.out, lambda file: file.write(text.encode()))
+    record(given.out, "settle", draws=given.draws, rows=rows)
 
 
 if __name__ == "__main__":

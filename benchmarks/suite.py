@@ -136,17 +136,22 @@ def finish(name: str, lines: list[Line], given: argparse.Namespace, packages: tu
     print("\n".join(table([asdict(line) | {"holds": line.holds()} for line in lines])))
     if given.out is None:
         return
-    record = {
+    record(
+        given.out, name, packages, quick=given.quick, lines=[asdict(line) | {"holds": line.holds()} for line in lines]
+    )
+
+
+def record(out: Path, name: str, packages: tuple[str, ...] = PACKAGES, **numbers: Any) -> None:
+    """Writes numbers with machine and date."""
+    made = {
         "benchmark": name,
         "date": datetime.now(timezone.utc).date().isoformat(),
-        "quick": given.quick,
         "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
         "threads": int(os.environ.get("OMP_NUM_THREADS", "0")) or cores(),
         "versions": versions(packages),
-        "lines": [asdict(line) | {"holds": line.holds()} for line in lines],
     }
-    text = json.dumps(record, indent=1) + "\n"
-    write_whole(given.out, lambda file: file.write(text.encode()))
+    text = json.dumps(made | numbers, indent=1) + "\n"
+    write_whole(out, lambda file: file.write(text.encode()))
 
 
 def number(value: float) -> str:

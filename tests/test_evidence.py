@@ -16,7 +16,10 @@ EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
 RUNS = sorted(p.name for p in EVIDENCE.iterdir() if p.is_dir())
 OWN = {f"askless.{name}" for name in ("frozen", "zero", "unseen", "scratch", "ablation")}
 WANTED = (
-    OWN | {"npc.table1", "npc.table3", "crc.table2", "crc.table3", "dal.table1"} | {f"dal.fig{n}" for n in (1, 2, 4, 5)}
+    OWN
+    | {"learners", "race.standardised"}
+    | {"npc.table1", "npc.table3", "crc.table2", "crc.table3", "dal.table1"}
+    | {f"dal.fig{n}" for n in (1, 2, 4, 5)}
 )
 
 
@@ -37,14 +40,15 @@ def test_a_run_has_its_seeds_its_numbers_and_its_warning(run):
     cells = {(r["group"], r["method"]): set() for r in rows}
     for r in rows:
         cells[r["group"], r["method"]].add(r["seed"])
-    tenfold = run.startswith(("npc", "crc", "askless")) and run != "askless.scratch"
+    ours = run.startswith(("askless", "learners", "race"))  # of no paper
+    tenfold = (ours or run.startswith(("npc", "crc"))) and run != "askless.scratch"
     least = 3 if run == "crc.fig1" else 10 if tenfold else 5
     assert all(len(seeds) >= least for seeds in cells.values())
     made = PRESETS[run].make("small")
     assert set(cells) == {(row.group, row.method) for row in made.rows}
     report = (EVIDENCE / run / "report.html").read_text()
     assert f"askless bench run {run} --scale small" in report
-    assert "Scaled down" in report or run.startswith("askless")
+    assert "Scaled down" in report or ours
     assert "http" not in re.sub(r"data:image/png;base64,[^\"]+", "", report)
 
 

@@ -1,5 +1,6 @@
 """askless: cover what the model does not know yet. Our own way, from the first label to the last."""
 
+from dataclasses import field
 from typing import Annotated
 
 import numpy as np
@@ -9,11 +10,11 @@ from askless.acquire.groups import Groups, as_often
 from askless.acquire.sampling import at_least
 from askless.acquire.strategy import Selection, View, drawn
 from askless.acquire.uncertainty import margin
-from askless.base.options import Between, Count, CountOrZero, NotNegative, Several, options
+from askless.base.options import LATER, Between, Count, CountOrZero, NotNegative, Several, options
 
 FLOOR = 0.01  # weight of an item of which the model is certain: if it is certain of all, coverage still decides
 PER_LABEL = 8  # targets that a label stands for, at least
-SETTLED = 2**21  # picks times targets up to which picks settle: in larger batches greedy leaves nothing to gain
+SETTLED = 2**19  # picks times targets up to which picks settle: in larger batches it costs more and gains nothing
 
 
 @options
@@ -51,7 +52,7 @@ class Askless:
     directions: Count = 256
     targets: Several = 8192
     balance: bool = True
-    settle: CountOrZero = 3
+    settle: CountOrZero = field(default=3, metadata=LATER | {"before": 0})
     name = "askless"
     needs = ("features",)
     wants = ("probs", "labels")

@@ -284,7 +284,9 @@ def text_of(value: Any) -> str:
         return f"{{{', '.join(f'{k}: {text_of(v)}' for k, v in value.items())}}}"
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         given = [(f, getattr(value, f.name)) for f in dataclasses.fields(value) if f.repr]
-        shown = [(f.name, v) for f, v in given if not (f.metadata.get("later") and v == f.default)]
+        shown = [
+            (f.name, v) for f, v in given if not (f.metadata.get("later") and v == f.metadata.get("before", f.default))
+        ]
         return f"{type(value).__name__}({', '.join(f'{name}={text_of(v)}' for name, v in shown)})"
     if isinstance(value, functools.partial):
         return f"partial({text_of((value.func, *value.args, value.keywords))})"

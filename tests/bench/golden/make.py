@@ -13,7 +13,7 @@ import askless as al
 from askless.bench import Benchmark, Data, Row, run
 
 HERE = Path(__file__).parent
-STRATEGIES = {"random": al.Random(), "askless": al.Askless(), "npc": al.NPC(draws=200), "albl": al.ALBL()}
+STRATEGIES = {"random": al.Random(), "askless": al.Askless(settle=0), "npc": al.NPC(draws=200), "albl": al.ALBL()}
 LEARNERS = {
     "supervised": al.Supervised(steps=8),
     "fixmatch": al.FixMatch(steps=8),
