@@ -175,7 +175,7 @@ def learners(path: Path) -> str:
 
 def in_short(runs: Path) -> dict[str, str]:
     """Per strategy: points above random from 10 labels and from none, and the mean rank on the unseen pools; where it was
-    not among those, points above random in CRC's table 3."""
+    not among those, points above random in the race on standardised columns."""
     found: dict[str, list[str]] = {}
     for run in ("askless.frozen", "askless.zero"):
         curves, counts = read(runs / run / "results.csv")
@@ -189,10 +189,10 @@ def in_short(runs: Path) -> dict[str, str]:
     for m, rank in zip(methods, average_ranks(means), strict=True):
         found[m].append(f"{rank:.1f}")
     short = {m: " · ".join(parts) for m, parts in found.items()}
-    curves, counts = read(runs / "crc.table3" / "results.csv")
-    of = areas(curves, counts, "Q = 50")
+    curves, counts = read(runs / "race.standardised" / "results.csv")
+    of = areas(curves, counts, "CIFAR-10")
     for m, area in of.items():
-        short.setdefault(m, f"{words(paired(area, of[YARDSTICK]))} (CRC's table 3)")
+        short.setdefault(m, f"{words(paired(area, of[YARDSTICK]))} (race)")
     return short
 
 
