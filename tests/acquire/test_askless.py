@@ -282,6 +282,8 @@ def test_equals_are_drawn_at_random():
     places = [set(al.select("askless", 4, features=features, seed=s).indices.tolist()) for s in range(5)]
     assert all({i // 100 for i in some} == {0, 1, 2, 3} for some in places)
     assert len(set.union(*places)) > 12
+    constant = np.ones((500, 3))  # of more than are compared at a time
+    assert len({int(al.select("askless", 1, features=constant, seed=s).indices[0]) for s in range(100)}) > 70
 
 
 def test_no_place_is_taken_twice_before_all_are_taken():

@@ -83,7 +83,7 @@ class Askless:
             targets, items = np.arange(view.N, len(rows) - len(unseen)), np.arange(view.N)
             weight, counts = groups.weight, groups.size
         h_sq = max(self.reach**2 * reach_sq(space, near, labels + n, rng), LEAST)
-        cover = Cover(space, targets, weight, h_sq, view.max_memory // 2)
+        cover = Cover(space, targets, weight, h_sq, view.max_memory // 4)
         cover.add(view.labelled)
         before, already = cover.share, cover.best.clone()
         picks = greedy(cover, view.unlabelled, n, rng, view.report)

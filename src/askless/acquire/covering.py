@@ -30,6 +30,7 @@ SPARSE = 1 / 40  # the share of all pairs that may count when they are looked at
 SAMPLED_ITEMS, SAMPLED_TARGETS = 2**14, 2**9  # what the first picks look at; everything, where that is fewer pairs
 NEARBY = 32  # items of its cell that a pick may move to
 MORE = 1e-4  # the share by which it must then cover more: less may be rounding
+ZERO = -103.0  # exponents below it give 0 in float32
 SAME = 1e-6  # squared distance of unit rows below which they count as equal: float32 knows no better
 LEAST = 1e-4  # least h^2, so that SAME is small beside it
 
@@ -231,7 +232,7 @@ class Pairs:
         self.ends = np.zeros(len(items) + 1, dtype=np.int64)  # item i has the pairs from ends[i] to ends[i + 1]
         most = cover.room // 8
         self.targets, self.likeness = np.empty(most, dtype=np.int32), np.empty(most, dtype=np.float32)
-        least = cover.best.log() + SAME / cover.reach_sq
+        least = (cover.best.log() + SAME / cover.reach_sq).clamp_(min=ZERO)
         for i in range(0, len(items), cover.step):
             some = slice(i, min(i + cover.step, len(items)))
             exponents = cover.exponents(items[some])
@@ -334,7 +335,7 @@ def by_sample(cover: Cover, allowed: np.ndarray, rng: np.random.Generator) -> It
         few, weight = np.unique(rng.choice(len(p), SAMPLED_TARGETS, p=p / p.sum()), return_counts=True)
         most = SAMPLED_ITEMS
     sample = Cover(cover.space, cover.targets[few], weight, cover.reach_sq, 0)
-    some = allowed[drawn(len(allowed), most, rng)]
+    some = rng.permutation(allowed[drawn(len(allowed), most, rng)])  # so that equals have equal chances
     alike = torch.cat([sample.likeness(some[i : i + sample.step]) for i in range(0, len(some), sample.step)])
     free = np.ones(len(some), dtype=bool)
     while free.any():
@@ -354,8 +355,8 @@ def settled(cover: Cover, before: Tensor, items: np.ndarray, near: np.ndarray, r
 
     Greedy takes its first picks as if no others followed: in the middle of everything. A pick moves within its cell, the
     targets that it covers best: to the best of `near` (m,), the items at the targets (-1: none that may be picked), of which
-    the NEARBY that cover most of the cell are tried on all targets. So coverage never falls. `before` (m,) is what was
-    covered before the picks; the cover is left with that.
+    the NEARBY that cover most of the cell are tried on all targets. So coverage, as greedy estimates it, never falls.
+    `before` (m,) is what was covered before the picks; the cover is left with that.
     """
     items, alike = items.copy(), cover.likeness(items)  # (n, m)
     for _ in range(rounds):
@@ -366,7 +367,7 @@ def settled(cover: Cover, before: Tensor, items: np.ndarray, near: np.ndarray, r
             found = near[cell & (near >= 0) & ~np.isin(near, items)]
             if len(found) > NEARBY:
                 part = Cover(cover.space, cover.targets[cell], cover.weight[cell].double().numpy(), cover.reach_sq, 0)
-                part.best = cover.best[cell]
+                part.best, part.drawn = cover.best[cell], cover.drawn
                 found = found[largest(part.gains(found), NEARBY)]
             gains = cover.gains(np.append(found, items[j]))
             if gains.max() > gains[-1] * (1 + MORE):

@@ -77,8 +77,8 @@ class Balls:
     """How many of the targets that are not yet covered lie within `delta` of each of the `allowed` items: `degree`.
 
     Degrees only fall, so an old one is a bound from above. Those that are the largest are brought up to date until the
-    largest of all is: from the targets in each ball, which are kept where they fit in a quarter of the memory, else by a
-    product with the targets that were covered since.
+    largest of all is: from the targets in each ball, which are kept where looking at all of them fits in half of the memory,
+    else by a product with the targets that were covered since.
     """
 
     def __init__(self, x: Centred, allowed: np.ndarray, targets: np.ndarray, delta: float, max_memory: int) -> None:
@@ -108,7 +108,7 @@ class Balls:
         """All degrees."""
         items, open_ = np.arange(len(self.allowed)), np.flatnonzero(~self.covered)
         balls: list[np.ndarray] = []
-        room, fits = self.max_memory // 16, len(open_) > 0
+        room, fits = self.max_memory // 64, len(open_) > 0  # some 30 bytes for each pair that is looked at
         for some, which, near in self._looks(items, open_):
             many = np.count_nonzero(near, axis=1)
             self.degree[some] += many
@@ -117,7 +117,10 @@ class Balls:
             if fits:
                 balls.append((np.flatnonzero(near) % len(which)).astype(np.int32))
         if fits:
-            self.kept = open_[np.concatenate(balls)], np.append(0, np.cumsum(self.degree.astype(np.int64)))
+            self.kept = (
+                open_.astype(np.int32)[np.concatenate(balls)],
+                np.append(0, np.cumsum(self.degree.astype(np.int64))),
+            )
 
     def find(self, ties: np.ndarray) -> int:
         """Which of the allowed items has the largest degree, equals by `ties`; its degree is up to date."""

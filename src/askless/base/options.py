@@ -18,7 +18,7 @@ from askless.base.errors import InputError, OptionError
 
 T = TypeVar("T")
 LATER = {"later": True}  # metadata of an option that came later: at its default all is as it was before there was one
-# With "before", it is at that value: LATER | {"before": 0}.
+# With "before", it is so at that value: LATER | {"before": 0}.
 
 
 class Between(NamedTuple):
