@@ -2,7 +2,6 @@
 
     python benchmarks/covering.py
     python benchmarks/covering.py --quick
-    python benchmarks/covering.py --features cifar10_features.npz    # what drawing candidates loses; nothing else
 
 N = 10,000, d = 1,280, 100 or 1,000 picks:
 - floor: one product of all items with all targets, N T w multiplications, T = 8,192 targets and w columns: 256, which
@@ -12,12 +11,8 @@ N = 10,000, d = 1,280, 100 or 1,000 picks:
   not do: these features are half noise, of which each draw of main directions holds another part.)
 A million rows (d = 256) and ten million (d = 64), 100 picks, beside 1,000 labels: the features are a file opened with
 mmap_mode="r"; askless in a process of its own, as in million.py.
-
---features takes f_train, y_train, f_test and y_test: the share that askless covers from no label, and the accuracy of a
-logistic head on its picks, with all items as candidates and with fewer of them, over 40 seeds.
 """
 
-import argparse
 import heapq
 import tempfile
 from pathlib import Path
@@ -25,11 +20,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from million import LIMIT, make_arrays
-from sklearn.linear_model import LogisticRegression
 from suite import Line, Other, arguments, compare, finish, own_process, seconds
 
 import askless as al
-from askless.acquire import covering
 from askless.acquire.covering import Cover, Space, greedy, reach_sq
 
 SIZE = (10_000, 1_280, 8_192)  # N, d and targets
@@ -107,37 +100,9 @@ def large(quick: bool) -> list[Line]:
     return lines
 
 
-def fewer_candidates(path: Path, seeds: int = 40) -> None:
-    data = np.load(path)
-    x, test = (data[name].astype(np.float32) for name in ("f_train", "f_test"))
-    mean, scale = x.mean(axis=0), x.std()
-    print("| picks | candidates | covered | accuracy, % |\n|---:|---:|---:|---:|")
-    for picks in (50, 100):
-        for candidates in (1_024, 4_096, len(x)):
-            covering.CANDIDATES = candidates
-            share, right = [], []
-            for seed in range(seeds):
-                found = al.select("askless", picks, features=x, seed=seed)
-                head = LogisticRegression(C=0.1, max_iter=300)
-                head.fit((x[found.indices] - mean) / scale, data["y_train"][found.indices])
-                share.append(found.info["covered"])
-                right.append(100 * head.score((test - mean) / scale, data["y_test"]))
-            error = np.std(right) / seeds**0.5
-            print(
-                f"| {picks} | {candidates:,} | {np.mean(share):.4f} | {np.mean(right):.2f} ± {error:.2f} |", flush=True
-            )
-
-
-def features(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--features", type=Path, help="an npz file: what drawing candidates loses there")
-
-
 def main() -> None:
-    given = arguments(__doc__, features)
-    if given.features is not None:
-        fewer_candidates(given.features)
-    else:
-        finish("covering", [*by_products(given.quick), *large(given.quick)], given)
+    given = arguments(__doc__)
+    finish("covering", [*by_products(given.quick), *large(given.quick)], given)
 
 
 if __name__ == "__main__":
