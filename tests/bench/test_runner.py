@@ -642,6 +642,7 @@ def test_progress_adds_up(tmp_path):
     assert [p.rounds for p in told] == sorted(p.rounds for p in told)
     assert (told[-1].rounds, told[-1].cells, told[-1].failed) == (10, 3, 1)
     assert sum(p.cell_done for p in told) == 4
+    assert told[0].latest == "preparing the data of random", "an encoder may need minutes for them"
     assert "random, seed 0: done" in [p.latest for p in told]
     assert "failing, seed 1: FAILED: ZeroDivisionError: no such luck" in [p.latest for p in told]
     rounds = [p.latest for p in told if "labels" in p.latest]

@@ -6,7 +6,7 @@ import os
 import platform
 import shlex
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -67,10 +67,15 @@ def run(
     if threads is not None:
         check_count("run", "threads", threads)
     out, rows = Path(out), rows_of(benchmark, groups)
-    check_data(benchmark, rows, out)
-    out.mkdir(parents=True, exist_ok=True)
-    lock = held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
-    with lock, closing(Trail(track)) as trail:
+    trials = [Cell(row, seed) for row in trial_rows(rows) for seed in range(row.trials[0])]  # type: ignore[index]
+    cells = [Cell(row, seed) for seed in benchmark.seeds for row in rows]
+    with closing(Trail(track)) as trail, ExitStack() as stack:
+        tally = Tally(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
+        check_data(benchmark, rows, out, tally)
+        out.mkdir(parents=True, exist_ok=True)
+        stack.enter_context(
+            held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
+        )
         about = describe(benchmark, threads or 1, command) | {"what": what, "file": file_digest(what)}
         before = read_json(out / ABOUT) if (out / ABOUT).exists() else None
         if before is not None and before["name"] != benchmark.name:
@@ -88,9 +93,6 @@ def run(
             write_json(out / ABOUT, about)
         for note in thread_notes(out, workers, threads, about["threads"], engine):
             log.warning("%s", note)
-        trials = [Cell(row, seed) for row in trial_rows(rows) for seed in range(row.trials[0])]  # type: ignore[index]
-        cells = [Cell(row, seed) for seed in benchmark.seeds for row in rows]
-        tally = Tally(out, [*trials, *cells], progress, trail, f"{benchmark.name}-{benchmark.scale}")
         make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
         here = CellWorker(benchmark, out, trail.rates)
 
@@ -168,14 +170,17 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
     return notes
 
 
-def check_data(benchmark: Benchmark, rows: Sequence[Row], out: Path) -> None:
-    """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on."""
+def check_data(benchmark: Benchmark, rows: Sequence[Row], out: Path, tally: Tally) -> None:
+    """An error where the data of a cell that is to be computed are no pool, or lack the test set that is measured on.
+
+    An encoder that sees the data for the first time takes minutes, so the tally says which data are being prepared."""
     seen, failures = [], []
     for row in rows:
         done = all((Cell(row, seed).place(out) / "result.json").exists() for seed in benchmark.seeds)
         if data_key(row) in seen or done:
             continue
         seen.append(data_key(row))
+        tally.tell(f"preparing the data of {row.group or row.method}")
         try:
             pool = row.data()
         except Exception as error:
