@@ -19,7 +19,7 @@ from askless.data import PlainViews, Pool, as_pool
 from askless.data.tfidf import Tfidf, fit_tfidf
 from askless.features.backbones.backbone import TextBackbone
 from askless.features.backbones.hugging_face import hf_texts
-from askless.features.backbones.minilm import minilm, side_by_side
+from askless.features.backbones.minilm import joined, minilm, side_by_side
 from askless.features.frozen import TEXT_BACKBONES, Frozen, cache_folder
 from askless.features.scaling import evened
 from askless.features.stored import Piece, Progress, is_whole, write_rows
@@ -92,6 +92,9 @@ def rows_of(
     texts: Sequence[str], made: TextBackbone, frozen: Frozen, progress: Progress | None = None, batch: int = 256
 ) -> np.ndarray:
     """The features (N, d) float32 of texts by a backbone that is ready; those of a pretrained model are kept on disk."""
+    if made.parts is not None:
+        words, sentences = made.parts
+        return joined(words.embed(texts), rows_of(texts, sentences, frozen, progress, batch))
     n = len(texts)
 
     def pieces(done: int, _: Any) -> Iterator[Piece]:

@@ -9,7 +9,7 @@ import pytest
 
 import askless as al
 from askless.features.backbones import minilm as module
-from askless.features.text_backbone import load_text_backbone, text_backbone
+from askless.features.text_backbone import load_text_backbone, rows_of, text_backbone
 
 from ...texts import reviews, truth_of, write_csv
 
@@ -48,8 +48,23 @@ def test_words_and_sentences_stand_side_by_side():
     np.testing.assert_allclose(
         both.embed(texts), np.hstack([0.5 * words.embed(texts), sentences.embed(texts)]), atol=1e-6
     )
-    assert both.key != text_backbone("tfidf+minilm", texts[:50]).key
     assert both.embed([]).shape == (0, both.embed(texts[:1]).shape[1])
+
+
+@here
+def test_sentences_are_read_once_whatever_the_words_were_fitted_on(tmp_path, monkeypatch):
+    texts = [text for text, _ in reviews(60)]
+    fitted = [text_backbone("tfidf+minilm", some) for some in (texts, texts[:50])]
+    frozen = al.Frozen(backbone="tfidf+minilm", cache=tmp_path)
+    first = rows_of(texts, fitted[0], frozen)
+    np.testing.assert_allclose(first, fitted[0].embed(texts), atol=1e-5)
+    kept = list(tmp_path.glob("*.npy"))
+    assert [np.load(path).shape for path in kept] == [(60, 384)], "of the sentences alone"
+    words, sentences = fitted[1].parts
+    unread = fitted[1]._replace(parts=(words, sentences._replace(embed=lambda texts: 1 / 0)))
+    second = rows_of(texts, unread, frozen)
+    assert not np.array_equal(second[:, :-384], first[:, : second.shape[1] - 384]), "words of another fit"
+    np.testing.assert_array_equal(second[:, -384:], first[:, -384:])
 
 
 @here

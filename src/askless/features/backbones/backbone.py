@@ -20,7 +20,8 @@ FORMAT = 1  # of a saved backbone for texts
 class TextBackbone(NamedTuple):
     """Texts -> an array of features (n, d) float32, and its `name`: one of TEXT_BACKBONES or "hf/PLACE". What was fitted, if
     anything, is in `words` and `arrays`. One with a model of Hugging Face in it has its `pooling`, a `key` that tells it
-    from others, and `copy`, which writes the model into a folder, from where `hf_texts` reads it."""
+    from others, and `copy`, which writes the model into a folder, from where `hf_texts` reads it. Where words and sentences
+    stand side by side, `parts` are the two backbones."""
 
     embed: Callable[[Sequence[str]], np.ndarray]
     name: str
@@ -29,6 +30,7 @@ class TextBackbone(NamedTuple):
     pooling: str = ""
     key: str = ""
     copy: Callable[[Path], None] | None = None
+    parts: "tuple[TextBackbone, TextBackbone] | None" = None
 
     def save(self, folder: Path, whole: bool = False) -> None:
         """Writes backbone.json and, where anything was fitted, backbone.safetensors; nothing is ever unpickled. A model of
