@@ -32,10 +32,9 @@ def test_they_minimise_what_is_written():
     z, labels, weights, before = rng.normal(size=(2, 12, 3)), rng.integers(3, size=12), rng.random(12), [1.0, 0.2]
     found, loss = strengths(list(z), labels, before, weights)
     m = weights.sum() ** 2 / (weights**2).sum()
-    targets = np.where(np.eye(3)[labels] > 0, (m + 1) / (m + 2), 1 / (m + 2) / 2)
 
     def written(log_a):
-        rows = (targets * log_softmax(np.tensordot(np.exp(log_a), z, axes=1), axis=1)).sum(axis=1)
+        rows = log_softmax(np.tensordot(np.exp(log_a), z, axes=1), axis=1)[np.arange(12), labels]
         return -(weights / weights.sum()) @ rows + CAUTION / m * ((log_a - np.log(before)) ** 2).sum()
 
     slow = minimize(written, np.log(before), method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-12})
@@ -58,12 +57,22 @@ def test_one_label_that_outweighs_the_rest_is_worth_one():
 
 
 def test_a_few_labels_that_are_all_right_do_not_make_it_certain():
-    """Platt takes each of n for right with probability (n + 1) / (n + 2), which is all that the logits can reach."""
-    logits = np.array([[1.0, 0.0]] * 400)
-    (a,), _ = strengths([logits], np.zeros(400, int), [1.0])
-    assert softmax(a * logits, axis=1)[0, 0] == pytest.approx(401 / 402, abs=2e-3)
-    (few,), _ = strengths([logits[:4]], np.zeros(4, int), [1.0])
-    assert softmax(few * logits, axis=1)[0, 0] < 5 / 6
+    """With p what the model then says: (1 - p) a d = 2 CAUTION / n log a, the prior's slope against the labels'."""
+    for n in (4, 400):
+        (a,), _ = strengths([np.array([[1.0, 0.0]] * n)], np.zeros(n, int), [1.0])
+        assert 1 < a < MOST
+        assert a / (1 + np.exp(a)) == pytest.approx(2 * CAUTION / n * np.log(a), rel=1e-3)
+
+
+def test_what_few_labels_say_is_neither_certain_nor_modest():
+    """Twelve labels at a time, with logits as sharp as the labels: over many draws the model is as sure as it is right."""
+    rng = np.random.default_rng(0)
+    gaps = []
+    for _ in range(300):
+        logits = rng.normal(scale=2, size=(12, 4))
+        (a,), _ = strengths([logits], drawn(logits, rng), [1.0])
+        gaps.append(np.log(a))
+    assert abs(np.mean(gaps)) < 0.1
 
 
 def test_they_stay_in_their_bounds_and_are_those_before_without_labels():

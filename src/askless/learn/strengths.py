@@ -19,8 +19,8 @@ def strengths(
     CAUTION / m |log a - log b|^2, with b (K,) the weights given as `before`. `weights` w (n,): how much each label counts;
     together they are worth m = (sum w)^2 / sum w^2 labels that count alike (Kish 1965). Without labels, a = b.
 
-    With K = 1 this is a temperature, 1 / a (Guo et al., ICML 2017); with more, stacking. Each label is taken to be right
-    with probability (m + 1) / (m + 2), as in Platt scaling: being right about a few labels does not make a model certain.
+    With K = 1 this is a temperature, 1 / a (Guo et al., ICML 2017); with more, stacking. The prior alone keeps a model that
+    is right about a few labels from being certain: targets smoothed as in Platt scaling made it far too modest as well.
     """
     z, first = np.stack(opinions), np.log(np.asarray(before, dtype=np.float64))  # (K, n, C)
     _, n, classes = z.shape
@@ -28,8 +28,7 @@ def strengths(
         return np.exp(first), 0.0
     shares = np.ones(n) / n if weights is None else weights / weights.sum()
     m = 1 / float(shares @ shares)
-    targets = np.full((n, classes), 1 / (m + 2) / (classes - 1))
-    targets[np.arange(n), labels] = (m + 1) / (m + 2)
+    targets = np.eye(classes)[labels]
 
     def loss_and_gradient(log_a: np.ndarray) -> tuple[float, np.ndarray]:
         a, off = np.exp(log_a), log_a - first
