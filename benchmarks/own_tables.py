@@ -1,6 +1,6 @@
-"""The tables of docs/askless.md and the numbers of docs/methods.md and docs/imbalance.md, from those of docs/evidence:
-askless against each of the others, and all against random, paired by seed; and on the page of the evidence, auto against
-each other learner.
+"""The tables of docs/askless.md and docs/race.md and the numbers of docs/methods.md and docs/imbalance.md, from those of
+docs/evidence: askless against each of the others, and all against random, paired by seed; and on the page of the evidence,
+auto against each other learner.
 
     python benchmarks/own_tables.py                       # prints them
     python benchmarks/own_tables.py --docs                # renews them in docs/
@@ -22,7 +22,7 @@ from askless.base.files import write_whole
 from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_target, paired
 
 ROOT = Path(__file__).parents[1]
-PAGES = tuple(ROOT / "docs" / page for page in ("askless.md", "imbalance.md", "evidence/README.md"))
+PAGES = tuple(ROOT / "docs" / page for page in ("askless.md", "race.md", "imbalance.md", "evidence/README.md"))
 METHODS = ROOT / "docs" / "methods.md"
 NUMBERS = "our numbers"  # the column of METHODS that is made here
 OWN, YARDSTICK = "askless", "random"
@@ -174,26 +174,28 @@ def learners(path: Path) -> str:
 
 
 def in_short(runs: Path) -> dict[str, str]:
-    """Per strategy: points above random from 10 labels and from none, and the mean rank on the unseen pools; where it was
-    not among those, points above random in the race on standardised columns."""
-    found: dict[str, list[str]] = {}
-    for run in ("askless.frozen", "askless.zero"):
+    """Per strategy, in the race under logistic regression: points above random over all groups, and the mean rank; of one
+    that took part only in the race with BAIT, its numbers there."""
+    short: dict[str, str] = {}
+    for run in ("race.logistic", "race.bait"):
         curves, counts = read(runs / run / "results.csv")
-        of = areas(curves, counts, "supervised")
-        for m, area in of.items():
-            gap = "0" if m == YARDSTICK else words(paired(area, of[YARDSTICK]))
-            found.setdefault(m, []).append(gap)
-    curves, counts = read(runs / "askless.unseen" / "results.csv")
-    methods = list(next(iter(curves.values())))
-    means = np.array([[areas(curves, counts, g)[m].mean() for m in methods] for g in curves])
-    for m, rank in zip(methods, average_ranks(means), strict=True):
-        found[m].append(f"{rank:.1f}")
-    short = {m: " · ".join(parts) for m, parts in found.items()}
-    curves, counts = read(runs / "race.standardised" / "results.csv")
-    of = areas(curves, counts, "CIFAR-10")
-    for m, area in of.items():
-        short.setdefault(m, f"{words(paired(area, of[YARDSTICK]))} (race)")
+        methods = [m for m in next(iter(curves.values())) if m != "oracle"]
+        found = np.array([[100 * aubc(np.log(counts[g]), curves[g][m]) for m in methods] for g in curves])
+        by_seed = found.mean(axis=0)  # (methods, seeds)
+        for m, area, rank in zip(methods, by_seed, average_ranks(found.mean(axis=2)), strict=True):
+            gap = "0" if m == YARDSTICK else words(paired(area, by_seed[methods.index(YARDSTICK)]))
+            short.setdefault(m, f"{gap} · {rank:.1f}" + (f" (of {len(methods)})" if run == "race.bait" else ""))
     return short
+
+
+def section(path: Path, title: str) -> str:
+    """What a run's tables.md has under this heading."""
+    found = re.search(
+        rf"^### {re.escape(title)}\n(.*?)(?=^### |\Z)", path.read_text(encoding="utf-8"), flags=re.S | re.M
+    )
+    if found is None:
+        raise SystemExit(f"{path} has no section “{title}”.")
+    return found[1].strip()
 
 
 def with_numbers(page: str, runs: Path) -> str:
@@ -216,7 +218,21 @@ def with_numbers(page: str, runs: Path) -> str:
     return "".join(lines)
 
 
+TOGETHER, BY_GROUP = "All groups together", "Group by group"
+THIRDS = f": {OWN} minus each other, by thirds of the budget"
+BUDGETS = "Test accuracy, % by number of labels: CIFAR-10, logistic regression"
 TABLES = {
+    "race": lambda runs: section(runs / "race.logistic" / "tables.md", TOGETHER),
+    "race thirds": lambda runs: section(runs / "race.logistic" / "tables.md", TOGETHER + THIRDS),
+    "race once": lambda runs: section(runs / "race.logistic" / "tables.md", "Groups reported once"),
+    "race groups": lambda runs: section(runs / "race.logistic" / "tables.md", BY_GROUP),
+    "auto": lambda runs: section(runs / "race.auto" / "tables.md", TOGETHER),
+    "auto thirds": lambda runs: section(runs / "race.auto" / "tables.md", TOGETHER + THIRDS),
+    "head": lambda runs: section(runs / "race.head" / "tables.md", TOGETHER),
+    "head thirds": lambda runs: section(runs / "race.head" / "tables.md", TOGETHER + THIRDS),
+    "budgets": lambda runs: section(runs / "race.budgets" / "tables.md", BUDGETS),
+    "bait": lambda runs: section(runs / "race.bait" / "tables.md", TOGETHER),
+    "bait thirds": lambda runs: section(runs / "race.bait" / "tables.md", TOGETHER + THIRDS),
     "frozen": lambda runs: against_all(runs / "askless.frozen" / "results.csv"),
     "frozen labels": lambda runs: fewer_labels(runs / "askless.frozen" / "results.csv"),
     "zero": lambda runs: against_all(runs / "askless.zero" / "results.csv"),

@@ -76,6 +76,7 @@ def test_every_command_line_in_the_docs_parses(tmp_path, monkeypatch, capsys):
     for line in lines:
         if line.startswith("askless demo"):
             continue  # tested in test_demo.py
+        assert "bench run" not in line or "--scale smoke" in line, f"hours of computing, in a block that runs: {line}"
         for name in ("predictions.csv", "picks.csv", "next.csv"):  # another page's, which would be asked about
             Path(name).unlink(missing_ok=True)
         code = 0

@@ -42,26 +42,24 @@ def overall_tables(results: Results) -> list[Table]:
 
 
 class Overall:
-    """Some groups of a benchmark by the main metric. `areas` (groups, methods, seeds), `means` (groups, methods); `above`
-    (groups, methods): +1 or -1 where a ranked method is significantly above or below the baseline."""
+    """Some groups of a benchmark by the main metric; its methods by their mean rank, after the oracle. `areas` (groups,
+    methods, seeds), `means` (groups, methods); `above` (groups, methods): +1 or -1 where a ranked method is significantly
+    above or below the baseline."""
 
     def __init__(self, results: Results, groups: Sequence[str], ranked: Sequence[str]) -> None:
         self.metric, self.baseline = main_metric(results), str(results.about.get("baseline"))
-        self.groups, self.ranked, self.oracle = groups, ranked, results.about.get("oracle")
-        self.methods = [m for m in methods_of(results) if m in ranked or m == self.oracle]
+        self.groups, self.oracle = groups, results.about.get("oracle")
         self.views = [panel(results, self.metric, group) for group in groups]
+        ranks = average_ranks(mean_areas(areas_by_group(self.views, ranked)))
+        self.ranks = {ranked[i]: float(ranks[i]) for i in np.argsort(ranks, kind="stable")}
+        self.methods = [*(m for m in methods_of(results) if m == self.oracle), *self.ranks]
         self.areas = areas_by_group(self.views, self.methods)
         self.means = mean_areas(self.areas)
         self.base = self.methods.index(self.baseline)
-        self.others = [i for i, m in enumerate(self.methods) if m in ranked and i != self.base]
+        self.others = [i for i, m in enumerate(self.methods) if m in self.ranks and i != self.base]
         self.above = np.zeros(self.means.shape, dtype=int)
         for signs, areas in zip(self.above, self.areas, strict=True):
             signs[self.others] = significant(areas[self.others], areas[self.base])
-
-    @property
-    def ranks(self) -> np.ndarray:
-        """(ranked methods,), over the groups."""
-        return average_ranks(self.means[:, [self.methods.index(m) for m in self.ranked]])
 
     def of(self, method: str) -> np.ndarray:
         """Mean areas (groups,)."""
@@ -69,7 +67,7 @@ class Overall:
 
     def standing(self, title: str) -> Table:
         """One line per method: its mean rank and area, and how it compares with the baseline."""
-        base, ranks = self.of(self.baseline), dict(zip(self.ranked, self.ranks, strict=True))
+        base = self.of(self.baseline)
         compared = {m: self.of(m) - base for m in self.methods if m != self.baseline}
 
         def column(head: str, cell: dict[str, str]) -> Column:
@@ -77,7 +75,7 @@ class Overall:
 
         columns = [
             ("method", self.methods),
-            column("mean rank", {m: f"{rank:.2f}" for m, rank in ranks.items()}),
+            column("mean rank", {m: f"{rank:.2f}" for m, rank in self.ranks.items()}),
             column(f"mean AUBC of {unit(self.metric)}", {m: self.number(np.nanmean(self.of(m))) for m in self.methods}),
             column(f"minus {self.baseline}, points", {m: gain(d) for m, d in compared.items()}),
             column("least", {m: self.place(d, int(np.nanargmin(d))) for m, d in compared.items()}),
@@ -129,7 +127,7 @@ class Overall:
 
     def by_group(self, developed: Sequence[str]) -> Table:
         """One line per group: where the baseline stands in it."""
-        ranked = [self.methods.index(m) for m in self.ranked]
+        ranked = [self.methods.index(m) for m in self.ranks]
         rows = []
         for group, means, areas, above in zip(self.groups, self.means, self.areas, self.above, strict=True):
             best = max(self.others, key=lambda i: means[i])
@@ -184,4 +182,5 @@ def gain(differences: np.ndarray) -> str:
 
 def span(parts: Sequence[Panel]) -> str:
     """The smallest and the largest number of labels of these."""
-    return f"{min(p.labels[0] for p in parts)}–{max(p.labels[-1] for p in parts)}"
+    least, most = min(p.labels[0] for p in parts), max(p.labels[-1] for p in parts)
+    return f"{least}–{most}" if least < most else str(least)
