@@ -24,7 +24,9 @@ from askless.learn.ranks import these
 from askless.learn.strengths import strengths
 from askless.learn.training import Fitted
 
-FOLDS = 10  # of the cross-validation on the labels; with 5 the held-out models know so much less that auto is too modest
+FOLDS = (
+    10  # of the cross-validation on the labels; with 5 the held-out models know so much less that auto is too modest
+)
 FEW = 1000  # unlabelled items used in cross-validation
 DECAYS = (1e-2, 1e-1, 1e-3, 1e-4, 1e-5)  # weight decays tried for the head on labels alone; the first is the default
 LEARNT = (1e-4, 1e-5)  # weight decays tried for the final head

@@ -17,6 +17,7 @@ from askless.run.store.classes import add_class, merge_class, rename_class
 from askless.run.store.importing import import_answers
 from askless.run.store.repair import LOCKS, examine, repair
 from askless.run.store.replay import log, stored_tables, timeless
+from askless.run.store.schema import MIGRATIONS
 from askless.run.store.store import now, record
 
 from ...log import replay
@@ -269,7 +270,7 @@ def test_what_nothing_can_be_read_of_is_left_as_it_is(busy):
 
 
 def test_a_database_of_a_newer_askless_is_not_damaged(busy):
-    change(busy, "PRAGMA user_version = 2")
+    change(busy, f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     before = (busy / "state.sqlite").read_bytes()
     with pytest.raises(RunError, match=r"newer askless.*upgrade askless"):
         repair(busy)

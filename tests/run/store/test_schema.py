@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
 from askless.run.steps.round_files import damage_of_fit, is_cache_whole
 from askless.run.steps.worker import catch_up
-from askless.run.store.schema import MIGRATIONS
+from askless.run.store.schema import MIGRATIONS, migrate
 
 from ...log import replay, stored
 
@@ -58,3 +59,32 @@ def test_a_run_of_every_version_is_opened_shown_exported_and_continued(version, 
         assert account_of(run).progress.spent == 12
         assert len(account_of(run).curve) == 3
     assert load(tmp_path / "run").classes_.tolist() == ["cat", "dog"]
+
+
+def test_the_second_version_takes_more_kinds_and_no_others():
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as db:
+        migrate(db, 1)
+        task = "INSERT INTO task (item, kind, rank, picked_by, reason, state) VALUES (?, ?, 0, 'me', '', 'open')"
+        made = "INSERT INTO round (id, strategy, made_at, seconds, state) VALUES (?, 'random', '', 0, ?)"
+        with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+            db.execute(task, (1, "found"))
+        migrate(db, 2)
+        db.execute(task, (1, "found"))
+        db.execute(task, (2, "accepted"))
+        db.execute(made, (1, "ahead"))
+        for statement in (task, made):
+            with pytest.raises(sqlite3.IntegrityError, match="CHECK"):
+                db.execute(statement, (3, "other"))
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+
+
+def test_a_process_that_has_the_first_version_open_takes_what_the_second_allows(tmp_path):
+    path = tmp_path / "state.sqlite"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as old,
+        closing(sqlite3.connect(path, isolation_level=None)) as new,
+    ):
+        migrate(old, 1)
+        old.execute("SELECT * FROM task").fetchall()
+        migrate(new, 2)
+        old.execute("INSERT INTO round (id, strategy, made_at, seconds, state) VALUES (1, 'random', '', 0, 'ahead')")

@@ -93,7 +93,23 @@ def counted(row: str, by: int) -> str:
     )
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables,)
+def more_kinds(db: sqlite3.Connection) -> None:
+    """Version 2: tasks that people found themselves (`found`) or agreed to in a grid (`accepted`), and rounds chosen `ahead`
+    of the model that they wait for."""
+    widen(db, "task", "'check', 'prior')", "'check', 'prior', 'found', 'accepted')")
+    widen(db, "round", "('asking', 'closed')", "('ahead', 'asking', 'closed')")
+
+
+def widen(db: sqlite3.Connection, table: str, old: str, new: str) -> None:
+    """Changes what a CHECK of the table allows, by SQLite's own procedure for changes that no row can contradict."""
+    db.execute("PRAGMA writable_schema = ON")
+    db.execute("UPDATE sqlite_master SET sql = replace(sql, ?, ?) WHERE type = 'table' AND name = ?", (old, new, table))
+    cookie = db.execute("PRAGMA schema_version").fetchone()[0]
+    db.execute(f"PRAGMA schema_version = {cookie + 1}")  # other processes read the table's definition again
+    db.execute("PRAGMA writable_schema = RESET")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables, more_kinds)
 
 
 FIRST = ("meta", "item", "class", "event", "action", "task", "lease", "answer", "round", "fit", "tally")  # of version 1
