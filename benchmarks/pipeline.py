@@ -175,8 +175,8 @@ def keep(rows: list[dict[str, Any]], out: Path | None) -> None:
 def table(record: dict[str, Any]) -> str:
     """Markdown: a row for each data set and encoder, means over the seeds."""
     lines = [
-        f"| items | encoder | seeds | {' | '.join(f'{n} labels' for n in SHOWN)} | calibration error, last model |",
-        "|---|---|---:|" + "---:|" * (len(SHOWN) + 1),
+        f"| items | encoder | seeds | {' | '.join(f'{n} labels' for n in SHOWN)} | calibration error, last model | on its check items |",
+        "|---|---|---:|" + "---:|" * (len(SHOWN) + 2),
     ]
     for data, encoder in dict.fromkeys((row["data"], row["encoder"]) for row in record["rows"]):
         rows = [row for row in record["rows"] if (row["data"], row["encoder"]) == (data, encoder)]
@@ -186,11 +186,13 @@ def table(record: dict[str, Any]) -> str:
             spread = f" ± {np.std(values, ddof=1):.1f}" if len(values) > 1 else ""
             return f"{np.mean(values):.1f}{spread}" if values else "–"
 
-        errors = np.mean([row["rest_calibration_error"] for row in rows])
-        cells = [f"{rows[0]['items']:,} of {data}", f"`{encoder}`", str(len(rows)), *map(mean, SHOWN), f"{errors:.3f}"]
+        errors = [row["rest_calibration_error"] for row in rows], [row["check_calibration"]["error"] for row in rows]
+        cells = [f"{rows[0]['items']:,} of {data}", f"`{encoder}`", str(len(rows)), *map(mean, SHOWN)]
+        cells += [f"{np.mean(errors[0]):.3f}", f"{np.mean(errors[1]):.3f} (n = {rows[0]['check_calibration']['n']})"]
         lines.append("| " + " | ".join(cells) + " |")
     machine = record["machine"]
-    about = "Accuracy in % on the items without a label, mean ± standard deviation over the seeds."
+    about = "Accuracy and calibration error on the items without a label; accuracy in %, mean ± standard deviation over the seeds."
+    about += " With so few check items as n, chance alone shows an error even of a model that is perfectly calibrated."
     return "\n".join(lines) + f"\n\n{about} {machine['processor']}, {machine['cores']} cores, {record['date']}."
 
 
