@@ -174,10 +174,8 @@ def keep(rows: list[dict[str, Any]], out: Path | None) -> None:
 
 def table(record: dict[str, Any]) -> str:
     """Markdown: a row for each data set and encoder, means over the seeds."""
-    lines = [
-        f"| items | encoder | seeds | {' | '.join(f'{n} labels' for n in SHOWN)} | calibration error, last model | on its check items |",
-        "|---|---|---:|" + "---:|" * (len(SHOWN) + 2),
-    ]
+    heads = ("items", "encoder", "seeds", *(f"{n} labels" for n in SHOWN), "calibration error", "on check items")
+    lines = [f"| {' | '.join(heads)} |", "|---|---|---:|" + "---:|" * (len(SHOWN) + 2)]
     for data, encoder in dict.fromkeys((row["data"], row["encoder"]) for row in record["rows"]):
         rows = [row for row in record["rows"] if (row["data"], row["encoder"]) == (data, encoder)]
 
@@ -191,7 +189,7 @@ def table(record: dict[str, Any]) -> str:
         cells += [f"{np.mean(errors[0]):.3f}", f"{np.mean(errors[1]):.3f} (n = {rows[0]['check_calibration']['n']})"]
         lines.append("| " + " | ".join(cells) + " |")
     machine = record["machine"]
-    about = "Accuracy and calibration error on the items without a label; accuracy in %, mean ± standard deviation over the seeds."
+    about = "On the items without a label: accuracy in %, mean ± standard deviation over the seeds; error of the last model."
     about += " With so few check items as n, chance alone shows an error even of a model that is perfectly calibrated."
     return "\n".join(lines) + f"\n\n{about} {machine['processor']}, {machine['cores']} cores, {record['date']}."
 
