@@ -38,7 +38,7 @@ def test_all_groups_together_by_hand():
     table, by_group = overall_tables(made(values))  # two counts have no thirds
     assert cells(table, "a") == ["a", "2.00", "40.0", "–", "–", "–", "–"]
     assert cells(table, "b") == ["b", "1.00", "60.0", "+20.0 ± 24.8", "+10.0 (one)", "+30.0 (three)", "0 / 0"]
-    assert "With 1 seeds no test of 1 methods can be significant." in table.note
+    assert "With 1 seeds none of 1 comparisons can be significant" in table.note
     assert cells(by_group, "two") == ["two", "40.0", "2", "b +20.0", "–", "0"]
     fewer = {key: v for key, v in values.items() if key[0] != "two"}
     assert overall_tables(made(fewer)) == []

@@ -87,9 +87,7 @@ class Overall:
             "half of its 95 % t interval over the groups; then the least and the most of any group. Above / below: in how "
             "many groups the areas differ significantly (Wilcoxon over the seeds at 5 %, in each group corrected by Holm)."
         ]
-        pairs = self.areas.shape[2]
-        if len(self.others) * 2.0 ** (1 - pairs) >= 0.05:
-            notes.append(f"With {pairs} seeds no test of {len(self.others)} methods can be significant.")
+        notes += powerless(self.areas.shape[2], len(self.others))
         if "random" in self.methods:
             columns.append(column("labels for random's end", {m: self.saved(m) for m in self.methods}))
             notes.append(
@@ -123,7 +121,10 @@ class Overall:
             "the groups, ± half of its 95 % t interval over the seeds that all of them have. *: Wilcoxon's p is below 5 %, "
             f"corrected by Holm for all {p.size} comparisons."
         )
-        return Table.by_columns(f"{title}: {self.baseline} minus each other, by thirds of the budget", columns, note)
+        notes = [note, *powerless(self.areas.shape[2], p.size)]
+        return Table.by_columns(
+            f"{title}: {self.baseline} minus each other, by thirds of the budget", columns, " ".join(notes)
+        )
 
     def by_group(self, developed: Sequence[str]) -> Table:
         """One line per group: where the baseline stands in it."""
@@ -178,6 +179,13 @@ class Overall:
 def gain(differences: np.ndarray) -> str:
     d = interval(differences)
     return plus_minus(d.mean, d.half, share=True, sign="+") if d.n else NOTHING
+
+
+def powerless(seeds: int, comparisons: int) -> list[str]:
+    """A note where no comparison can be significant: with n pairs Wilcoxon's p is at least 2 ** (1 - n)."""
+    if comparisons * 2.0 ** (1 - seeds) < 0.05:
+        return []
+    return [f"With {seeds} seeds none of {comparisons} comparisons can be significant: go by the intervals."]
 
 
 def span(parts: Sequence[Panel]) -> str:
