@@ -103,7 +103,7 @@ def some_facts(pool=600):
         advice=advise(where),
         curve=curve,
         classes=[
-            told.OfClass(NAMES[k], int(given[k]), c["n"], int((kinds == k).sum()), c["precision"], c["recall"])
+            told.OfClass(k, k, NAMES[k], int(given[k]), c["n"], int((kinds == k).sum()), c["precision"], c["recall"])
             for k, c in enumerate(of_class)
         ],
         chosen=told.Chosen(
@@ -308,7 +308,7 @@ def test_a_run_with_a_hundred_classes(facts):
     names = [f"class {k}" for k in range(100)]
     wide = replace(
         facts,
-        classes=[told.OfClass(name, 3, 1, 6, share(1, 1), share(1, 2)) for name in names],
+        classes=[told.OfClass(k, k % 8, name, 3, 1, 6, share(1, 1), share(1, 2)) for k, name in enumerate(names)],
         confusion=(np.eye(100, dtype=int) + np.eye(100, k=1, dtype=int)).tolist(),
     )
     text = report.page(wide, lambda item: None)

@@ -12,7 +12,7 @@ from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.account import Batch, Facts, Map, Share, Shown
+from askless.run.out.account import Batch, Facts, Map, OfClass, Share, Shown
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
@@ -187,7 +187,7 @@ def _classes(facts: Facts) -> Markup:
     table = Table.by_columns(
         "",
         [
-            ("Class", [markup(chart.glyph(i), c.name) for i, c in enumerate(classes)]),
+            ("Class", [markup(chart.glyph(c.sign), c.name) for c in classes]),
             ("Labels to train on", [f"{c.labels:,}" for c in classes]),
             (f"Check {noun}s", [f"{c.check:,}" for c in classes]),
             ("Predicted in the pool", [predicted(c.predicted) for c in classes]),
@@ -257,7 +257,7 @@ def _chosen(facts: Facts, thumbs: Thumbs) -> Markup:
     batches = [_batch(b, thumbs, len(c.batches) - k, k == 0) for k, b in enumerate(c.batches)]
     return markup(
         terms(told),
-        _map(c.map, [of.name for of in facts.classes], noun) if c.map is not None else None,
+        _map(c.map, facts.classes, noun) if c.map is not None else None,
         [tag("h3", "The batches"), batches] if batches else None,
     )
 
@@ -272,22 +272,25 @@ def _batch(b: Batch, thumbs: Thumbs, to_come: int, first: bool) -> Markup:
     return folded(title, shots(b.items, thumbs, thumbs.allowed, len(b.items)), unfolded=first)
 
 
-def _map(m: Map, names: Sequence[str], noun: str) -> Markup:
+def _map(m: Map, classes: Sequence[OfClass], noun: str) -> Markup:
     """All items as grey dots, the labelled ones as coloured marks: filled if chosen, hollow if check images."""
-    named = dict(enumerate(names))
-    marks = [
-        chart.Marked(place, k, not number, f"{named.get(k, k)}, {f'round {number}' if number else f'check {noun}'}")
+    placed = [
+        (place, classes[k], number)
         for place, k, number in zip(m.points, m.labels, m.rounds, strict=True)
         if place is not None and k >= 0
     ]
-    counts = Counter(mark.k for mark in marks)
+    marks = [
+        chart.Marked(place, c.sign, not number, f"{c.name}, {f'round {number}' if number else f'check {noun}'}")
+        for place, c, number in placed
+    ]
+    counts = Counter(c.name for _, c, _ in placed)
     legend = [
-        tag("li", chart.glyph(k), name, tag("span", f"{counts[k]:,}", cls="count faint"))
-        for k, name in enumerate(names[:40])
-        if counts[k]
+        tag("li", chart.glyph(c.sign), c.name, tag("span", f"{counts[c.name]:,}", cls="count faint"))
+        for c in classes[:40]
+        if counts[c.name]
     ]
     for glyph, said in (
-        (chart.glyph(0, hollow=True), f"hollow: check {noun}s"),
+        (chart.glyph(chart.Sign(0, 0), hollow=True), f"hollow: check {noun}s"),
         (chart.glyph(None), "grey: not labelled"),
     ):
         legend.append(tag("li", glyph, tag("span", said, cls="faint")))

@@ -334,6 +334,8 @@ def recover(db: sqlite3.Connection) -> None:
     forget_actions(db)
     db.execute("UPDATE answer SET seq = ? WHERE seq NOT IN (SELECT seq FROM event)", (last_event(db) + 1,))
     columns = {"answer": "*", "class": "id, name, merged_into, hidden"}
-    payload = {name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()}
+    payload: dict[str, Any] = {
+        name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()
+    }
     payload["look"] = chosen_looks(db)
     record(db, f"doctor-{secrets.token_hex(8)}", "recover", "doctor", payload)
