@@ -181,7 +181,7 @@ def test_new_class_by_n(serve, look, first_batch):
     screen.page.keyboard.press("Enter")
     screen.ready(but=item)
     assert served.labels() == {item: 4}
-    assert screen("#classes button").last.get_attribute("aria-label") == "owl 123, key 5"
+    assert screen("#classes .class").last.get_attribute("aria-label") == "owl 123, key 5"
 
     hostile = "<img src=x onerror=alert(1)>"
     images = screen.page.locator("img").count()
@@ -494,11 +494,12 @@ def test_rename_and_merge_change_past_labels(serve, look, trained):
     before = served.rows("SELECT class, count(*) FROM answer GROUP BY class ORDER BY class")
     counts = [dict(before).get(number, 0) for number in range(4)]
     screen.open("progress")
-    screen.see('[data-do="rename-0"]').click()
-    screen("#rename-input").fill("crimson")
+    screen.see('[data-do="class-0"]').click()
+    screen("#class-name").fill("crimson")
     screen.page.keyboard.press("Enter")
     screen.see('#class-table th:has-text("crimson")')
-    screen('[data-do="merge-3"]').click()
+    screen('[data-do="class-3"]').click()
+    screen("#class-merge").click()
     screen("#merge-into").select_option("2")
     screen("#merge-dialog .primary").click()
     until(lambda: screen("#class-table tbody tr").count() == 3)
@@ -888,7 +889,7 @@ def test_views(look, served_to_look, scheme):
 def test_names_and_announcements(look, served_to_look):
     screen = look(served_to_look)
     item = screen.ready()
-    names = [button.get_attribute("aria-label") for button in screen("#classes button").all()]
+    names = [button.get_attribute("aria-label") for button in screen("#classes .class").all()]
     assert names == ["red, key 1", "green, key 2", "blue, key 3", "grey, key 4"]
     assert [screen(f"#{name}").get_attribute("aria-label") for name in ("skip", "unsure", "undo", "new-class")] == [
         "Skip, key s",

@@ -23,7 +23,7 @@ from askless.run.store.asking import Desk, current_round, left_to_choose, next_i
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import labels_of_check_items, train_labels
-from askless.run.store.looks import COLOURS, Look, choose_look
+from askless.run.store.looks import COLOURS, choose_look
 from askless.run.store.progress import progress_of
 from askless.run.store.replay import CAN_BE_UNDONE, contradictions
 from askless.run.store.store import RepeatedError, now, record
@@ -297,9 +297,9 @@ class Office(RuleBasedStateMachine):
         self.change("merge", merge_class, self.request(), self.desk.annotator, one.id, other.id)
 
     def look(self):
-        look = Look(self.rng.choice((None, *range(COLOURS))), self.rng.choice(("", "1", "2", "x", "y")))
+        look = self.rng.choice((None, *range(COLOURS))), self.rng.choice((None, "", "1", "2", "x", "y"))
         one = self.rng.choice(self.shown()).id
-        self.change("look", choose_look, self.request(), self.desk.annotator, one, look, {})
+        self.change("look", choose_look, self.request(), self.desk.annotator, one, *look, {})
 
     # --- from elsewhere
 

@@ -16,9 +16,9 @@ def room(make_room):
     return make_room(classes=("cat", "dog", "owl"))
 
 
-def choose(room, number, colour=None, key="", who="ann", request="", started=None):
+def choose(room, number, colour=None, key=None, who="ann", request="", started=None):
     with room.run.store.change() as db:
-        choose_look(db, request or room.request(), who, number, Look(colour, key), started or {})
+        choose_look(db, request or room.request(), who, number, colour, key, started or {})
 
 
 def take_back(room, who="ann", again=False):
@@ -42,8 +42,10 @@ def test_classes_have_the_colour_of_their_number_and_the_digit_of_their_place(ro
 def test_a_colour_and_a_key_are_chosen_and_last(room):
     choose(room, 1, colour=6, key="D")
     assert looks(room) == {"cat": (0, "1"), "dog": (6, "d"), "owl": (2, "3")}
-    choose(room, 1)
-    assert looks(room)["dog"] == (1, "2")
+    choose(room, 1, colour=3)
+    assert looks(room)["dog"] == (3, "d")
+    choose(room, 1, key="")
+    assert looks(room)["dog"] == (3, "2")
 
 
 def test_a_choice_is_stored_once_and_taken_back_and_made_again(room):
@@ -68,7 +70,7 @@ def test_a_choice_that_somebody_changed_since_is_not_taken_back(room):
 
 def test_a_key_that_another_class_took_since_does_not_come_back(room):
     choose(room, 1, key="k")
-    choose(room, 1)
+    choose(room, 1, key="")
     choose(room, 2, key="k", who="bo")
     assert take_back(room)["refused"] == "'k' is the key of 'owl' already; choose another one"
 
@@ -113,7 +115,7 @@ def test_no_two_classes_share_a_key_where_one_comes_back():
 
 
 def test_what_is_as_by_default_is_not_kept(room):
-    choose(room, 1, colour=3)
-    choose(room, 1)
+    choose(room, 1, key="d")
+    choose(room, 1, key="")
     with room.run.store.look() as db:
         assert chosen_looks(db) == {}

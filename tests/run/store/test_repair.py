@@ -48,7 +48,7 @@ def made(tmp_path_factory):
                         answer(db, desk, next(requests), [item], Given(label=i % 2, seconds=1.5), overlap=2)
             add_class(db, next(requests), "ann", f"bird {number}")
             rename_class(db, next(requests), "bo", 0, f"cat {number}")
-            choose_look(db, next(requests), "bo", 1, Look(number, "dw"[number - 1]), {"x": 0})
+            choose_look(db, next(requests), "bo", 1, number, "dw"[number - 1], {"x": 0})
             for again in (False, False, False, True):
                 undo(db, ann, next(requests), overlap=2, again=again)
             mine = [row[0] for row in db.execute("SELECT item FROM answer WHERE annotator = 'bo' LIMIT 3")]

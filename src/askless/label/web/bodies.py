@@ -65,10 +65,10 @@ class NameBody(Request):
 
 
 class LookBody(Request):
-    """None and "": as by its number."""
+    """None: as it is; the key "": that of the class's place."""
 
     colour: Annotated[int | None, Field(ge=0, lt=COLOURS)] = None
-    key: Annotated[str, Field(max_length=1)] = ""
+    key: Annotated[str | None, Field(max_length=1)] = None
 
 
 class MergeBody(Request):

@@ -299,10 +299,11 @@ class Page:
         return self.change_class(who, lambda db: merge_class(db, body.request_id, who.name, number, body.into))
 
     def choose_look(self, who: Who, number: int, body: bodies.LookBody) -> Json:
-        look = Look(body.colour, body.key)
-        return self.change_class(
-            who, lambda db: choose_look(db, body.request_id, who.name, number, look, self.started_keys(db))
-        )
+        def choose(db: sqlite3.Connection) -> int:
+            started = self.started_keys(db)
+            return choose_look(db, body.request_id, who.name, number, body.colour, body.key, started)
+
+        return self.change_class(who, choose)
 
     def change_class(self, who: Annotator, change: Callable[[sqlite3.Connection], int]) -> Json:
         try:

@@ -58,13 +58,21 @@ def keys_of(shown: Sequence[int], looks: Mapping[int, Look]) -> dict[int, str]:
 
 
 def choose_look(
-    db: sqlite3.Connection, request_id: str, annotator: str, number: int, look: Look, started: Mapping[str, int]
+    db: sqlite3.Connection,
+    request_id: str,
+    annotator: str,
+    number: int,
+    colour: int | None,
+    key: str | None,
+    started: Mapping[str, int],
 ) -> int:
-    """Gives a class this colour and key; `started` has the keys that the run was started with, and their classes."""
+    """Gives a class a colour and a key; None leaves it as it is, and the key "" is that of its place. `started` has the keys
+    that the run was started with, and their classes."""
     once(db, request_id, "class_look")
     shown_class(db, number)
     looks = chosen_looks(db)
-    before, look = looks.get(number, Look()), look._replace(key=look.key.lower())
+    before = looks.get(number, Look())
+    look = Look(before.colour if colour is None else colour, before.key if key is None else key.lower())
     if look.colour is not None and not 0 <= look.colour < COLOURS:
         raise InputError(f"expected a colour from 0 to {COLOURS - 1}, got {look.colour}")
     if look.key and not (len(look.key) == 1 and look.key.isalnum()):

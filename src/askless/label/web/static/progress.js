@@ -2,12 +2,13 @@
 
 import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
-import { askMerge, askRename, confirm } from "./dialogs.js";
+import { changeClass } from "./classes.js";
+import { confirm } from "./dialogs.js";
 import { drawCurve } from "./curve.js";
 import { clock, count, isKnown, oneDigit, percent, twoDigits } from "./format.js";
 import * as keys from "./keys.js";
 import { colourOf, mark } from "./marks.js";
-import { classOf, className, openClasses, store, update } from "./store.js";
+import { openClasses, store, update } from "./store.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
@@ -145,15 +146,13 @@ export function createProgress(trouble) {
         make("td", { class: "counted" }, number, make("span", { class: "track" }, bar)),
         make("td", { text: share ? percent(share.share) : "–" }),
         make("td", { class: "buttons" },
-          classButton(words.rename, one, `rename-${one.id}`, () => rename(one.id)),
-          open.length > 1 ? classButton(words.merge, one, `merge-${one.id}`, () => merge(one.id)) : null));
+          make("button", {
+            type: "button", class: "small", text: words.classChange, "aria-label": words.classMenu(one.name), data: { do: `class-${one.id}` },
+            onclick: () => changeClass(one.id).then(load),
+          })));
     }));
     if (focused) $(`[data-do="${focused}"]`)?.focus();
   }
-
-  const classButton = (text, one, name, onclick) => make("button", {
-    type: "button", class: "small", text, "aria-label": `${text}: ${one.name}`, data: { do: name }, onclick,
-  });
 
   function drawData(skipped) {
     const found = Object.entries(words.dataProblems).filter(([name]) => skipped[name] > 0);
@@ -166,18 +165,6 @@ export function createProgress(trouble) {
     const who = (one) => words.peopleOf(one.name || one.annotator || "", one.count ?? one.answers ?? one.labels ?? 0);
     $("#people").hidden = people.length < 2;
     $("#people-lines").replaceChildren(...lines(people.map((one) => (typeof one === "string" ? one : who(one)))));
-  }
-
-  async function rename(id) {
-    const name = await askRename(classOf(id));
-    if (name && (await work.change(`/api/classes/${id}/rename`, { name }, words.renamed(name)))) load();
-  }
-
-  async function merge(id) {
-    const into = await askMerge(classOf(id));
-    if (into === null) return;
-    const done = words.merged(className(id), className(into));
-    if (await work.change(`/api/classes/${id}/merge`, { into }, done)) load();
   }
 
   $("#budget-form").addEventListener("submit", async (event) => {
