@@ -292,7 +292,7 @@ def test_a_run_that_is_served_says_where(finished, tmp_path, capsys):
 def test_status_for_people_and_for_programs(finished, capsys):
     code, out, _ = call(capsys, "status", finished)
     assert code == 0
-    assert "20 of 20 labelled" in out
+    assert "20 of 20 answers given" in out
     assert "Budget used" in out
     found = json.loads(call(capsys, "status", finished, "--json")[1])
     assert found["progress"]["spent"] == 20

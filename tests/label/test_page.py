@@ -122,7 +122,8 @@ def test_twenty_labels_by_keyboard_from_a_folder_to_an_accuracy(serve, look):
     assert {paths[item].split("/")[1].split("-")[0] for item, c in given.items() if names[c] == "red"} <= {"red"}
     screen.open("progress")
     screen.see('#measure:not(.none) #measure-value:has-text("%")')
-    assert "n = " in screen.text("#measure-interval")
+    assert screen.text("#measure-interval").startswith("On all images probably between ")
+    assert "95 % Wilson interval, n = " in screen("#measure-interval").get_attribute("title")
     screen.see("svg#curve")
     answered = served.rows("SELECT annotator, bulk, suggestion_shown, seconds FROM answer")
     assert {row[:3] for row in answered} == {(ME, 0, "none")}
@@ -832,6 +833,9 @@ NAMELESS = """() => [...document.querySelectorAll("button, summary, select, inpu
     .map((one) => one.outerHTML.slice(0, 80))"""
 
 
+DIALOGS = {name: f"{name}-dialog" for name in ("unsure", "new-class", "class", "help")}
+
+
 def views(screen: Screen, size: str) -> None:
     """Opens every view and dialog; each is pictured, and none scrolls sideways, is too pale, too small or nameless."""
 
@@ -845,8 +849,8 @@ def views(screen: Screen, size: str) -> None:
     screen.ready()
     screen.see("#last button")
     check("single")
-    for action, dialog in (("unsure", "unsure-dialog"), ("new-class", "new-class-dialog"), ("help", "help-dialog")):
-        screen(f"#{action}").click()
+    for action, dialog in DIALOGS.items():
+        screen(f"#{action}" if action != "class" else '[data-menu="0"]').click()
         screen.see(f"#{dialog}[open]")
         check(action)
         screen.page.keyboard.press("Escape")

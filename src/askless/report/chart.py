@@ -10,7 +10,7 @@ from PIL import Image, ImageDraw
 from askless.report.markup import Markup, markup, tag
 from askless.report.page import data_uri
 
-# In the order of the page's marks.js; within a circle of radius 1 or so. Their number and that of the colours share no factor.
+# In the order of the page's marks.js, within a circle of radius 1 or so; as many as share no factor with the colours.
 SHAPES = (
     "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0z",
     "M-.9-.9h1.8v1.8h-1.8z",

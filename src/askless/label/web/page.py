@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 from askless.base.errors import InputError, OptionError
 from askless.label.web import bodies
 from askless.label.web.guard import Gate
+from askless.report.numbers import many
 from askless.run import Run
 from askless.run.out.gather import account_of, doubts, map_of
 from askless.run.pictures import NoPictureError
@@ -165,7 +166,7 @@ class Page:
             who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
             return "held", f"All {self.run.noun}s that are left are being labelled by others: {who}."
         if others_to_answer:
-            wait = f"{others_to_answer} {self.run.noun}s wait for another person's answer"
+            wait = f"{many(others_to_answer, self.run.noun)} still to be answered by another person"
             return "held", f"{wait}; open the page in another browser, under another name."
         worker = self.worker()
         if worker["step"] == "failed":

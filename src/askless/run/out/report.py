@@ -123,7 +123,7 @@ def _curve(facts: Facts) -> Markup:
             ("Training", [seconds(p.seconds) for p in curve]),
             ("Check accuracy", [_share_cell(p.measured) for p in curve]),
             ("Predictions changed", [percent(p.change) for p in curve]),
-            ("Mean margin", [known(p.margin, ".2f") for p in curve]),
+            ("Lead of the first choice", [known(p.margin, ".2f") for p in curve]),
         ],
         left=(0, 2),
     )
@@ -151,7 +151,8 @@ def _accuracy_chart(facts: Facts) -> Markup:
     sizes = sorted({p.n for p, _ in measured})
     n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
     caption = (
-        f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: 95 % Wilson intervals. Where they "
+        f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: where the accuracy on all "
+        f"{facts.data.noun}s probably lies (95 % Wilson intervals). Where they "
         "overlap much, a difference may be chance."
     )
     return tag("figure", drawn, tag("figcaption", caption))
@@ -164,8 +165,8 @@ def _change_chart(facts: Facts) -> Markup:
     bars = [(str(number), part, f"round {number}: {percent(part)}") for number, part in changed]
     said = f"Changed predictions for each round; last: {percent(changed[-1][1])}"
     caption = (
-        "Share of the pool whose predicted class changed since the round before. Below 2 % twice in a row, the "
-        "predictions count as stable."
+        f"Share of the {facts.data.noun}s whose predicted class changed since the round before. Below 2 % twice in a row, "
+        "the predictions count as stable."
     )
     drawn = chart.bars(bars, 0.02, "round", "changed", said)
     return tag("figure", drawn, tag("figcaption", caption), cls="narrow")
@@ -190,7 +191,7 @@ def _classes(facts: Facts) -> Markup:
             ("Class", [markup(chart.glyph(c.sign), c.name) for c in classes]),
             ("Labels to train on", [f"{c.labels:,}" for c in classes]),
             (f"Check {noun}s", [f"{c.check:,}" for c in classes]),
-            ("Predicted in the pool", [predicted(c.predicted) for c in classes]),
+            (f"{noun.capitalize()}s the model calls so", [predicted(c.predicted) for c in classes]),
             ("Precision", [_share_cell(c.precision) for c in classes]),
             ("Recall", [_share_cell(c.recall) for c in classes]),
         ],
@@ -330,7 +331,7 @@ def _problems(facts: Facts) -> Markup:
         title = f"{copies} in {many(len(p.duplicates), 'group')}, each asked for once"
         out.append(folded(title, listed([group(paths) for paths in p.duplicates], "group")))
     if p.near_check:
-        near = f"{many(p.near_check, noun)} of the pool {'is' if p.near_check == 1 else 'are'} nearly the same as a "
+        near = f"{many(p.near_check, noun)} {'is' if p.near_check == 1 else 'are'} nearly the same as a "
         out.append(tag("p", f"{near}check {noun}, and so neither chosen nor trained on."))
     if not out and not p.suspicious:
         return tag("p", "None found: every file could be read, there are no copies, and the model doubts no label.")
@@ -352,7 +353,10 @@ def _process(facts: Facts) -> Markup:
     if p.agreement:
         kappa = "not defined" if p.agreement.kappa is None else f"{p.agreement.kappa:.2f}"
         both = many(p.agreement.items, noun)
-        agreement = f"{_words(p.agreement.same)} of {both} with two answers; Cohen's kappa {kappa}"
+        agreement = (
+            f"{_words(p.agreement.same)} of {both} with two answers; Cohen's kappa, which is 0 for chance and 1 for perfect "
+            f"agreement: {kappa}"
+        )
     s = p.suggestions
     shown = ", ".join(f"{kind} {n:,}" for kind, n in s.shown.items()) or "none"
     told = {
@@ -413,8 +417,8 @@ def _calibrated(facts: Facts) -> str:
     if c is None:
         return NOT_MEASURED
     return (
-        f"sure to {c['sure']:.2f} on average, and right in {c['right']:.2f}; expected calibration error {c['error']:.3f} "
-        f"({c['low']:.3f}–{c['high']:.3f} with 95 % confidence, n = {c['n']})"
+        f"sure to {c['sure']:.2f} on average, and right in {c['right']:.2f}; what it says and what comes true differ by "
+        f"{c['error']:.3f} (expected calibration error; {c['low']:.3f}–{c['high']:.3f} with 95 % confidence, n = {c['n']})"
     )
 
 

@@ -74,7 +74,8 @@ export function createProgress(trouble) {
     setText($("#measure-value"), measure ? percent(measure.accuracy) : words.progressNot);
     const not = store.run.check_share === 0 ? words.progressNever : words.progressNotText;
     const { low, high, n, correct } = measure || {};
-    setText($("#measure-interval"), measure ? words.progressInterval(percent(low), percent(high), n) : "");
+    setText($("#measure-interval"), measure ? words.progressInterval(percent(low), percent(high)) : "");
+    $("#measure-interval").title = measure ? words.progressIntervalTerm(n) : "";
     setText($("#measure-text"), measure ? words.progressCorrect(correct, n) : not);
     drawRange(measure);
   }
@@ -94,12 +95,11 @@ export function createProgress(trouble) {
     $("#budget-bar").max = Math.max(budget, 1);
     $("#budget-bar").value = spent;
     const minutes = rate ? rate.minutes_left_in_batch : null;
-    const left = minutes < 1 ? words.underMinute : words.minutes(oneDigit(minutes));
     $("#budget-lines").replaceChildren(...lines([
       words.progressTrain(train.done, train.planned),
       check.planned ? words.progressCheck(check.done, check.planned) : "",
       rate ? words.progressRate(oneDigit(rate.per_minute)) : words.progressNoRate,
-      isKnown(minutes) ? words.progressBatchLeft(left) : "",
+      isKnown(minutes) ? words.progressBatchLeft(minutes, oneDigit(minutes)) : "",
     ]));
     if (!$("#budget-input").value) fillBudget(budget);
   }
@@ -110,8 +110,9 @@ export function createProgress(trouble) {
     const picture = measured.length ? drawCurve(measured, $("#curve-empty").parentElement.clientWidth - 40) : make("div", { id: "curve" });
     $("#curve").replaceWith(picture);
     setText($("#curve-note"), measured.length ? words.curveNote(measured[measured.length - 1].n) : "");
+    $("#curve-note").title = words.curveNoteTerm;
     $("#rounds").hidden = curve.length === 0;
-    fillHead($("#rounds thead"), words.roundsHead);
+    fillHead($("#rounds thead"), words.roundsHead, words.roundsTerms);
     const or = (value, format) => (isKnown(value) ? format(value) : "–");
     $("#rounds tbody").replaceChildren(...curve.map((point) => make("tr", {}, ...[
       count(point.round), count(point.labels), or(point.accuracy, percent),
@@ -123,10 +124,11 @@ export function createProgress(trouble) {
       last && isKnown(last.change) ? words.progressChanged(percent(last.change)) : words.progressNoChange,
       last && isKnown(last.margin) ? words.progressMargin(twoDigits(last.margin)) : "",
     ]));
+    if ($("#pool-lines li:nth-child(2)")) $("#pool-lines li:nth-child(2)").title = words.progressMarginTerm;
   }
 
-  function fillHead(head, texts) {
-    const cells = texts.map((text) => (text ? make("th", { scope: "col", text }) : make("td")));
+  function fillHead(head, texts, terms = []) {
+    const cells = texts.map((text, place) => (text ? make("th", { scope: "col", text, title: terms[place] || null }) : make("td")));
     head.replaceChildren(make("tr", {}, ...cells));
   }
 
