@@ -123,7 +123,7 @@ def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
 def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsys):
     begin = ("start", "photos", "--classes", "red", "--net", "frozen:raw", "--size", 32, "--no-page", "--budget")
     code, out, _ = call(capsys, *begin, 5)
-    assert (code, "red is the only class so far" in out) == (0, True)
+    assert (code, "There is one class so far, red. A model needs at least two" in out) == (0, True)
     code, out, err = call(capsys, *begin, 6)
     assert (code, "with another --budget, and nothing is labelled in it yet; delete that folder" in err) == (2, True)
     assert call(capsys, *begin, 5)[0] == 0  # the same again
