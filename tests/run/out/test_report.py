@@ -315,3 +315,12 @@ def test_a_run_with_a_hundred_classes(facts):
     page = Page(text)
     assert "The matrix of 100 classes is in report.json" in page.text
     assert "class 98 taken for class 99" in page.text
+
+
+def test_a_class_has_the_colour_that_somebody_chose_in_the_table_and_on_the_map(facts):
+    first = replace(facts.classes[0], colour=6)
+    text = report.page(replace(facts, classes=[first, *facts.classes[1:]]), lambda item: None)
+    used = set(re.findall(r'class="(?:mark|hollow) mark-(\d)"', text))
+    assert "6" in used
+    told = re.findall(rf'mark-(\d)"[^<]*(?:</path>|/>)?</svg>{re.escape(first.name)}', text)
+    assert told == ["6", "6"]  # in the table and in the legend of the map
