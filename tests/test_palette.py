@@ -8,7 +8,7 @@ import pytest
 
 from askless.run.store.looks import COLOURS
 
-SOURCE = Path(__file__).parents[2] / "src" / "askless"
+SOURCE = Path(__file__).parents[1] / "src" / "askless"
 SHEETS = (SOURCE / "report" / "style.css", SOURCE / "label" / "web" / "static" / "style.css")
 # Linear RGB as it is seen by those who lack one kind of cone (Machado, Oliveira and Fernandes 2009, severity 1).
 SIGHT = {
