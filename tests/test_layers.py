@@ -60,13 +60,14 @@ def test_imports_run_downhill_only():
 
 # Tests of several modules at once, or of something beside the package.
 ACROSS = {
-    "test_benchmarks", "test_constraints", "test_docs", "test_evidence", "test_examples", "test_layers",
+    "test_benchmarks", "test_constraints", "test_docs", "test_evidence", "test_examples", "test_palette",
+    "test_layers",
     "test_seeding", "test_site", "acquire/test_contract", "acquire/test_independent",
     "active/embedding/test_embed", "active/embedding/test_on_ray", "bench/test_golden", "bench/test_on_ray",
     "cli/test_bench_file", "cli/test_cli", "cli/test_command_lines", "cli/test_full_disk", "data/test_medmnist",
     "data/test_real",
     "features/backbones/test_packages", "kernels/test_head_packages", "label/test_api", "label/test_attacks",
-    "label/test_kill", "label/test_labelstudio_server", "label/test_openapi", "label/test_page",
+    "label/test_kill", "label/test_labelstudio_server", "label/test_openapi", "label/test_class_page", "label/test_page",
     "label/test_stories", "label/test_text_page", "models/test_onnx", "run/test_crash", "run/test_machine",
     "run/test_mishaps", "run/test_texts", "sources/test_fuzz",
 }  # fmt: skip

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from PIL import Image
 
 from askless.base.locks import held
+from askless.base.terminal import Screen
 from askless.cli import doctor, main
 from askless.label.web.serve import Address
 from askless.run import Run
@@ -121,7 +123,7 @@ def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
 def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsys):
     begin = ("start", "photos", "--classes", "red", "--net", "frozen:raw", "--size", 32, "--no-page", "--budget")
     code, out, _ = call(capsys, *begin, 5)
-    assert (code, "red is the only class so far" in out) == (0, True)
+    assert (code, "There is one class so far, red. A model needs at least two" in out) == (0, True)
     code, out, err = call(capsys, *begin, 6)
     assert (code, "with another --budget, and nothing is labelled in it yet; delete that folder" in err) == (2, True)
     assert call(capsys, *begin, 5)[0] == 0  # the same again
@@ -292,7 +294,7 @@ def test_a_run_that_is_served_says_where(finished, tmp_path, capsys):
 def test_status_for_people_and_for_programs(finished, capsys):
     code, out, _ = call(capsys, "status", finished)
     assert code == 0
-    assert "20 of 20 labelled" in out
+    assert "20 of 20 answers given" in out
     assert "Budget used" in out
     found = json.loads(call(capsys, "status", finished, "--json")[1])
     assert found["progress"]["spent"] == 20
@@ -360,6 +362,25 @@ def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, 
     assert "1 of 7 images could not be read" in err
     (tmp_path / "broken.png").write_bytes(b"no image")
     assert call(capsys, "predict", finished, tmp_path / "broken.png")[0] == 3
+
+
+@pytest.mark.parametrize("on_terminal", [False, True])
+def test_predict_shows_how_far_it_is_unless_its_rows_do(finished, tmp_path, capsys, monkeypatch, on_terminal):
+    for name in ("new.png", "newer.png"):
+        Image.new("RGB", (40, 40), (220, 40, 40)).save(tmp_path / name)
+    moves = []
+
+    @contextmanager
+    def bar(text):
+        assert text == "Predicting"
+        yield lambda done, total: moves.append((done, total))
+
+    monkeypatch.setattr("askless.cli.run.progress_bar", bar)
+    if on_terminal:
+        monkeypatch.setattr(Screen, "is_terminal", True)
+    code, said, _ = call(capsys, "predict", finished, tmp_path / "new.png", tmp_path / "newer.png")
+    assert (code, len(said.splitlines())) == (0, 3)
+    assert moves == ([] if on_terminal else [(0, 2), (2, 2)])
 
 
 def test_predictions_are_written_whole_or_not_at_all(finished, tmp_path, capsys):

@@ -16,7 +16,7 @@ def check_progress(progress):
     assert set(progress["check"]) == set(progress["train"]) == {"done", "planned"}
     assert progress["batch"] is None or set(progress["batch"]) == {"round", "done", "size"}
     for one in progress["classes"]:
-        assert set(one) == {"id", "name", "key", "count", "hidden", "merged_into"}
+        assert set(one) == {"id", "name", "key", "count", "hidden", "merged_into", "colour"}
 
 
 def check_item(item):
@@ -378,6 +378,7 @@ def test_the_name_of_a_request_is_not_used_for_two_things(ann, office):
     for path, body in (
         ("/api/classes", {"name": "owl"}),
         ("/api/classes/0/rename", {"name": "owl"}),
+        ("/api/classes/0/look", {"colour": 1}),
         ("/api/budget", {"budget": 30}),
         ("/api/settings", {"suggestions": "off"}),
         ("/api/undo", {"tab": ann.tab}),
@@ -450,7 +451,9 @@ def test_classes_are_added_renamed_and_merged(ann, office):
     request = ann.request()
     for _ in range(2):  # the second time the same request
         found = ann.post("/api/classes", request_id=request, name=" owl ")
-        assert found["class"] == {"id": 4, "name": "owl", "key": "5", "count": 0, "hidden": False, "merged_into": None}
+        assert found["class"] == {
+            **{"id": 4, "name": "owl", "key": "5", "count": 0, "hidden": False, "merged_into": None, "colour": 4}
+        }
         check_progress(found["progress"])
         assert len(found["progress"]["classes"]) == 5
     request = ann.request()
@@ -648,6 +651,25 @@ def test_keys_of_classes_follow_a_rename_or_go_away(make_hall):
     hall = make_hall(4, keys={"c": "cat"})
     ann = hall.browser("ann")
     assert ann.get("/api/state")["run"]["keys"] == {"c": 0}
+
+
+def test_a_class_gets_a_colour_and_a_key_that_everybody_sees(make_hall):
+    hall = make_hall(4, keys={"c": "cat", "d": "dog"})
+    ann, bo = hall.browser("ann"), hall.browser("bo")
+    request = ann.request()
+    for _ in range(2):  # a request that is repeated is stored once
+        found = ann.post("/api/classes/0/look", request_id=request, colour=6, key="k")["class"]
+        assert (found["colour"], found["key"]) == (6, "k")
+    state = bo.get("/api/state")
+    assert state["run"]["keys"] == {"d": 1}  # the chosen key stands in the place of the one from the start
+    assert next((c["colour"], c["key"]) for c in state["progress"]["classes"]) == (6, "k")
+    taken = ann.refused(400, "/api/classes/0/look", request_id=ann.request(), key="d")
+    assert taken["message"] == "'d' is the key of 'dog' already; choose another one"
+    for body in ({"colour": 8}, {"colour": "blue"}, {"key": "kk"}, {"shape": 1}):
+        ann.refused(422, "/api/classes/0/look", request_id=ann.request(), **body)
+    undone = ann.undo()["undone"]
+    assert (undone["kind"], undone["text"]) == ("class_look", "colour or key of a class")
+    assert bo.get("/api/state")["run"]["keys"] == {"c": 0, "d": 1}
 
 
 def test_the_last_answers_are_the_newest_eight_of_this_person(make_hall):

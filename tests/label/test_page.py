@@ -122,7 +122,8 @@ def test_twenty_labels_by_keyboard_from_a_folder_to_an_accuracy(serve, look):
     assert {paths[item].split("/")[1].split("-")[0] for item, c in given.items() if names[c] == "red"} <= {"red"}
     screen.open("progress")
     screen.see('#measure:not(.none) #measure-value:has-text("%")')
-    assert "n = " in screen.text("#measure-interval")
+    assert screen.text("#measure-interval").startswith("On all images probably between ")
+    assert "95 % Wilson interval, n = " in screen("#measure-interval").get_attribute("title")
     screen.see("svg#curve")
     answered = served.rows("SELECT annotator, bulk, suggestion_shown, seconds FROM answer")
     assert {row[:3] for row in answered} == {(ME, 0, "none")}
@@ -181,7 +182,7 @@ def test_new_class_by_n(serve, look, first_batch):
     screen.page.keyboard.press("Enter")
     screen.ready(but=item)
     assert served.labels() == {item: 4}
-    assert screen("#classes button").last.get_attribute("aria-label") == "owl 123, key 5"
+    assert screen("#classes .class").last.get_attribute("aria-label") == "owl 123, key 5"
 
     hostile = "<img src=x onerror=alert(1)>"
     images = screen.page.locator("img").count()
@@ -494,11 +495,12 @@ def test_rename_and_merge_change_past_labels(serve, look, trained):
     before = served.rows("SELECT class, count(*) FROM answer GROUP BY class ORDER BY class")
     counts = [dict(before).get(number, 0) for number in range(4)]
     screen.open("progress")
-    screen.see('[data-do="rename-0"]').click()
-    screen("#rename-input").fill("crimson")
+    screen.see('[data-do="class-0"]').click()
+    screen("#class-name").fill("crimson")
     screen.page.keyboard.press("Enter")
     screen.see('#class-table th:has-text("crimson")')
-    screen('[data-do="merge-3"]').click()
+    screen('[data-do="class-3"]').click()
+    screen("#class-merge").click()
     screen("#merge-into").select_option("2")
     screen("#merge-dialog .primary").click()
     until(lambda: screen("#class-table tbody tr").count() == 3)
@@ -831,6 +833,9 @@ NAMELESS = """() => [...document.querySelectorAll("button, summary, select, inpu
     .map((one) => one.outerHTML.slice(0, 80))"""
 
 
+DIALOGS = {name: f"{name}-dialog" for name in ("unsure", "new-class", "class", "help")}
+
+
 def views(screen: Screen, size: str) -> None:
     """Opens every view and dialog; each is pictured, and none scrolls sideways, is too pale, too small or nameless."""
 
@@ -844,8 +849,8 @@ def views(screen: Screen, size: str) -> None:
     screen.ready()
     screen.see("#last button")
     check("single")
-    for action, dialog in (("unsure", "unsure-dialog"), ("new-class", "new-class-dialog"), ("help", "help-dialog")):
-        screen(f"#{action}").click()
+    for action, dialog in DIALOGS.items():
+        screen(f"#{action}" if action != "class" else '[data-menu="0"]').click()
         screen.see(f"#{dialog}[open]")
         check(action)
         screen.page.keyboard.press("Escape")
@@ -888,7 +893,7 @@ def test_views(look, served_to_look, scheme):
 def test_names_and_announcements(look, served_to_look):
     screen = look(served_to_look)
     item = screen.ready()
-    names = [button.get_attribute("aria-label") for button in screen("#classes button").all()]
+    names = [button.get_attribute("aria-label") for button in screen("#classes .class").all()]
     assert names == ["red, key 1", "green, key 2", "blue, key 3", "grey, key 4"]
     assert [screen(f"#{name}").get_attribute("aria-label") for name in ("skip", "unsure", "undo", "new-class")] == [
         "Skip, key s",

@@ -24,12 +24,13 @@ def test_bars_are_as_high_as_their_shares_and_never_vanish():
 
 
 def test_marks_differ_in_shape_or_colour_for_many_classes():
-    assert len({chart.glyph(k) for k in range(40)}) == 40
-    assert chart.glyph(0) != chart.glyph(0, hollow=True) != chart.glyph(None)
+    assert len({chart.glyph(chart.Sign(k % 8, k)) for k in range(56)}) == 56
+    first = chart.Sign(0, 0)
+    assert chart.glyph(first) != chart.glyph(first, hollow=True) != chart.glyph(None)
 
 
 def test_a_map_has_its_marks_and_one_picture_for_all_dots():
-    marks = [chart.Marked((0.5, 0.5), 1, False, "a & b")]
+    marks = [chart.Marked((0.5, 0.5), chart.Sign(1, 1), False, "a & b")]
     drawn = chart.scatter([(0.1, 0.2), (0.5, 0.5)], marks, "two")
     assert (drawn.count("<image"), drawn.count("<path")) == (1, 1)
     assert "<title>a &amp; b</title>" in drawn

@@ -23,6 +23,7 @@ from askless.run.store.asking import Desk, current_round, left_to_choose, next_i
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import labels_of_check_items, train_labels
+from askless.run.store.looks import COLOURS, choose_look
 from askless.run.store.progress import progress_of
 from askless.run.store.replay import CAN_BE_UNDONE, contradictions
 from askless.run.store.store import RepeatedError, now, record
@@ -34,7 +35,18 @@ ITEMS, BUDGET = 20, 14
 SCENE, SCENES = 16, 16  # steps in a scene at most, scenes in an example
 WEIGHTS = {
     **{"label": 20, "answer_late": 4, "label_in_bulk": 3, "skip": 4, "change_an_answer": 6, "tell": 2},
-    **{"undo": 14, "redo": 10, "add": 4, "rename": 3, "merge": 6, "bring_in": 5, "ask": 5, "beat": 3, "jump": 5},
+    **{
+        "undo": 14,
+        "redo": 10,
+        "add": 4,
+        "rename": 3,
+        "merge": 6,
+        "look": 4,
+        "bring_in": 5,
+        "ask": 5,
+        "beat": 3,
+        "jump": 5,
+    },
     **{"choose": 3, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
 }
 
@@ -283,6 +295,11 @@ class Office(RuleBasedStateMachine):
     def merge(self):
         one, other = self.rng.choices(self.shown(), k=2)
         self.change("merge", merge_class, self.request(), self.desk.annotator, one.id, other.id)
+
+    def look(self):
+        look = self.rng.choice((None, *range(COLOURS))), self.rng.choice((None, "", "1", "2", "x", "y"))
+        one = self.rng.choice(self.shown()).id
+        self.change("look", choose_look, self.request(), self.desk.annotator, one, *look, {})
 
     # --- from elsewhere
 

@@ -216,7 +216,7 @@ def test_people_label_while_the_augmented_views_are_embedded_and_a_killed_worker
     shapes.tell(run, run.waiting()[:1])
     assert run.advance(lambda *where: again.append(where)) == "embedding"
     assert {(step, text) for step, text, _, _ in seen + again} == {
-        ("embedding", "Embedding augmented views, which training needs")
+        ("embedding", "Looking at changed copies of the images, which training needs")
     }
     assert again[1][2] > seen[2][2]  # where it was
     assert again[-1][2] == again[-1][3] == 3 * len(run.run_pool().items)

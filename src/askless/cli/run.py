@@ -18,6 +18,7 @@ from askless.cli.doctor import warned_of_damage
 from askless.cli.files import RunFolder
 from askless.cli.labelstudio import tell_notes
 from askless.cli.start import open_browser
+from askless.report.numbers import many
 
 EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "coco", "labelstudio", "model", "onnx")
 
@@ -40,18 +41,18 @@ def status(
         typer.echo(json.dumps({**about, **account.as_json()}))
         return
     progress = account.progress
-    out.print(f"{folder}: {progress.spent} of {progress.budget} labelled")
+    out.print(f"{folder}: {progress.spent} of {many(progress.budget, 'answer')} given")
     out.print(f"Page: {url}" if url else f"Page: not served; run `askless start {folder}`")
     counts = ", ".join(f"{c.name} {c.count}" for c in progress.classes if not c.hidden)
     out.print(f"Labels: {counts or 'none yet'}")
     if account.curve:
-        table = Table("round", "labels", "check accuracy", "95 % interval", "n", "changed", "seconds")
+        table = Table("round", "labels", "check accuracy", "probably between", "checked", "changed", "seconds")
         for p in account.curve:
             table.add_row(
                 str(p.round),
                 str(p.labels),
                 f"{p.accuracy:.3f}" if p.n else "not measured",
-                f"{p.low:.3f} to {p.high:.3f}" if p.n else "",
+                f"{p.low:.3f} and {p.high:.3f}" if p.n else "",
                 str(p.n),
                 "" if p.change is None else f"{p.change:.1%}",
                 f"{p.seconds:.1f}",
@@ -59,6 +60,8 @@ def status(
         out.print(table)
     if account.measure is None:
         out.print("Accuracy: not measured (no labelled check images, or no model yet)")
+    if sum(not c.hidden for c in progress.classes) == 1:
+        out.print("There is one class so far. A model needs at least two: add another on the page with New class (n)")
     out.print(account.advice.text)
 
 
@@ -137,7 +140,7 @@ def export(
     for text in result.notes:
         notes.print(text)
     pseudo = f" and {result.pseudo} of the model" if result.pseudo else ""
-    out.print(f"{result.labels} labels{pseudo}: {result.path}")
+    out.print(f"{many(result.labels, 'label')}{pseudo}: {result.path}")
 
 
 def import_(
@@ -174,7 +177,7 @@ def import_(
         with run.store.look() as db:
             noun, why = run.noun, {path: reason for path, _, reason in skipped_files(db)}
     out.print(
-        f"{result.taken} labels taken, {result.same} known before, {len(kept)} kept as they were, "
+        f"{many(result.taken, 'label')} taken, {result.same} known before, {len(kept)} kept as they were, "
         f"{len(result.unknown)} of {noun}s that the run does not have"
     )
     tell_notes([(f"kept {ours}", f"{path} (the file says {theirs})") for path, ours, theirs in kept])
@@ -225,7 +228,10 @@ def predict(
         bad = len(left_out)
         for name, _, reason in left_out:
             notes.print(f"{name}: {reason}")
-        with progress_bar("predicting", notes) as progress:
+        # Rows on the terminal tell how far it is, and a bar would be drawn among them.
+        shows_rows = target is out and out.is_terminal
+        with contextlib.nullcontext(no_bar) if shows_rows else progress_bar("Predicting") as progress:
+            progress(0, len(images))
             for i in range(0, len(images), 32):
                 rows, good = [], []
                 for name, image in images[i : i + 32]:
@@ -241,11 +247,15 @@ def predict(
                     writer.writerow([name, model.classes_[best], f"{probs[best]:.4f}", *more])
                 progress(min(i + 32, len(images)), len(images))
         if bad == total:
-            raise InputError(f"none of {total} {noun}s could be read" if total else f"no {noun}s were found")
+            raise InputError(f"none of {many(total, noun)} could be read" if total else f"no {noun}s were found")
     if bad:
-        notes.print(f"{bad} of {total} {noun}s could not be read")
+        notes.print(f"{bad} of {many(total, noun)} could not be read")
     if to is not None:
-        notes.print(f"{total - bad} predictions: {to}")
+        notes.print(f"{many(total - bad, 'prediction')}: {to}")
+
+
+def no_bar(done: int, total: int) -> None:
+    pass
 
 
 def oracle(
@@ -289,4 +299,4 @@ def oracle(
                 f"the page of {folder} does not answer any more ({error or type(error).__name__}); what was answered is "
                 f"kept: run `askless start {folder}`, and this again"
             ) from None
-    out.print(f"{given} answers given")
+    out.print(f"{many(given, 'answer')} given")

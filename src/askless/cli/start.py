@@ -17,6 +17,7 @@ from askless.base.errors import InputError, OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import labelstudio
 from askless.cli.files import Track
+from askless.report.numbers import many
 
 
 def start(
@@ -121,8 +122,8 @@ def label(
             waiting = len(run.waiting())
             say(
                 "waiting",
-                f"{waiting} {run.noun}s wait for labels in {run.folder}: `askless start` shows them on a page, `askless "
-                "labelstudio push` in Label Studio, `askless import` takes a file of path,label",
+                f"Waiting for labels in {run.folder}: {many(waiting, run.noun)}. `askless start` shows them on a page, "
+                "`askless labelstudio push` in Label Studio, `askless import` takes a file of path,label",
                 run=str(run.folder),
                 waiting=waiting,
             )
@@ -177,7 +178,8 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
     if len(names := options["classes"]) == 1:
         say(
             "note",
-            f"{names[0]} is the only class so far; a model needs two: press n on the page to make another",
+            f"There is one class so far, {names[0]}. A model needs at least two: press n on the page to add another, or "
+            "name them all with --classes",
         )
     begun = time.perf_counter()
     with progress_bar(f"Indexing {what}", notes) as progress:
@@ -247,19 +249,19 @@ def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
 
     with run.store.look() as db:
         counts, (budget, check) = count_skipped(db), plan(db)
-    left = " · ".join(f"{n} {name}" for name, n in counts.items() if n)
+    counted = {"duplicates": ("duplicate", ""), "near_check": (f"nearly the same as a check {run.noun}",) * 2}
+    left = " · ".join(many(n, *counted.get(name, (name, name))) for name, n in counts.items() if n)
     aside = f" · {left} (see {run.folder}/skipped.csv)" if left else ""
     n_items = len(run.paths)
     say(
         "indexed",
-        f"Indexed          {n_items:,} {run.noun}s in {seconds:.1f} s{aside}",
+        f"Indexed          {many(n_items, run.noun)} in {seconds:.1f} s{aside}",
         images=n_items,
         seconds=seconds,
         **counts,
     )
-    planned = (
-        f"budget {budget} = {budget - check} chosen + {check} random check {run.noun}s · batch {run.settings.batch}"
-    )
+    checks = many(check, f"random check {run.noun}")
+    planned = f"budget {budget} = {budget - check} chosen + {checks} · batch {run.settings.batch}"
     say("plan", f"Plan             {planned}", budget=budget, check=check, batch=run.settings.batch)
     say(
         "saved",

@@ -10,14 +10,15 @@ from PIL import Image, ImageDraw
 from askless.report.markup import Markup, markup, tag
 from askless.report.page import data_uri
 
-# Okabe and Ito's colours, which the colour-blind tell apart; the shapes tell more classes apart, and help without colour
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#8C8C8C")
-SHAPES = (  # within a circle of radius 1 or so
+# In the order of the page's marks.js, within a circle of radius 1 or so; as many as share no factor with the colours.
+SHAPES = (
     "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0z",
     "M-.9-.9h1.8v1.8h-1.8z",
     "M0-1.1l1.1 1.9h-2.2z",
     "M0-1.25l1.1 1.25l-1.1 1.25l-1.1-1.25z",
     "M-.38-1.1h.76v.72h.72v.76h-.72v.72h-.76v-.72h-.72v-.76h.72z",
+    "M0 1.1l1.1-1.9h-2.2z",
+    "M0-1.1l1.05.76l-.4 1.24h-1.3l-.4-1.24z",
 )
 
 
@@ -115,11 +116,18 @@ def _ticks(low: float, high: float) -> list[float]:
     return [k * step for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
+class Sign(NamedTuple):
+    """What a class is drawn as: the number of a colour (--mark-0 to --mark-7 in style.css), and that of a shape."""
+
+    colour: int
+    shape: int
+
+
 class Marked(NamedTuple):
-    """A mark on a map, at a place from 0 to 1: that of class number `k`, filled or hollow."""
+    """A mark on a map, at a place from 0 to 1, filled or hollow."""
 
     place: Sequence[float]
-    k: int
+    sign: Sign
     hollow: bool
     said: str
 
@@ -132,7 +140,7 @@ def scatter(dots: Sequence[Sequence[float]], marks: Sequence[Marked], said: str)
         return edge + place[0] * (side - 2 * edge), edge + (1 - place[1]) * (side - 2 * edge)
 
     cloud = tag("image", href=_cloud([at(p) for p in dots], side), width=side, height=side)
-    drawn = [_mark(m.k, *at(m.place), 5.5, m.hollow, m.said) for m in marks]
+    drawn = [_mark(m.sign, *at(m.place), 5.5, m.hollow, m.said) for m in marks]
     return tag("svg", cloud, drawn, cls="chart", viewBox=f"0 0 {side} {side}", role="img", aria_label=said)
 
 
@@ -148,18 +156,17 @@ def _cloud(places: Sequence[tuple[float, float]], side: int) -> str:
     return data_uri(out.getvalue(), "png")
 
 
-def glyph(k: int | None, hollow: bool = False) -> Markup:
-    """The mark of class number k, or the grey dot of none, for tables and legends."""
-    mark = tag("circle", cx=7, cy=7, r=2.5, fill="#8a9099") if k is None else _mark(k, 7, 7, 5, hollow)
+def glyph(sign: Sign | None, hollow: bool = False) -> Markup:
+    """The mark of a class, or the grey dot of none, for tables and legends."""
+    mark = tag("circle", cx=7, cy=7, r=2.5, fill="#8a9099") if sign is None else _mark(sign, 7, 7, 5, hollow)
     return tag("svg", mark, cls="glyph", viewBox="0 0 14 14", aria_hidden="true")
 
 
-def _mark(k: int, x: float, y: float, r: float, hollow: bool, said: str = "") -> Markup:
-    colour = COLOURS[k % len(COLOURS)]
-    shape = SHAPES[(k + k // len(COLOURS)) % len(SHAPES)]
-    ink = {"cls": "hollow", "stroke": colour} if hollow else {"cls": "mark", "fill": colour}
+def _mark(sign: Sign, x: float, y: float, r: float, hollow: bool, said: str = "") -> Markup:
+    kind = f"{'hollow' if hollow else 'mark'} mark-{sign.colour}"
     at = f"translate({x:.1f} {y:.1f}) scale({r:g})"
-    return tag("path", tag("title", said) if said else None, d=shape, transform=at, **ink)
+    told = tag("title", said) if said else None
+    return tag("path", told, d=SHAPES[sign.shape % len(SHAPES)], transform=at, cls=kind)
 
 
 def meter(low: float, high: float, value: float | None = None) -> Markup:

@@ -103,7 +103,7 @@ def some_facts(pool=600):
         advice=advise(where),
         curve=curve,
         classes=[
-            told.OfClass(NAMES[k], int(given[k]), c["n"], int((kinds == k).sum()), c["precision"], c["recall"])
+            told.OfClass(k, k, NAMES[k], int(given[k]), c["n"], int((kinds == k).sum()), c["precision"], c["recall"])
             for k, c in enumerate(of_class)
         ],
         chosen=told.Chosen(
@@ -200,15 +200,15 @@ def test_what_users_wrote_is_text(text):
         "Budget used: 160 of 160 labels are given.",
         "Always naming the most common class would score 0.45.",
         "n = 40",
-        "Predicted in the pool",
+        "Images the model calls so",
         "Right and wrong on the check images",
         "typiclust, then margin",
         "covers a new region",
         "2 files could not be read",
         "3 exact copies in 2 groups",
-        "2 images of the pool are nearly the same as a check image",
+        "2 images are nearly the same as a check image",
         "3 labels to look at again",
-        "Cohen's kappa 0.81",
+        "1 for perfect agreement: 0.81",
         "6 answers undone",
         "none 140, peek 20",
         "WRN-28-2 (1.5 M weights)",
@@ -308,10 +308,19 @@ def test_a_run_with_a_hundred_classes(facts):
     names = [f"class {k}" for k in range(100)]
     wide = replace(
         facts,
-        classes=[told.OfClass(name, 3, 1, 6, share(1, 1), share(1, 2)) for name in names],
+        classes=[told.OfClass(k, k % 8, name, 3, 1, 6, share(1, 1), share(1, 2)) for k, name in enumerate(names)],
         confusion=(np.eye(100, dtype=int) + np.eye(100, k=1, dtype=int)).tolist(),
     )
     text = report.page(wide, lambda item: None)
     page = Page(text)
     assert "The matrix of 100 classes is in report.json" in page.text
     assert "class 98 taken for class 99" in page.text
+
+
+def test_a_class_has_the_colour_that_somebody_chose_in_the_table_and_on_the_map(facts):
+    first = replace(facts.classes[0], colour=6)
+    text = report.page(replace(facts, classes=[first, *facts.classes[1:]]), lambda item: None)
+    used = set(re.findall(r'class="(?:mark|hollow) mark-(\d)"', text))
+    assert "6" in used
+    told = re.findall(rf'mark-(\d)"[^<]*(?:</path>|/>)?</svg>{re.escape(first.name)}', text)
+    assert told == ["6", "6"]  # in the table and in the legend of the map

@@ -131,6 +131,12 @@ def test_before_the_first_label_nothing_is_said_of_labels():
     assert (found.verdict, found.reasons[0]) == ("too early", "no model has been trained yet")
 
 
+def test_labels_of_check_images_alone_are_not_called_unsure():
+    where = Standing(budget=20, spent=4, rounds=0, counts={"cat": 0, "dog": 0}, checked=4)
+    told = "only check images have a label so far, and a model needs labels of two classes on chosen ones"
+    assert advise(where).reasons[0] == told
+
+
 @pytest.mark.parametrize(
     ("counts", "why"),
     [

@@ -600,7 +600,7 @@ GOOD = [
     "palette.png",
     "truncated.jpg",
     "turned.jpg",
-    "whole copy.jpg",
+    "whole.jpg",
 ]
 
 
@@ -618,7 +618,7 @@ def test_the_torture_folder_is_indexed_right_and_left_untouched(torture):
         "pipe.png": "unreadable",
         "text.jpg": "unreadable",
         "vector.png": "unreadable",
-        "whole.jpg": "duplicate",
+        "whole copy.jpg": "duplicate",
     }
     turned = by_path(index)["turned.jpg"]
     assert (turned.width, turned.height) == (10, 20)
@@ -690,3 +690,27 @@ def test_a_whole_run_on_the_torture_folder_loses_only_the_bad_files_and_touches_
         listed = {row["path"]: row["problem"] for row in csv.DictReader(file)}
     assert listed["truncated.jpg"] == listed["bomb.png"] == listed["empty.jpg"] == "unreadable"
     assert snapshot(torture) == before
+
+
+@pytest.mark.parametrize(
+    ("names", "kept"),
+    [
+        (("IMG_1 copy.png", "IMG_1.png"), "IMG_1.png"),
+        (("IMG_1 (1).png", "IMG_1.png"), "IMG_1.png"),
+        (("Copy of IMG_1.png", "IMG_1_long.png"), "IMG_1_long.png"),
+        (("IMG_1 - Kopie.png", "IMG_1_later.png"), "IMG_1_later.png"),
+        (("IMG_1_copy.png", "IMG_1_edited.png"), "IMG_1_edited.png"),
+        (("IMG_1 copy 2.png", "IMG_1 copy.png"), "IMG_1 copy.png"),
+        (("a/IMG_1.png", "b/IMG_1.png"), "a/IMG_1.png"),
+        (("IMG_10.png", "IMG_9.png"), "IMG_9.png"),
+        (("copy.png", "photocopy shop.png"), "copy.png"),  # these are names, not marks of copies
+    ],
+)
+def test_of_exact_copies_the_original_is_kept(tmp_path, names, kept):
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        Image.new("RGB", (9, 9), "red").save(tmp_path / name)
+    index = scan(tmp_path)
+    (other,) = set(names) - {kept}
+    assert [item.id for item in index.items] == [kept]
+    assert [tuple(s) for s in index.skipped] == [(other, "duplicate", f"the same content as {kept}")]

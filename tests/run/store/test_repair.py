@@ -15,6 +15,7 @@ from askless.run.store.answering import Given, answer, skip, undo
 from askless.run.store.asking import Desk, next_item, plan
 from askless.run.store.classes import add_class, merge_class, rename_class
 from askless.run.store.importing import import_answers
+from askless.run.store.looks import Look, choose_look, chosen_looks
 from askless.run.store.repair import LOCKS, examine, repair
 from askless.run.store.replay import log, stored_tables, timeless
 from askless.run.store.schema import MIGRATIONS
@@ -47,6 +48,7 @@ def made(tmp_path_factory):
                         answer(db, desk, next(requests), [item], Given(label=i % 2, seconds=1.5), overlap=2)
             add_class(db, next(requests), "ann", f"bird {number}")
             rename_class(db, next(requests), "bo", 0, f"cat {number}")
+            choose_look(db, next(requests), "bo", 1, number, "dw"[number - 1], {"x": 0})
             for again in (False, False, False, True):
                 undo(db, ann, next(requests), overlap=2, again=again)
             mine = [row[0] for row in db.execute("SELECT item FROM answer WHERE annotator = 'bo' LIMIT 3")]
@@ -347,3 +349,28 @@ def test_damaged_trainings_and_caches_are_removed_and_made_again(finished, tmp_p
         catch_up(opened)
         assert opened.predictions() is not None
     assert repair(run) == ["The database is whole; it stays as it is"]
+
+
+def test_colours_and_keys_of_classes_are_rebuilt_from_the_log(busy):
+    change(busy, "DELETE FROM meta WHERE name = 'looks'")
+    assert examine(busy) == ["1 looks differ from the log of events"]
+    repair(busy)
+    assert examine(busy) == []
+    with Run.open(busy) as run, run.store.look() as db:
+        assert chosen_looks(db) == {1: Look(2, "w")}
+
+
+def test_colours_and_keys_survive_the_loss_of_their_events(busy):
+    change(busy, "DROP TRIGGER event_remains", "DELETE FROM event WHERE kind = 'class_look'")
+    assert any(text.startswith("Lost: part of the log") for text in repair(busy))
+    assert examine(busy) == []
+    with Run.open(busy) as run, run.store.look() as db:
+        assert chosen_looks(db) == {1: Look(2, "w")}
+
+
+def test_colours_and_keys_that_cannot_be_read_are_taken_from_the_log(busy):
+    change(busy, "UPDATE meta SET value = '[[3]]' WHERE name = 'looks'")
+    assert examine(busy) == ["1 looks differ from the log of events"]
+    repair(busy)
+    with Run.open(busy) as run, run.store.look() as db:
+        assert chosen_looks(db) == {1: Look(2, "w")}

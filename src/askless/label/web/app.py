@@ -171,6 +171,7 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/classes": page.add_class,
         "/api/classes/{number}/rename": page.rename_class,
         "/api/classes/{number}/merge": page.merge_class,
+        "/api/classes/{number}/look": page.choose_look,
         "/api/budget": page.set_budget,
         "/api/train": page.train_now,
         "/api/settings": page.set_suggestions,

@@ -4,6 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from askless.run.store.looks import COLOURS
+
 RequestId = Annotated[str, Field(min_length=8, max_length=100, pattern=r"^[A-Za-z0-9_.:-]+$")]
 Tab = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.:-]+$")]
 ItemId = Annotated[int, Field(ge=0, le=2**53)]
@@ -60,6 +62,13 @@ class GridBody(AtTab):
 
 class NameBody(Request):
     name: Annotated[str, Field(max_length=1000)]
+
+
+class LookBody(Request):
+    """None: as it is; the key "": that of the class's place."""
+
+    colour: Annotated[int | None, Field(ge=0, lt=COLOURS)] = None
+    key: Annotated[str | None, Field(max_length=1)] = None
 
 
 class MergeBody(Request):

@@ -17,6 +17,7 @@ from fastapi.responses import JSONResponse
 from askless.base.errors import InputError, OptionError
 from askless.label.web import bodies
 from askless.label.web.guard import Gate
+from askless.report.numbers import many
 from askless.run import Run
 from askless.run.out.gather import account_of, doubts, map_of
 from askless.run.pictures import NoPictureError
@@ -46,6 +47,7 @@ from askless.run.store.labels import (
     last_answers,
     other_answers,
 )
+from askless.run.store.looks import Look, choose_look, chosen_looks
 from askless.run.store.progress import progress_of
 from askless.run.store.store import RepeatedError, get_meta, last_event, record, set_meta
 from askless.sources import UnreadableError
@@ -106,7 +108,6 @@ class Page:
         self.run.store.check_still_there()  # so that the page says it before somebody answers
         worker, settings, desk = self.worker(), self.run.settings, who.at(tab)
         with self.run.store.look() as db:
-            numbers = {c.name: c.id for c in shown_classes(db)}
             model = next(reversed(all_fits(db).values()), None)
             return {
                 "run": {
@@ -115,7 +116,7 @@ class Page:
                     "finished": worker["step"] == "finished" and not is_anything_open(db),
                     "suggestions": get_meta(db, "suggestions"),
                     "annotators": self.overlap,
-                    "keys": {key: numbers[c] for key, c in settings.keys.items() if c in numbers},
+                    "keys": self.started_keys(db),
                     "map": bool(get_meta(db, "compared")),
                     "check_share": settings.check,
                     "strategy": settings.strategy,
@@ -129,6 +130,12 @@ class Page:
                 "model": None if model is None else {"round": model.round, "labels": model.labels},
                 "version": last_event(db),
             }
+
+    def started_keys(self, db: sqlite3.Connection) -> dict[str, int]:
+        """The keys that the run was started with, but for classes that have been given another one since."""
+        looks = chosen_looks(db)
+        numbers = {c.name: c.id for c in shown_classes(db) if not looks.get(c.id, Look()).key}
+        return {key: numbers[c] for key, c in self.run.settings.keys.items() if c in numbers}
 
     def next(self, who: Who, body: bodies.AtTab) -> Response:
         # As a response, here and where answers come in: FastAPI would check what we made ourselves in another thread first.
@@ -159,7 +166,7 @@ class Page:
             who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
             return "held", f"All {self.run.noun}s that are left are being labelled by others: {who}."
         if others_to_answer:
-            wait = f"{others_to_answer} {self.run.noun}s wait for another person's answer"
+            wait = f"{many(others_to_answer, self.run.noun)} still to be answered by another person"
             return "held", f"{wait}; open the page in another browser, under another name."
         worker = self.worker()
         if worker["step"] == "failed":
@@ -273,7 +280,12 @@ class Page:
         if "refused" in what:
             return f"not possible: {what['refused']}"
         if kind.startswith("class_"):
-            return {"class_add": "new class", "class_rename": "renamed class", "class_merge": "merged class"}[kind]
+            return {
+                "class_add": "new class",
+                "class_rename": "renamed class",
+                "class_merge": "merged class",
+                "class_look": "colour or key of a class",
+            }[kind]
         return f"{kind} on {item_of(db, items[0]).path if len(items) == 1 else f'{len(items)} {self.run.noun}s'}"
 
     # --- classes -----------------------------------------------------------------------------------------------------
@@ -286,6 +298,13 @@ class Page:
 
     def merge_class(self, who: Who, number: int, body: bodies.MergeBody) -> Json:
         return self.change_class(who, lambda db: merge_class(db, body.request_id, who.name, number, body.into))
+
+    def choose_look(self, who: Who, number: int, body: bodies.LookBody) -> Json:
+        def choose(db: sqlite3.Connection) -> int:
+            started = self.started_keys(db)
+            return choose_look(db, body.request_id, who.name, number, body.colour, body.key, started)
+
+        return self.change_class(who, choose)
 
     def change_class(self, who: Annotator, change: Callable[[sqlite3.Connection], int]) -> Json:
         try:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from askless.report.chart import Sign
 from askless.run.steps.advice import Advice
 from askless.run.store.progress import RunProgress
 
@@ -101,14 +102,21 @@ class Account:
 
 @dataclass(frozen=True)
 class OfClass:
-    """A class: labels to train on, check images, how many of the pool the model calls so, and how well it does."""
+    """A class: labels to train on, check images, how many of the pool the model calls so, and how well it does. By its
+    number it has its shape, and unless somebody chose another one its colour."""
 
+    number: int
+    colour: int
     name: str
     labels: int
     check: int = 0
     predicted: int | None = None
     precision: Share = None
     recall: Share = None
+
+    @property
+    def sign(self) -> Sign:
+        return Sign(self.colour, self.number)
 
 
 @dataclass(frozen=True)

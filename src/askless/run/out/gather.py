@@ -71,6 +71,7 @@ from askless.run.store.labels import (
     times_of_answers,
     train_labels,
 )
+from askless.run.store.looks import chosen_looks, colour_of
 from askless.run.store.progress import RunProgress, progress_of
 from askless.run.store.store import count_events, get_meta, moment, now
 from askless.sources import excerpt
@@ -315,11 +316,14 @@ def of_classes(state: Snapshot) -> list[OfClass]:
     given, checks = Counter(state.trained.values()), Counter(state.truth.values())
     scores = {row["class"]: row for row in per_class(*state.checked, list(state.names))}
     counts: Counter[int] = Counter()
+    looks = chosen_looks(state.db)
     if state.predictions is not None:
         best = state.predictions.best_of_all()[readable_items(state.db, "pool")]
         counts = Counter(state.final[c] for c in best.tolist() if c >= 0)
     return [
         OfClass(
+            number=number,
+            colour=colour_of(number, looks),
             name=name,
             labels=given[number],
             check=checks[number],

@@ -12,7 +12,7 @@ from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.account import Batch, Facts, Map, Share, Shown
+from askless.run.out.account import Batch, Facts, Map, OfClass, Share, Shown
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
@@ -123,7 +123,7 @@ def _curve(facts: Facts) -> Markup:
             ("Training", [seconds(p.seconds) for p in curve]),
             ("Check accuracy", [_share_cell(p.measured) for p in curve]),
             ("Predictions changed", [percent(p.change) for p in curve]),
-            ("Mean margin", [known(p.margin, ".2f") for p in curve]),
+            ("Lead of the first choice", [known(p.margin, ".2f") for p in curve]),
         ],
         left=(0, 2),
     )
@@ -151,7 +151,8 @@ def _accuracy_chart(facts: Facts) -> Markup:
     sizes = sorted({p.n for p, _ in measured})
     n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
     caption = (
-        f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: 95 % Wilson intervals. Where they "
+        f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: where the accuracy on all "
+        f"{facts.data.noun}s probably lies (95 % Wilson intervals). Where they "
         "overlap much, a difference may be chance."
     )
     return tag("figure", drawn, tag("figcaption", caption))
@@ -164,8 +165,8 @@ def _change_chart(facts: Facts) -> Markup:
     bars = [(str(number), part, f"round {number}: {percent(part)}") for number, part in changed]
     said = f"Changed predictions for each round; last: {percent(changed[-1][1])}"
     caption = (
-        "Share of the pool whose predicted class changed since the round before. Below 2 % twice in a row, the "
-        "predictions count as stable."
+        f"Share of the {facts.data.noun}s whose predicted class changed since the round before. Below 2 % twice in a row, "
+        "the predictions count as stable."
     )
     drawn = chart.bars(bars, 0.02, "round", "changed", said)
     return tag("figure", drawn, tag("figcaption", caption), cls="narrow")
@@ -187,10 +188,10 @@ def _classes(facts: Facts) -> Markup:
     table = Table.by_columns(
         "",
         [
-            ("Class", [markup(chart.glyph(i), c.name) for i, c in enumerate(classes)]),
+            ("Class", [markup(chart.glyph(c.sign), c.name) for c in classes]),
             ("Labels to train on", [f"{c.labels:,}" for c in classes]),
             (f"Check {noun}s", [f"{c.check:,}" for c in classes]),
-            ("Predicted in the pool", [predicted(c.predicted) for c in classes]),
+            (f"{noun.capitalize()}s the model calls so", [predicted(c.predicted) for c in classes]),
             ("Precision", [_share_cell(c.precision) for c in classes]),
             ("Recall", [_share_cell(c.recall) for c in classes]),
         ],
@@ -257,7 +258,7 @@ def _chosen(facts: Facts, thumbs: Thumbs) -> Markup:
     batches = [_batch(b, thumbs, len(c.batches) - k, k == 0) for k, b in enumerate(c.batches)]
     return markup(
         terms(told),
-        _map(c.map, [of.name for of in facts.classes], noun) if c.map is not None else None,
+        _map(c.map, facts.classes, noun) if c.map is not None else None,
         [tag("h3", "The batches"), batches] if batches else None,
     )
 
@@ -272,22 +273,25 @@ def _batch(b: Batch, thumbs: Thumbs, to_come: int, first: bool) -> Markup:
     return folded(title, shots(b.items, thumbs, thumbs.allowed, len(b.items)), unfolded=first)
 
 
-def _map(m: Map, names: Sequence[str], noun: str) -> Markup:
+def _map(m: Map, classes: Sequence[OfClass], noun: str) -> Markup:
     """All items as grey dots, the labelled ones as coloured marks: filled if chosen, hollow if check images."""
-    named = dict(enumerate(names))
-    marks = [
-        chart.Marked(place, k, not number, f"{named.get(k, k)}, {f'round {number}' if number else f'check {noun}'}")
+    placed = [
+        (place, classes[k], number)
         for place, k, number in zip(m.points, m.labels, m.rounds, strict=True)
         if place is not None and k >= 0
     ]
-    counts = Counter(mark.k for mark in marks)
+    marks = [
+        chart.Marked(place, c.sign, not number, f"{c.name}, {f'round {number}' if number else f'check {noun}'}")
+        for place, c, number in placed
+    ]
+    counts = Counter(c.name for _, c, _ in placed)
     legend = [
-        tag("li", chart.glyph(k), name, tag("span", f"{counts[k]:,}", cls="count faint"))
-        for k, name in enumerate(names[:40])
-        if counts[k]
+        tag("li", chart.glyph(c.sign), c.name, tag("span", f"{counts[c.name]:,}", cls="count faint"))
+        for c in classes[:40]
+        if counts[c.name]
     ]
     for glyph, said in (
-        (chart.glyph(0, hollow=True), f"hollow: check {noun}s"),
+        (chart.glyph(chart.Sign(0, 0), hollow=True), f"hollow: check {noun}s"),
         (chart.glyph(None), "grey: not labelled"),
     ):
         legend.append(tag("li", glyph, tag("span", said, cls="faint")))
@@ -327,7 +331,7 @@ def _problems(facts: Facts) -> Markup:
         title = f"{copies} in {many(len(p.duplicates), 'group')}, each asked for once"
         out.append(folded(title, listed([group(paths) for paths in p.duplicates], "group")))
     if p.near_check:
-        near = f"{many(p.near_check, noun)} of the pool {'is' if p.near_check == 1 else 'are'} nearly the same as a "
+        near = f"{many(p.near_check, noun)} {'is' if p.near_check == 1 else 'are'} nearly the same as a "
         out.append(tag("p", f"{near}check {noun}, and so neither chosen nor trained on."))
     if not out and not p.suspicious:
         return tag("p", "None found: every file could be read, there are no copies, and the model doubts no label.")
@@ -349,7 +353,10 @@ def _process(facts: Facts) -> Markup:
     if p.agreement:
         kappa = "not defined" if p.agreement.kappa is None else f"{p.agreement.kappa:.2f}"
         both = many(p.agreement.items, noun)
-        agreement = f"{_words(p.agreement.same)} of {both} with two answers; Cohen's kappa {kappa}"
+        agreement = (
+            f"{_words(p.agreement.same)} of {both} with two answers; Cohen's kappa, which is 0 for chance and 1 for perfect "
+            f"agreement: {kappa}"
+        )
     s = p.suggestions
     shown = ", ".join(f"{kind} {n:,}" for kind, n in s.shown.items()) or "none"
     told = {
@@ -410,8 +417,8 @@ def _calibrated(facts: Facts) -> str:
     if c is None:
         return NOT_MEASURED
     return (
-        f"sure to {c['sure']:.2f} on average, and right in {c['right']:.2f}; expected calibration error {c['error']:.3f} "
-        f"({c['low']:.3f}–{c['high']:.3f} with 95 % confidence, n = {c['n']})"
+        f"sure to {c['sure']:.2f} on average, and right in {c['right']:.2f}; what it says and what comes true differ by "
+        f"{c['error']:.3f} (expected calibration error; {c['low']:.3f}–{c['high']:.3f} with 95 % confidence, n = {c['n']})"
     )
 
 

@@ -82,6 +82,8 @@ def _no_model(facts: Standing) -> str:
     classes = sum(n > 0 for n in facts.counts.values())
     if classes >= 2 or not (classes or facts.spent):
         return "no model has been trained yet"
+    if not classes and facts.checked:
+        return f"only check {facts.noun}s have a label so far, and a model needs labels of two classes on chosen ones"
     return f"all labels so far are {'of one class' if classes else 'unsure'}, and a model needs two classes"
 
 

@@ -72,8 +72,8 @@ def embed(run: "Run", report: "Report") -> None:
     """The plain view of every item, then, when a batch is out or training is due, the augmented views of the pool."""
     cache, settings, n_items = run.folder / "cache", run.settings, len(run.paths)
     plain = not run.meta("prepared") or not is_cache_whole(cache)
-    step, verb = ("embedding", "Embedding") if settings.frozen else ("decoding", "Reading")
-    what = f"{n_items:,} {run.noun}s" if plain else "augmented views, which training needs"
+    step, verb = ("embedding", "Looking at") if settings.frozen else ("decoding", "Reading")
+    what = f"{n_items:,} {run.noun}s" if plain else f"changed copies of the {run.noun}s, which training needs"
 
     def progress(done: int, total: int) -> None:
         report(step, f"{verb} {what}", done, total)

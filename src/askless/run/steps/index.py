@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,10 @@ from askless.sources.items import first_of
 Kind = Literal["files", "images", "features", "texts"]
 Progress = Callable[[int, int], None]
 
+# How copies are called: "cat copy.jpg", "cat (1).jpg", "cat_copy2.jpg", "Copy of cat.jpg", "cat - Kopie.jpg".
+COPY = re.compile(
+    r"[ _-](copy|kopie|copie|copia)[ _]?\d*( ?\(\d+\))?$|\(\d+\)$|^(copy|kopie|copie|copia) (of|von|de) ", re.IGNORECASE
+)
 MARKER = "state.sqlite"  # a folder that holds one is a run, not a part of the collection
 PROBE = 4096  # bytes: of larger files of equal size, first only so many are compared
 READERS, CHUNK = 4, 64  # threads that read headers, and how many files each takes at a time
@@ -72,9 +77,9 @@ def scan(
     where none names image files), and of a folder with .txt files and no images.
 
     Of image files only the headers are read, and the content of those that have the size of another one to the byte: of
-    exact copies the first is kept. Whatever cannot be an item is listed with the reason. `follow_links` also takes what
-    lies outside the folder, by a link or by a table's path. `labels_from_folders` takes the first folder below the source
-    as the class, or the second where the first ones are `train` and `test`.
+    exact copies the original is kept, as far as its name tells. Whatever cannot be an item is listed with the reason.
+    `follow_links` also takes what lies outside the folder, by a link or by a table's path. `labels_from_folders` takes the
+    first folder below the source as the class, or the second where the first ones are `train` and `test`.
     """
     opened = open_source(
         source,
@@ -123,7 +128,14 @@ def index_files(source: Source, progress: Progress | None) -> Index:
             skipped.append(result)
         if progress is not None and (done % CHUNK == 0 or done == len(items)):
             progress(done, len(items))
-    return each_once("files", source, good, equal_files(good), skipped, in_order(item.label for item in good))
+    groups = [originals_first(good, group) for group in equal_files(good)]
+    return each_once("files", source, good, groups, skipped, in_order(item.label for item in good))
+
+
+def originals_first(files: Sequence[Item], group: Sequence[int]) -> list[int]:
+    """Places of equal files, the one that is no copy by its name before the others, a shorter name before longer ones."""
+    names = {i: Path(files[i].id).stem for i in group}
+    return sorted(group, key=lambda i: (COPY.search(names[i]) is not None, len(names[i])))
 
 
 def measure_all(items: Sequence[Item]) -> Iterator[Item | Skipped]:

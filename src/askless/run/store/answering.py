@@ -17,6 +17,7 @@ from askless.base.errors import AsklessError, InputError
 from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, take
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.labels import other_answers
+from askless.run.store.looks import undo_look
 from askless.run.store.store import once, record, savepoint
 
 UNSURE = ("ambiguous", "quality", "other")
@@ -147,7 +148,9 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
     try:
         with savepoint(db):
             seq, at = record(db, request_id, kind, desk.annotator, what)
-            if event["kind"].startswith("class_"):
+            if event["kind"] == "class_look":
+                undo_look(db, payload, again)
+            elif event["kind"].startswith("class_"):
                 undo_class_event(db, event["kind"], payload, again)
             elif event["kind"] == "skip":
                 undo_skip(db, desk, payload["items"][0], again)

@@ -8,8 +8,7 @@ from typing import Any
 
 from askless.run.store.asking import Desk, done_tasks, plan
 from askless.run.store.classes import all_classes, followed, is_shown
-
-KEYS = (*"1234567890", *(f"Shift+{digit}" for digit in "1234567890"))  # of the first classes that are shown
+from askless.run.store.looks import chosen_looks, colour_of, keys_of
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,8 @@ class CurrentBatch:
 
 @dataclass(frozen=True)
 class Named:
-    """A class with the key that gives it and the labels that it has; `merged_into` is the class that counts them instead."""
+    """A class with its colour, the key that gives it and the labels that it has; `merged_into` is the class that counts them
+    instead."""
 
     id: int
     name: str
@@ -39,6 +39,7 @@ class Named:
     count: int
     hidden: bool
     merged_into: int | None
+    colour: int
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,10 @@ def classes_with_counts(db: sqlite3.Connection) -> list[Named]:
     counts: Counter[int] = Counter()
     for c in classes:
         counts[final[c.id]] += c.labels
-    keys = dict(zip((c.id for c in classes if is_shown(c)), KEYS, strict=False))
+    looks = chosen_looks(db)
+    keys = keys_of([c.id for c in classes if is_shown(c)], looks)
     into = {c.id: None if c.merged_into is None else final[c.id] for c in classes}
-    return [Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id]) for c in classes]
+    return [
+        Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id], colour_of(c.id, looks))
+        for c in classes
+    ]

@@ -30,6 +30,7 @@ from askless.run.store.classes import MOST, forget_actions
 from askless.run.store.fits import drop_fit, fitted_rounds, unsealed
 from askless.run.store.items import item_paths, keep_out_of_pool
 from askless.run.store.labels import answered_items
+from askless.run.store.looks import chosen_looks, put_looks
 from askless.run.store.replay import GARBLED, LogEvent, Replay, contradictions, log, stored_tables
 from askless.run.store.schema import RunError, check_tables, has_tables_of_its_version, migrate
 from askless.run.store.store import (
@@ -201,7 +202,7 @@ def rebuild(path: Path, db: sqlite3.Connection, settings: Settings) -> list[str]
     seqs = [event.seq for event in events if event.seq >= told.first]
     last = max([*seqs, *there.actions, *(row["seq"] for row in there.answers.values())])
     complete = "event" in whole and not told.rejected and len(seqs) == last - told.first + 1
-    answers, classes = told.tables.answers, told.tables.classes
+    answers, classes, looks = told.tables.answers, told.tables.classes, told.tables.looks
     if complete:  # answers from elsewhere bring their own time, which the log does not have
         for key in answers.keys() & there.answers.keys():
             if there.answers[key]["seq"] == answers[key]["seq"]:
@@ -210,11 +211,13 @@ def rebuild(path: Path, db: sqlite3.Connection, settings: Settings) -> list[str]
         old = {} if "answer" in whole else answers
         newer = {k: row for k, row in there.answers.items() if k not in old or row["seq"] >= old[k]["seq"]}
         answers, classes = {**old, **newer}, {**({} if "class" in whole else classes), **there.classes}
+        looks = there.looks if "meta" in whole else looks
     for table in ("action", "answer", "class"):
         db.execute(f"DELETE FROM {table}")
     insert(db, "class", [{"id": i, "name": c[0], "merged_into": c[1], "hidden": int(c[2])} for i, c in classes.items()])
     insert(db, "answer", [{"item": item, "annotator": who, **row} for (item, who), row in answers.items()])
     insert(db, "action", [{"seq": n, "annotator": a[0], "state": a[1]} for n, a in told.tables.actions.items()])
+    put_looks(db, looks)
     make_sense(db)
     ask_again(db, events, settings)
     if any(contradictions(db)):
@@ -331,5 +334,8 @@ def recover(db: sqlite3.Connection) -> None:
     forget_actions(db)
     db.execute("UPDATE answer SET seq = ? WHERE seq NOT IN (SELECT seq FROM event)", (last_event(db) + 1,))
     columns = {"answer": "*", "class": "id, name, merged_into, hidden"}
-    payload = {name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()}
+    payload: dict[str, Any] = {
+        name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()
+    }
+    payload["look"] = chosen_looks(db)
     record(db, f"doctor-{secrets.token_hex(8)}", "recover", "doctor", payload)

@@ -3,11 +3,14 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
+
+from askless.run.store.looks import Look, chosen_looks
 
 ANSWERS = ("label", "unsure", "change", "import")
 KEY = ("item", "annotator")  # of an answer
-CAN_BE_UNDONE = ("label", "unsure", "change", "skip", "class_add", "class_rename", "class_merge")
+CAN_BE_UNDONE = ("label", "unsure", "change", "skip", "class_add", "class_rename", "class_merge", "class_look")
 # What a damaged payload makes of a reader.
 GARBLED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -34,11 +37,12 @@ class LogEvent(NamedTuple):
 
 class Tables(NamedTuple):
     """What people did, as the tables keep it. Answers by (item, annotator), with every column; classes as (name,
-    merged_into, hidden); actions as (annotator, state)."""
+    merged_into, hidden); actions as (annotator, state); looks where somebody chose one."""
 
     answers: dict[tuple[int, str], dict[str, Any]]
     classes: dict[int, tuple[str, int | None, bool]]
     actions: dict[int, tuple[str, str]]
+    looks: dict[int, Look]
 
 
 class Replay:
@@ -46,7 +50,7 @@ class Replay:
     it found. `rejected`: the events that make no sense, where that is tolerated."""
 
     def __init__(self, events: Iterable[LogEvent], tolerant: bool = False) -> None:
-        self.tables = Tables({}, {}, {})
+        self.tables = Tables({}, {}, {}, {})
         self.taken_back: dict[str, set[int]] = {}  # by annotator: what can be done again
         self.events = {event.seq: event for event in events}
         self.imports = {e.request_id for e in self.events.values() if e.kind in ("import", "start")}
@@ -68,6 +72,8 @@ class Replay:
                 self.put(row["item"], row["annotator"], {k: v for k, v in row.items() if k not in KEY})
             for row in payload["class"]:
                 self.tables.classes[row["id"]] = (row["name"], row["merged_into"], bool(row["hidden"]))
+            for number, look in payload.get("look", {}).items():
+                self.set_look(int(number), Look(*look))
         elif kind in ANSWERS:
             self.answered(event)
         elif kind.startswith("class_"):
@@ -125,6 +131,8 @@ class Replay:
             self.set_class(number, hidden=back)
         elif kind == "class_rename":
             self.set_class(number, name=payload["before" if back else "after"])
+        elif kind == "class_look":
+            self.set_look(number, Look(**payload["before" if back else "after"]))
         elif not back:
             for i in payload["moved"]:
                 self.set_class(i, merged_into=payload["into"])
@@ -134,6 +142,11 @@ class Replay:
             self.set_class(number, merged_into=None)
             for i in along:
                 self.set_class(i, merged_into=number)
+
+    def set_look(self, number: int, look: Look) -> None:
+        self.tables.looks.pop(number, None)
+        if look != Look():
+            self.tables.looks[number] = look
 
     def final(self, number: int) -> int:
         """The class that it was merged into, or itself."""
@@ -153,10 +166,14 @@ def stored_tables(db: sqlite3.Connection) -> Tables:
         (row["item"], row["annotator"]): {k: row[k] for k in row.keys() if k not in KEY}  # noqa: SIM118
         for row in db.execute("SELECT * FROM answer")
     }
+    looks: dict[int, Look] = {}
+    with suppress(*GARBLED):  # what cannot be read differs from the log
+        looks = chosen_looks(db)
     return Tables(
         answers,
         {r["id"]: (r["name"], r["merged_into"], bool(r["hidden"])) for r in db.execute("SELECT * FROM class")},
         {r["seq"]: (r["annotator"], r["state"]) for r in db.execute("SELECT * FROM action")},
+        looks,
     )
 
 

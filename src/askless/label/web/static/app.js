@@ -2,7 +2,7 @@
 //
 // The files, one subject each: words (texts), format, dom, api, kept (browser storage), store (what is known), outbox
 // (submits that must not be lost), keys, marks (colour and shape of a class), viewer (zoom and pan), reader (texts), thumb, dialogs, work
-// (answers, undo, classes), side (class buttons), waiting, and the views single, grid, review, progress + curve, map.
+// (answers, undo, classes), classes (name, key and colour of one), side (class buttons), waiting, and the views single, grid, review, progress + curve, map.
 //
 // Hooks that tests may rely on:
 //   #image, #text           what is on screen; data-item=ID, data-ready="true" once it can be answered
@@ -15,11 +15,13 @@
 //   #advice #verdict #measure-value #curve #budget-input #train-now #suggestions   #map #map-tip
 //   #review-show button[data-show]   #review-list .card[data-item]
 //   #new-class-dialog #new-class-name, #unsure-dialog button[data-reason], #find-dialog #find-name, #change-dialog,
+//   #classes [data-menu="0"], #menu-classes, #class-dialog #class-which #class-name #class-key #class-colours #class-merge,
 //   #name-dialog #name-input, #confirm-dialog #confirm-yes, #help-dialog #shortcuts-off
 
 import { get, post } from "./api.js";
 import { $, $$, announce, fillWords, make, setText, toast } from "./dom.js";
 import { askName, showKeys } from "./dialogs.js";
+import { changeClass } from "./classes.js";
 import { clock, isKnown } from "./format.js";
 import { createGrid } from "./grid.js";
 import * as kept from "./kept.js";
@@ -30,7 +32,7 @@ import { createProgress } from "./progress.js";
 import { createReview } from "./review.js";
 import { createSide } from "./side.js";
 import { createSingle } from "./single.js";
-import { allClasses, store, subscribe, update } from "./store.js";
+import { allClasses, openClasses, store, subscribe, update } from "./store.js";
 import * as waiting from "./waiting.js";
 import { refused } from "./work.js";
 import { language, speakOf, words } from "./words.js";
@@ -240,6 +242,10 @@ function setUpMenu() {
     menu.open = false;
     perform("help");
   });
+  $("#menu-classes").addEventListener("click", () => {
+    menu.open = false;
+    changeClass(openClasses()[0].id);
+  });
   for (const input of $$("#themes input")) {
     input.checked = input.value === kept.read("theme", "system");
     input.addEventListener("change", () => setTheme(input.value));
@@ -317,6 +323,7 @@ async function start() {
         side.drawKeys();
       }
       side.draw();
+      $("#menu-classes").hidden = !openClasses().length;
       drawHeader();
       noticeBatch();
     }

@@ -10,7 +10,7 @@ import { words } from "./words.js";
 const REASONS = ["ambiguous", "quality", "other"];
 
 /** Open a dialog; `ready(finish)` fills it, `finish(value)` closes it. Esc and a click beside it cancel. */
-function ask(dialog, ready) {
+export function ask(dialog, ready) {
   return new Promise((resolve) => {
     const stop = new AbortController();
     const on = (element, type, handler) => element.addEventListener(type, handler, { signal: stop.signal });
@@ -136,19 +136,6 @@ export function askName() {
     on($("#name-dialog form"), "submit", (event) => {
       event.preventDefault();
       if (input.value.trim()) finish(input.value.trim());
-    });
-  });
-}
-
-/** A new name for a class -> text. */
-export function askRename(one) {
-  const input = $("#rename-input");
-  setText($("#rename-title"), words.renameTitle(one.name));
-  input.value = one.name;
-  return ask($("#rename-dialog"), (finish, on) => {
-    on($("#rename-dialog form"), "submit", (event) => {
-      event.preventDefault();
-      if (input.value.trim() && input.value.trim() !== one.name) finish(input.value.trim());
     });
   });
 }

@@ -54,7 +54,7 @@ export function announce(text, assertive = false) {
 
 let toastTimer = 0;
 
-/** A quiet note at the bottom that goes away by itself. */
+/** A quiet note on the status line that goes away by itself. */
 export function toast(text, { say = true } = {}) {
   const element = $("#toast");
   element.textContent = text;

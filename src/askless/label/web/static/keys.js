@@ -126,6 +126,21 @@ export function remap(target, event) {
   return "";
 }
 
+/** The name of the action or the other class that has a key; "" where it is free for class `id`. */
+export function takenBy(key, id) {
+  const other = openClasses().find((one) => one.id !== id && classKey(one) === key);
+  if (other) return other.name;
+  const owner = table.get(key) || "";
+  return owner.startsWith("class:") ? "" : words.actions[owner] || "";
+}
+
+/** Forget what this browser remapped for a class: everybody's key is another one now. */
+export function forget(id) {
+  const { [id]: gone, ...others } = remapped.classes;
+  kept.write(classStore(), others);
+  rebuild();
+}
+
 export function resetKeys() {
   kept.remove("keys");
   kept.remove(classStore());

@@ -1,7 +1,9 @@
 // A colour and a shape for every class, the same on buttons, tiles and the map: never colour alone.
 
+import { classOf } from "./store.js";
+
 const NAMESPACE = "http://www.w3.org/2000/svg";
-const COLOURS = 8; // --mark-0 to --mark-7 in style.css
+export const COLOURS = 8; // --mark-0 to --mark-7 in style.css
 const SHAPES = [
   "M5 1a4 4 0 1 0 0.001 0z", // circle
   "M1.5 1.5h7v7h-7z", // square
@@ -12,8 +14,8 @@ const SHAPES = [
   "M5 .6 9.3 3.8 7.7 8.9H2.3L.7 3.8z", // pentagon
 ];
 
-/** The parts are coprime, so that 56 classes differ. */
-export const colourOf = (id) => id % COLOURS;
+/** The colour that somebody chose, or by number; the parts are coprime, so that 56 classes differ. */
+export const colourOf = (id) => classOf(id)?.colour ?? id % COLOURS;
 export const shapeOf = (id) => SHAPES[id % SHAPES.length];
 
 /** A colour of style.css as the canvas takes it: "--mark-0". */
@@ -27,7 +29,7 @@ export function svg(tag, attributes = {}, ...children) {
 }
 
 /** The mark of a class as a small picture; it says nothing aloud, the name stands next to it. */
-export function mark(id) {
-  const look = { viewBox: "0 0 10 10", class: `mark mark-${colourOf(id)}`, "aria-hidden": "true", focusable: "false" };
+export function mark(id, colour = colourOf(id)) {
+  const look = { viewBox: "0 0 10 10", class: `mark mark-${colour}`, "aria-hidden": "true", focusable: "false" };
   return svg("svg", look, svg("path", { d: shapeOf(id) }));
 }

@@ -2,12 +2,13 @@
 
 import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
-import { askMerge, askRename, confirm } from "./dialogs.js";
+import { changeClass } from "./classes.js";
+import { confirm } from "./dialogs.js";
 import { drawCurve } from "./curve.js";
 import { clock, count, isKnown, oneDigit, percent, twoDigits } from "./format.js";
 import * as keys from "./keys.js";
 import { colourOf, mark } from "./marks.js";
-import { classOf, className, openClasses, store, update } from "./store.js";
+import { openClasses, store, update } from "./store.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
@@ -73,7 +74,8 @@ export function createProgress(trouble) {
     setText($("#measure-value"), measure ? percent(measure.accuracy) : words.progressNot);
     const not = store.run.check_share === 0 ? words.progressNever : words.progressNotText;
     const { low, high, n, correct } = measure || {};
-    setText($("#measure-interval"), measure ? words.progressInterval(percent(low), percent(high), n) : "");
+    setText($("#measure-interval"), measure ? words.progressInterval(percent(low), percent(high)) : "");
+    $("#measure-interval").title = measure ? words.progressIntervalTerm(n) : "";
     setText($("#measure-text"), measure ? words.progressCorrect(correct, n) : not);
     drawRange(measure);
   }
@@ -93,12 +95,11 @@ export function createProgress(trouble) {
     $("#budget-bar").max = Math.max(budget, 1);
     $("#budget-bar").value = spent;
     const minutes = rate ? rate.minutes_left_in_batch : null;
-    const left = minutes < 1 ? words.underMinute : words.minutes(oneDigit(minutes));
     $("#budget-lines").replaceChildren(...lines([
       words.progressTrain(train.done, train.planned),
       check.planned ? words.progressCheck(check.done, check.planned) : "",
       rate ? words.progressRate(oneDigit(rate.per_minute)) : words.progressNoRate,
-      isKnown(minutes) ? words.progressBatchLeft(left) : "",
+      isKnown(minutes) ? words.progressBatchLeft(minutes, oneDigit(minutes)) : "",
     ]));
     if (!$("#budget-input").value) fillBudget(budget);
   }
@@ -109,8 +110,9 @@ export function createProgress(trouble) {
     const picture = measured.length ? drawCurve(measured, $("#curve-empty").parentElement.clientWidth - 40) : make("div", { id: "curve" });
     $("#curve").replaceWith(picture);
     setText($("#curve-note"), measured.length ? words.curveNote(measured[measured.length - 1].n) : "");
+    $("#curve-note").title = words.curveNoteTerm;
     $("#rounds").hidden = curve.length === 0;
-    fillHead($("#rounds thead"), words.roundsHead);
+    fillHead($("#rounds thead"), words.roundsHead, words.roundsTerms);
     const or = (value, format) => (isKnown(value) ? format(value) : "–");
     $("#rounds tbody").replaceChildren(...curve.map((point) => make("tr", {}, ...[
       count(point.round), count(point.labels), or(point.accuracy, percent),
@@ -122,10 +124,11 @@ export function createProgress(trouble) {
       last && isKnown(last.change) ? words.progressChanged(percent(last.change)) : words.progressNoChange,
       last && isKnown(last.margin) ? words.progressMargin(twoDigits(last.margin)) : "",
     ]));
+    if ($("#pool-lines li:nth-child(2)")) $("#pool-lines li:nth-child(2)").title = words.progressMarginTerm;
   }
 
-  function fillHead(head, texts) {
-    const cells = texts.map((text) => (text ? make("th", { scope: "col", text }) : make("td")));
+  function fillHead(head, texts, terms = []) {
+    const cells = texts.map((text, place) => (text ? make("th", { scope: "col", text, title: terms[place] || null }) : make("td")));
     head.replaceChildren(make("tr", {}, ...cells));
   }
 
@@ -145,15 +148,13 @@ export function createProgress(trouble) {
         make("td", { class: "counted" }, number, make("span", { class: "track" }, bar)),
         make("td", { text: share ? percent(share.share) : "–" }),
         make("td", { class: "buttons" },
-          classButton(words.rename, one, `rename-${one.id}`, () => rename(one.id)),
-          open.length > 1 ? classButton(words.merge, one, `merge-${one.id}`, () => merge(one.id)) : null));
+          make("button", {
+            type: "button", class: "small", text: words.classChange, "aria-label": words.classMenu(one.name), data: { do: `class-${one.id}` },
+            onclick: () => changeClass(one.id).then(load),
+          })));
     }));
     if (focused) $(`[data-do="${focused}"]`)?.focus();
   }
-
-  const classButton = (text, one, name, onclick) => make("button", {
-    type: "button", class: "small", text, "aria-label": `${text}: ${one.name}`, data: { do: name }, onclick,
-  });
 
   function drawData(skipped) {
     const found = Object.entries(words.dataProblems).filter(([name]) => skipped[name] > 0);
@@ -166,18 +167,6 @@ export function createProgress(trouble) {
     const who = (one) => words.peopleOf(one.name || one.annotator || "", one.count ?? one.answers ?? one.labels ?? 0);
     $("#people").hidden = people.length < 2;
     $("#people-lines").replaceChildren(...lines(people.map((one) => (typeof one === "string" ? one : who(one)))));
-  }
-
-  async function rename(id) {
-    const name = await askRename(classOf(id));
-    if (name && (await work.change(`/api/classes/${id}/rename`, { name }, words.renamed(name)))) load();
-  }
-
-  async function merge(id) {
-    const into = await askMerge(classOf(id));
-    if (into === null) return;
-    const done = words.merged(className(id), className(into));
-    if (await work.change(`/api/classes/${id}/merge`, { into }, done)) load();
   }
 
   $("#budget-form").addEventListener("submit", async (event) => {

@@ -5,6 +5,8 @@ import { get } from "./api.js";
 import { $, painted } from "./dom.js";
 
 const KEEP = 16; // texts kept in memory
+const SHORT = 160; // characters of a text that is shown large, in the middle
+const LINES = 4; // and its lines at most
 const LEAST = 0.7;
 const MOST = 3;
 const LARGE = 1.5;
@@ -39,6 +41,7 @@ export function createReader(stage, events) {
     }
     if (mine !== latest) return false;
     box.textContent = text;
+    box.classList.toggle("short", text.length <= SHORT && text.trim().split("\n").length <= LINES);
     box.dataset.item = id;
     box.setAttribute("aria-label", label);
     box.hidden = false;

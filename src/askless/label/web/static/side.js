@@ -1,11 +1,15 @@
 // The panel beside the image or the grid: the class buttons in their fixed order, and the other answers.
 
+import { changeClass } from "./classes.js";
 import { $, $$, make, named, setText } from "./dom.js";
 import { count } from "./format.js";
 import * as keys from "./keys.js";
-import { mark } from "./marks.js";
+import { mark, svg } from "./marks.js";
 import { openClasses, store } from "./store.js";
 import { words } from "./words.js";
+
+const dots = () => svg("svg", { viewBox: "0 0 24 24", "aria-hidden": "true", focusable: "false" },
+  ...[5, 12, 19].map((cy) => svg("circle", { cx: 12, cy, r: 1 })));
 
 /** `perform(action)` does what a button says. */
 export function createSide(perform) {
@@ -31,19 +35,26 @@ export function createSide(perform) {
   /** Draw the buttons when the classes or keys changed, else only the counts. */
   function draw() {
     const classes = openClasses();
-    const picture = JSON.stringify(classes.map((one) => [one.id, one.name, keys.classKey(one)]));
+    const picture = JSON.stringify(classes.map((one) => [one.id, one.name, keys.classKey(one), one.colour]));
     if (picture !== drawn) {
       drawn = picture;
-      const focused = document.activeElement && document.activeElement.dataset.class;
+      const { class: focused, menu } = document.activeElement?.dataset || {};
       $("#classes").replaceChildren(...classes.map((one) => {
         const key = keys.shown(keys.classKey(one));
-        return make("button", {
+        return make("div", { class: "class-row" }, make("button", {
           type: "button", class: "class", data: { class: one.id }, title: one.name,
           "aria-label": words.classButton(one.name, key), onclick: (event) => pressed(event, one.id),
+          oncontextmenu: (event) => {
+            event.preventDefault();
+            changeClass(one.id);
+          },
         }, make("kbd", { text: keys.short(keys.classKey(one)) }), mark(one.id), named(one.name),
-        make("span", { class: "hint" }), make("span", { class: "count" }));
+        make("span", { class: "hint" }), make("span", { class: "count" })), make("button", {
+          type: "button", class: "class-menu icon", data: { menu: one.id }, title: words.classMenu(one.name), "aria-label": words.classMenu(one.name),
+          "aria-haspopup": "dialog", onclick: () => changeClass(one.id),
+        }, dots()));
       }));
-      if (focused) $(`#classes [data-class="${focused}"]`)?.focus();
+      if (focused || menu) $(focused ? `#classes [data-class="${focused}"]` : `#classes [data-menu="${menu}"]`)?.focus();
       showMarks(marked);
     }
     for (const one of classes) {
@@ -54,6 +65,8 @@ export function createSide(perform) {
     $("#undo").disabled = Boolean(store.progress && !store.progress.can_undo);
     $("#redo").disabled = Boolean(store.progress && !store.progress.can_redo);
     $("#find").hidden = classes.length <= 10;
+    $("#one-class").hidden = classes.length !== 1;
+    setText($("#one-class"), words.oneClass(keys.actionKey("new-class")));
     $("#label-view").classList.toggle("many", classes.length > 8);
   }
 
@@ -94,7 +107,7 @@ export function createSide(perform) {
   /** Class buttons are dimmed, not disabled, while nothing can be answered: focus must not be lost. */
   function setOpen(open) {
     $("#classes").classList.toggle("closed", !open);
-    for (const button of $$("#classes button, #skip, #unsure")) button.setAttribute("aria-disabled", String(!open));
+    for (const button of $$("#classes .class, #skip, #unsure")) button.setAttribute("aria-disabled", String(!open));
   }
 
   return { draw, drawKeys, showMarks, flash, setOpen };

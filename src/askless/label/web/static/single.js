@@ -254,7 +254,7 @@ export function createSingle(side, trouble, act) {
 
   function drawStrip() {
     const answers = store.last.map((one) => [one.item.id, one.class, one.unsure]);
-    const picture = JSON.stringify([answers, openClasses().map((one) => one.name)]);
+    const picture = JSON.stringify([answers, openClasses().map((one) => [one.name, one.colour])]);
     if (picture === stripDrawn) return;
     stripDrawn = picture;
     $("#strip-empty").hidden = store.last.length > 0;
