@@ -60,6 +60,8 @@ def status(
     if account.measure is None:
         out.print("Accuracy: not measured (no labelled check images, or no model yet)")
     out.print(account.advice.text)
+    if account.doubtful:
+        out.print(f"Doubtful labels: {account.doubtful}; look at them again on the page, under Review")
 
 
 def report(
