@@ -5,8 +5,8 @@
     python benchmarks/doubt.py --docs                                    # nothing run: the table into docs/label.md
 
 Of 2,000 items of each pool 200 are labelled, drawn at random or chosen by askless in batches of 50; 5 % of the labels are
-then flipped, to any other class or to the most similar one (the class whose mean is nearest). Reported is the share of the flips
-among the first 2 x as many suspects, by
+then flipped, to any other class or to the most similar one (the class whose mean is nearest). Reported is the share of the
+flips among the first 2 x as many suspects, by
 
     others    askless.run.steps.doubt: each label by the other labels, in the order of its probability
     model     askless.run.steps.measure.doubtful: what a model trained on all the labels, the wrong ones too, says of them

@@ -6,6 +6,8 @@ import json
 import pytest
 from PIL import Image, PngImagePlugin
 
+from askless.run.store.replay import contradictions
+
 PROGRESS = {"spent", "budget", "check", "train", "batch", "classes", "can_undo", "can_redo"}
 ITEM = {"id", "name", "width", "height", "kind", "round", "rank", "reason", "suggestion"}
 ANSWER = {"item", "class", "unsure", "annotator", "at", "seconds", "model", "doubt", "others"}
@@ -514,7 +516,7 @@ def test_odd_reviews_are_refused(guest, params):
 
 
 def wrong_label(ann, office):
-    """Everything is labelled as it is, but for one label, on which the model is then trained; its item, class and true one."""
+    """Everything is labelled as it is but for one item, and a model trained on that; the item, its class and its true one."""
     names = list(office.run.settings.classes)
     while (item := ann.next()["item"]) is not None:
         ann.answer(item["id"], names.index(office.truth[item["name"]]))

@@ -7,8 +7,8 @@ K (n, n): with G = (K + lam I)^{-1} the prediction of label i without label i is
     F_i = T_i - (G T)_i / G_ii.
 
 lam, and the sharpness t that makes probabilities softmax(t F) of it, are those that find the labels most probable. Labels
-are then ordered by the probability that the others give them, as confident learning does (Northcutt, Jiang & Chuang 2021: the
-self-confidence). benchmarks/doubt.py compares this with logistic regression in ten folds and with other orders.
+are then ordered by the probability that the others give them: the self-confidence of confident learning (Northcutt, Jiang
+& Chuang 2021). benchmarks/doubt.py compares this with logistic regression in ten folds, and with confident learning's joint.
 """
 
 from typing import NamedTuple
