@@ -516,7 +516,7 @@ def test_odd_reviews_are_refused(guest, params):
 
 
 def wrong_label(ann, office):
-    """Everything is labelled as it is but for one item, and a model trained on that; the item, its class and its true one."""
+    """Labels everything as it is but for one item, and trains a model on that; the item, its class and its true one."""
     names = list(office.run.settings.classes)
     while (item := ann.next()["item"]) is not None:
         ann.answer(item["id"], names.index(office.truth[item["name"]]))
