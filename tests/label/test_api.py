@@ -6,6 +6,8 @@ import json
 import pytest
 from PIL import Image, PngImagePlugin
 
+from askless.run.store.replay import contradictions
+
 PROGRESS = {"spent", "budget", "check", "train", "batch", "classes", "can_undo", "can_redo"}
 ITEM = {"id", "name", "width", "height", "kind", "round", "rank", "reason", "suggestion"}
 ANSWER = {"item", "class", "unsure", "annotator", "at", "seconds", "model", "doubt", "others"}
@@ -516,21 +518,72 @@ def test_odd_reviews_are_refused(guest, params):
     assert (response.status_code, response.json()["error"]["code"]) == (422, "bad_request")
 
 
-def test_doubtful_labels_are_those_the_model_is_against(ann, office):
-    """A label that is plainly wrong comes up, with a doubt, once the model has been trained on the others."""
-    while (item := ann.next()["item"]) is not None:
-        ann.answer(item["id"], list(office.run.settings.classes).index(office.truth[item["name"]]))
-    office.work()
+def wrong_label(ann, office):
+    """Labels everything as it is but for one item, and trains a model on that; the item, its class and its true one."""
     names = list(office.run.settings.classes)
+    while (item := ann.next()["item"]) is not None:
+        ann.answer(item["id"], names.index(office.truth[item["name"]]))
+    office.work()
     sure = max(
         (a for a in ann.get("/api/review")["answers"] if a["model"] and a["class"] == a["model"]["class"]),
         key=lambda a: a["model"]["prob"],
     )
-    ann.answer(sure["item"]["id"], (sure["class"] + 1) % len(names), change=True)
+    item, true = sure["item"]["id"], sure["class"]
+    ann.answer(item, (true + 1) % len(names), change=True)
+    ann.post("/api/train", request_id=ann.request())
+    assert "training" in office.work()
+    return item, (true + 1) % len(names), true
+
+
+def test_a_wrong_label_is_found_although_the_model_was_trained_on_it(ann, office):
+    item, wrong, true = wrong_label(ann, office)
     found = ann.get("/api/review", show="doubtful")
-    assert found["total"] >= 1
-    assert found["answers"][0]["item"]["id"] == sure["item"]["id"]
-    assert 0.5 < found["answers"][0]["doubt"] <= 1
+    query = "SELECT count(class) FROM answer JOIN task USING (item) WHERE kind = 'train'"
+    assert (found["by"], found["labels"]) == ("labels", office.one(query))
+    first = found["answers"][0]
+    assert first["item"]["id"] == item
+    assert 0.5 < first["doubt"] <= 1
+    assert (first["against"]["label"], first["against"]["class"]) == (wrong, true)
+    labels = dict(office.rows("SELECT item, class FROM answer"))
+    checks = {row[0] for row in office.rows("SELECT item FROM task WHERE kind = 'check'")}
+    for name, label in (("alike", wrong), ("other", true)):
+        near = [each["id"] for each in first["against"][name]]
+        assert near
+        assert {labels[i] for i in near} == {label}
+        assert not checks & set(near)
+        assert item not in near
+    assert all(answer["item"]["kind"] == "train" for answer in found["answers"])
+    account = ann.get("/api/progress")
+    assert account["doubtful"] == found["total"]
+    assert any("doubtful; look at" in reason for reason in account["advice"]["reasons"])
+
+
+def test_a_label_that_was_kept_is_not_doubtful_until_that_is_undone_or_it_is_changed(ann, office):
+    item, wrong, true = wrong_label(ann, office)
+
+    def doubted():
+        return {answer["item"]["id"] for answer in ann.get("/api/review", show="doubtful")["answers"]}
+
+    assert item in doubted()
+    ann.answer(item, wrong, change=True)
+    assert item not in doubted()
+    ann.undo()
+    assert item in doubted()
+    ann.post("/api/redo", tab=ann.tab, request_id=ann.request())
+    assert item not in doubted()
+    with office.run.store.look() as db:
+        assert list(contradictions(db)) == []
+    ann.answer(item, true, change=True)
+    ann.answer(item, wrong, change=True)  # wrong again: that is another answer, which nobody has kept
+    assert item in doubted()
+
+
+def test_too_few_labels_are_not_judged_and_the_page_is_told(make_hall):
+    ann = make_hall(30).browser("ann")
+    for label in (0, 1, 0):
+        ann.label(label)
+    found = ann.get("/api/review", show="doubtful")
+    assert found == {"answers": [], "total": 0, "by": None, "labels": 3}
 
 
 def test_conflicts_show_what_each_one_said(make_hall):

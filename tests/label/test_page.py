@@ -16,6 +16,7 @@ import pytest
 from askless.label.web.serve import redirect_file
 from askless.run import Run
 from askless.run.steps.round_files import read_status
+from askless.run.store.asking import all_tasks
 
 from .browser import CHROMIUM, COLOURS, DELAY, FLAGS, ME, QUICK, Screen, Served, contexts, draw_shapes, until
 
@@ -487,6 +488,77 @@ def test_unsure_and_changed_answers(serve, look, first_batch):
     assert served.kinds() == ["unsure", "label", "label", "change", "change"]
     screen.open("single")
     assert screen.ready() == here
+
+
+@pytest.fixture
+def doubted(first_batch, tmp_path) -> tuple[Path, int]:
+    """A run trained twice on 30 labels, one of which is wrong; and its item."""
+    folder = tmp_path / "doubted-run"
+    run, wrong = Run.open(shutil.copytree(first_batch, folder)), -1
+    run.set_budget("more-budget", ME, 60)
+    for _ in range(3):
+        told = {
+            path: path.split("/")[1].split("-")[0] for path in run.waiting() if run.paths.index(path) in chosen(run)
+        }
+        if wrong < 0:
+            path = next(path for path, name in told.items() if name == "red")
+            wrong, told[path] = run.paths.index(path), "blue"
+        run.tell(told, ME)
+        while run.advance():
+            pass
+    run.close()
+    return folder, wrong
+
+
+def chosen(run: Run) -> set[int]:
+    with run.store.look() as db:
+        return {task.item for task in all_tasks(db) if task.kind == "train"}
+
+
+def test_a_wrong_label_is_found_beside_its_neighbours_and_changed_or_kept_by_one_key(serve, look, doubted):
+    folder, wrong = doubted
+    served = serve(folder)
+    screen = look(served)
+    screen.ready()
+
+    screen.open("review")
+    screen('#review-show button[data-show="doubtful"]').click()
+    screen.see("#doubt #doubt-image")
+    assert screen("#doubt").get_attribute("data-item") == str(wrong)  # the first
+    assert screen.text(".doubt-says") == "Labelled “blue”. The other labels suggest “red”."
+    neighbours = [int(each.get_attribute("data-neighbour")) for each in screen(".doubt-side .card").all()]
+    labels = served.labels()
+    assert [labels[item] for item in neighbours] == [2, 2, 2, 0, 0, 0]
+    assert wrong not in neighbours
+    until(lambda: screen.page.evaluate("[...document.querySelectorAll('#doubt img')].every((i) => i.naturalWidth)"))
+    screen.shoot("doubtful")
+    screen.page.emulate_media(color_scheme="dark")
+    screen.shoot("doubtful-dark")
+    screen.page.emulate_media(color_scheme="light")
+    total = served.labels()
+
+    screen.page.keyboard.press("c")  # change
+    until(lambda: served.labels()[wrong] == 0)
+    until(lambda: screen("#doubt").get_attribute("data-item") != str(wrong))
+    screen.page.keyboard.press("Backspace")
+    until(lambda: served.labels() == total)
+    screen.see(f'#doubt[data-item="{wrong}"]')  # what was taken back is on the screen
+
+    screen('[data-do="keep"]').focus()
+    screen.page.keyboard.press("k")
+    until(lambda: served.kinds().count("change") == 2)
+    until(lambda: screen("#doubt").get_attribute("data-item") != str(wrong))
+    assert served.labels() == total
+    screen.page.reload()
+    screen.open("review")
+    screen('#review-show button[data-show="doubtful"]').click()
+    screen.see("#doubt #doubt-image, #review-text:has-text('No doubtful labels')")
+    assert screen("#doubt").get_attribute("data-item") != str(wrong)
+    screen.page.keyboard.press("Backspace")  # taken back: it is doubtful again
+    screen.see(f'#doubt[data-item="{wrong}"]')  # what was taken back is on the screen
+    screen.page.keyboard.press("4")  # any other class, by its key
+    until(lambda: served.labels()[wrong] == 3)
+    assert served.kinds() == ["change", "undo", "change", "undo", "change"]
 
 
 def test_rename_and_merge_change_past_labels(serve, look, trained):

@@ -19,7 +19,8 @@ from askless.label.web import bodies
 from askless.label.web.guard import Gate
 from askless.report.numbers import many
 from askless.run import Run
-from askless.run.out.gather import account_of, doubts, map_of
+from askless.run.out.doubts import doubts_of
+from askless.run.out.gather import account_of, map_of
 from askless.run.pictures import NoPictureError
 from askless.run.steps.round_files import last_predictions, read_status
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
@@ -326,16 +327,27 @@ class Page:
     ) -> Json:
         """Answers to look at again: all, or those that are doubtful, unsure, or in conflict."""
         with self.run.store.look() as db:
+            if show == "doubtful":
+                return self.doubtful(db, who, offset, limit)
             if show in ("all", "unsure"):
                 rows, total = answers_open_to(db, who.name, unsure=show == "unsure", limit=limit, offset=offset)
             else:
-                if show == "doubtful":
-                    items = list(doubts(db, last_predictions(db, self.run.folder)))
-                else:
-                    items = [a.item for a in agreed(db) if a.conflict]
+                items = [a.item for a in agreed(db) if a.conflict]
                 found = answers_to(db, items, who.name)
                 rows, total = found[offset : offset + limit], len(found)
             return {"answers": self.answers(db, rows), "total": total}
+
+    def doubtful(self, db: sqlite3.Connection, who: Annotator, offset: int, limit: int) -> Json:
+        """Doubtful labels, each `against` the class that is suggested instead, beside the nearest labels of both."""
+        doubts = doubts_of(db, self.run.folder)
+        by_item = {one.item: one for one in doubts.found}
+        found = answers_to(db, list(by_item), who.name)
+        shown = self.answers(db, found[offset : offset + limit])
+        for row in shown:
+            one = by_item[row["item"]["id"]]
+            near = {name: [self.item(db, i) for i in getattr(one, name)] for name in ("alike", "other")}
+            row["against"] = {"label": one.label, "class": one.said, **near}
+        return {"answers": shown, "total": len(found), "by": doubts.by, "labels": doubts.labels}
 
     def account(self, who: Who) -> Json:
         return {**account_of(self.run).as_json(), "progress": self.progress(who.at())}
@@ -432,7 +444,7 @@ class Page:
         """Answers as the page takes them, with what the model says now; `doubt` looks at all labels, and takes its time."""
         final = final_class(db)
         predictions = last_predictions(db, self.run.folder)
-        doubted = doubts(db, predictions) if doubt else {}
+        doubted = doubts_of(db, self.run.folder).scores if doubt else {}
         shown = []
         for row in rows:
             best = predictions.best(row.item) if predictions is not None and row.kind != "check" else None

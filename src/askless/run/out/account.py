@@ -69,7 +69,8 @@ class Account:
     """How a run stands. `curve` has a point per trained round, `trained_at` when that was; `measure` is the last model's
     accuracy on the check images, None if not measured. `rate`: labels per minute, breaks left out, and the minutes left in
     the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
-    `skipped`: how many files are left out, by the reason. `unsure_check`: check images without an agreed label."""
+    `skipped`: how many files are left out, by the reason. `doubtful`: labels to look at again. `unsure_check`: check images
+    without an agreed label."""
 
     progress: RunProgress
     curve: list[Point]
@@ -80,6 +81,7 @@ class Account:
     mix: dict[int, float]
     skipped: dict[str, int]
     annotators: dict[str, int]
+    doubtful: int
     unsure_check: int
 
     def as_json(self) -> dict[str, Any]:
@@ -96,6 +98,7 @@ class Account:
             "mix": [{"class": c, "share": share} for c, share in self.mix.items()],
             "skipped": self.skipped,
             "annotators": [{"annotator": name, "answers": n} for name, n in self.annotators.items()],
+            "doubtful": self.doubtful,
             "unsure_check": self.unsure_check,
         }
 

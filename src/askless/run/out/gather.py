@@ -35,13 +35,13 @@ from askless.run.out.account import (
     Shown,
     Suggestions,
 )
+from askless.run.out.doubts import doubts_of
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import (
     accuracy_of,
     calibration,
     cohens_kappa,
     confusion,
-    doubtful,
     labels_per_minute,
     per_class,
     share,
@@ -97,7 +97,8 @@ def account_of(run: "Run") -> Account:
         fits, points = list(all_fits(db).values()), curve(run, db)
         measure = points[-1].measured if points else None
         so_far = progress_of(db)
-        advice = advise(standing(run, db, points, measure, so_far))
+        doubtful = len(doubts_of(db, run.folder).found)
+        advice = advise(standing(run, db, points, measure, so_far, doubtful))
         said = damage(run, points)
         mix = fits[-1].metrics["mix"] if fits else {}
         return Account(
@@ -112,6 +113,7 @@ def account_of(run: "Run") -> Account:
             mix={int(c): share for c, share in mix.items()},
             skipped=count_skipped(db),
             annotators=count_answers_by_annotator(db),
+            doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
         )
 
@@ -150,18 +152,9 @@ def damage(run: "Run", points: list[Point]) -> list[str]:
     return said
 
 
-def doubts(db: sqlite3.Connection, predictions: Predictions | None) -> dict[int, float]:
-    """How much the model doubts each label that it doubts at all, the most doubtful first."""
-    labels = train_labels(db)
-    if predictions is None or not labels:
-        return {}
-    items = np.array(sorted(labels), np.int64)
-    place = {int(c): i for i, c in enumerate(predictions.classes)}
-    found = doubtful([place.get(labels[int(i)], -1) for i in items], predictions.probs[items])
-    return {int(items[i]): float(found.score[i]) for i in found.order if found.suspect[i]}
-
-
-def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: RunProgress) -> Standing:
+def standing(
+    run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: RunProgress, doubtful: int
+) -> Standing:
     """What the advice goes by."""
     counts = Counter(train_labels(db).values())
     return Standing(
@@ -175,6 +168,7 @@ def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: S
         since_new_class=since_new_class(db),
         checked=len(labels_of_check_items(db)),
         flattered=get_meta(db, "flattered", 0),
+        doubtful=doubtful,
         nothing_left=left_to_choose(db) == 0 and not is_anything_open(db),
         noun=run.noun,
     )
@@ -451,14 +445,18 @@ def problems(state: Snapshot) -> Problems:
 
 
 def suspicious(state: Snapshot) -> list[Shown]:
-    """Labels that the model doubts, the most doubtful first."""
-    shown = []
-    for item, score in list(doubts(state.db, state.predictions).items())[:SUSPICIOUS]:
-        best = None if state.predictions is None else state.predictions.best(item)
-        if best is not None:
-            label, guess = (state.names.get(c, "") for c in (state.trained[item], state.final[best[0]]))
-            shown.append(state.shown(item, label=label, model_label=guess, model_prob=best[1], score=score))
-    return shown
+    """Doubtful labels, the most doubtful first."""
+    doubts = doubts_of(state.db, state.run.folder)
+    who = "the model says" if doubts.by == "model" else "the other labels suggest"
+    return [
+        state.shown(
+            one.item,
+            label=state.names.get(one.label, ""),
+            reason=f"{who} {state.names.get(one.said, '')}",
+            score=one.score,
+        )
+        for one in doubts.found[:SUSPICIOUS]
+    ]
 
 
 def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:

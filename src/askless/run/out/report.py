@@ -334,7 +334,7 @@ def _problems(facts: Facts) -> Markup:
         near = f"{many(p.near_check, noun)} {'is' if p.near_check == 1 else 'are'} nearly the same as a "
         out.append(tag("p", f"{near}check {noun}, and so neither chosen nor trained on."))
     if not out and not p.suspicious:
-        return tag("p", "None found: every file could be read, there are no copies, and the model doubts no label.")
+        return tag("p", "None found: every file could be read, there are no copies, and no label is doubtful.")
     return markup(out)
 
 
@@ -342,7 +342,7 @@ def _suspicious(found: Sequence[Shown], thumbs: Thumbs) -> Markup:
     if not found:
         return Markup()
     thumbs.allow(DOUBTS)
-    said = "The model is sure of another class, although it was trained on these labels. It may be wrong itself."
+    said = "These labels do not fit the others. They may be right all the same."
     heading = tag("h3", f"{many(len(found), 'label')} to look at again")
     return markup(heading, tag("p", said), shots(found, thumbs, DOUBTS, len(found)))
 

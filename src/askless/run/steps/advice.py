@@ -17,7 +17,7 @@ class Standing:
     `rounds`: how many times a model was trained. `measure`: the accuracy on the check images, as `measure.accuracy_of`
     gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
     share of the pool whose predicted class changed. `counts`: the labels of each class to train on. `since_new_class`: how
-    many labels were given since a class was first used.
+    many labels were given since a class was first used. `doubtful`: labels that the others contradict.
     `checked`: check images that have a label. `flattered`: images to choose from that look like check images.
     `nothing_left`: no item waits for a label or could be chosen. `noun`: what one item is called.
     """
@@ -32,6 +32,7 @@ class Standing:
     since_new_class: int | None = None
     checked: int = 0
     flattered: int = 0
+    doubtful: int = 0
     nothing_left: bool = False
     noun: str = "image"
 
@@ -107,7 +108,8 @@ def _advice(verdict: str, first: list[str], others: list[str], facts: Standing) 
     alike = (
         f"{facts.flattered} {facts.noun}s to choose from look like check {facts.noun}s, which may flatter the accuracy"
     )
-    more = [alike] if facts.flattered else []
+    again = f"{_many(facts.doubtful, 'label is', 'labels are')} doubtful; look at them again under Review"
+    more = [alike] * bool(facts.flattered) + [again] * bool(facts.doubtful)
     return Advice(verdict, f"{verdict.capitalize()}: {first[0]}.{tail}", first + others + more)
 
 

@@ -87,6 +87,17 @@ def unanswered_items(db: sqlite3.Connection) -> list[tuple[int, str]]:
     return [(row["id"], row["path"]) for row in rows]
 
 
+def kept_items(db: sqlite3.Connection) -> set[int]:
+    """The items whose answer somebody looked at again and kept, which is a change to the same class; until it is changed."""
+    rows = db.execute(
+        "SELECT a.item FROM answer a JOIN event e ON e.seq = a.seq "
+        "JOIN event c ON c.seq = CASE e.kind WHEN 'redo' THEN json_extract(e.payload, '$.seq') ELSE e.seq END "
+        "WHERE c.kind = 'change' AND json_array_length(c.payload, '$.items') = 1 "
+        "AND json_extract(c.payload, '$.before[0].class') = json_extract(c.payload, '$.after[0].class')"
+    )
+    return {row[0] for row in rows}
+
+
 def count_answers_by_annotator(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT annotator, count(*) FROM answer GROUP BY annotator ORDER BY annotator").fetchall())
 

@@ -3,9 +3,9 @@
 import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
 import { answerText, askChange } from "./dialogs.js";
+import { createDoubt, tell } from "./doubt.js";
 import { shortName, when } from "./format.js";
 import { mark } from "./marks.js";
-import { className } from "./store.js";
 import { called, small } from "./thumb.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
@@ -18,6 +18,9 @@ export function createReview(trouble) {
   let total = 0;
   let turn = 0;
   let active = false;
+  let judged = { by: null, labels: 0 };
+  const doubt = createDoubt(() => answers, settled);
+  const isDoubtful = () => show === "doubtful";
 
   function enter() {
     active = true;
@@ -33,6 +36,7 @@ export function createReview(trouble) {
       if (mine !== turn || !active) return;
       answers = [...answers, ...reply.answers];
       total = reply.total;
+      judged = { by: reply.by, labels: reply.labels };
       draw();
     } catch (error) {
       if (mine === turn) trouble(error);
@@ -43,9 +47,12 @@ export function createReview(trouble) {
     for (const button of $$("#review-show button")) {
       button.setAttribute("aria-pressed", String(button.dataset.show === show));
     }
-    setText($("#review-text"), total ? words.reviewTexts[show] : words.reviewEmpty[show]);
+    const text = total ? words.reviewTexts[show] : words.reviewEmpty[show];
+    setText($("#review-text"), isDoubtful() ? tell({ ...judged, total }) : text);
     setText($("#review-total"), total ? words.reviewTotal(total) : "");
-    $("#review-list").replaceChildren(...answers.map((answer) => make("li", {}, card(answer))));
+    if (isDoubtful()) doubt.draw(judged.by);
+    else doubt.hide();
+    $("#review-list").replaceChildren(...(isDoubtful() ? [] : answers).map((answer) => make("li", {}, card(answer))));
     const left = total - answers.length;
     $("#review-more").hidden = left <= 0;
     setText($("#review-more"), words.reviewMore(Math.min(left, PAGE)));
@@ -54,8 +61,6 @@ export function createReview(trouble) {
   function card(answer) {
     const text = answerText(answer);
     const lines = [];
-    // What the model thinks is shown only where it is the question.
-    if (show === "doubtful" && answer.model) lines.push(words.reviewModel(className(answer.model.class)));
     for (const other of answer.others || []) {
       lines.push(words.reviewOther(other.annotator || words.someone, answerText(other)));
     }
@@ -71,6 +76,13 @@ export function createReview(trouble) {
     when_ ? make("span", { class: "faint", text: when_ }) : null);
   }
 
+  function settled(answer) {
+    answers = answers.filter((one) => one !== answer);
+    total -= 1;
+    draw();
+    if (!answers.length) load(true);
+  }
+
   async function change(answer) {
     const choice = await askChange(answer);
     if (!choice || (choice.class === answer.class && !choice.unsure && !answer.unsure)) return;
@@ -83,20 +95,25 @@ export function createReview(trouble) {
   for (const button of $$("#review-show button")) {
     button.addEventListener("click", () => {
       show = button.dataset.show;
+      doubt.first();
       load(true);
     });
   }
   $("#review-more").addEventListener("click", () => load(false));
 
   async function perform(action) {
-    if ((action === "undo" || action === "redo") && (await work.step(action))) load(true);
+    if (action !== "undo" && action !== "redo") return;
+    const reply = await work.step(action);
+    if (!reply) return;
+    await load(true);
+    if (isDoubtful()) doubt.show(reply.undone.items);
   }
 
   return {
     enter, perform,
     leave: () => (active = false),
     release: () => {},
-    raw: () => false,
+    raw: (event) => isDoubtful() && doubt.raw(event),
     settings: () => {},
     refresh: () => {},
     idle: () => false,
