@@ -32,7 +32,7 @@ class Predicted(NamedTuple):
 
 # ---- rows -------------------------------------------------------------------------------------------------------------
 
-SPLITS = {"train": "train", "prior": "train", "check": "check"}
+SPLITS = {"train": "train", "prior": "train", "found": "train", "check": "check"}
 
 
 def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -> list[LabelRow]:
