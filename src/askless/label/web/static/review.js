@@ -1,9 +1,10 @@
-// All answers, doubtful labels, unsure ones and conflicts; pressing one changes it.
+// All answers and unsure ones as a grid to search and relabel; doubtful labels and conflicts as cards, pressing one changes it.
 
 import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
 import { answerText, askChange } from "./dialogs.js";
 import { shortName, when } from "./format.js";
+import { createFinder } from "./items.js";
 import { mark } from "./marks.js";
 import { className } from "./store.js";
 import { called, small } from "./thumb.js";
@@ -11,8 +12,10 @@ import * as work from "./work.js";
 import { words } from "./words.js";
 
 const PAGE = 60;
+const FOUND = { all: { show: "answered", order: "newest" }, unsure: { show: "unsure", order: "newest" } }; // shown as a grid
 
-export function createReview(trouble) {
+export function createReview(trouble, press) {
+  let finder = null;
   let show = "all";
   let answers = [];
   let total = 0;
@@ -24,8 +27,19 @@ export function createReview(trouble) {
     load(true);
   }
 
+  /** The grid in the place of the cards, where it shows them. */
+  function browse() {
+    finder = finder || createFinder($("#review-box"), { trouble, perform: press, memory: "reviewModel" });
+    $("#review-box").hidden = !FOUND[show];
+    if (FOUND[show]) finder.enter(FOUND[show]);
+    else finder.leave();
+    return Boolean(FOUND[show]);
+  }
+
   async function load(fresh) {
     const mine = ++turn;
+    if (fresh && browse()) [answers, total] = [[], 0];
+    if (FOUND[show]) return draw();
     if (fresh) answers = [];
     try {
       const reply = await get(`/api/review?show=${show}&offset=${answers.length}&limit=${PAGE}`);
@@ -43,7 +57,7 @@ export function createReview(trouble) {
     for (const button of $$("#review-show button")) {
       button.setAttribute("aria-pressed", String(button.dataset.show === show));
     }
-    setText($("#review-text"), total ? words.reviewTexts[show] : words.reviewEmpty[show]);
+    setText($("#review-text"), total || FOUND[show] ? words.reviewTexts[show] : words.reviewEmpty[show]);
     setText($("#review-total"), total ? words.reviewTotal(total) : "");
     $("#review-list").replaceChildren(...answers.map((answer) => make("li", {}, card(answer))));
     const left = total - answers.length;
@@ -88,17 +102,22 @@ export function createReview(trouble) {
   }
   $("#review-more").addEventListener("click", () => load(false));
 
-  async function perform(action) {
+  async function perform(action, event) {
+    if (FOUND[show]) return finder.perform(action, event);
     if ((action === "undo" || action === "redo") && (await work.step(action))) load(true);
   }
 
   return {
     enter, perform,
-    leave: () => (active = false),
+    leave: () => {
+      active = false;
+      finder?.leave();
+    },
+    picked: () => (FOUND[show] ? finder.picked() : []),
     release: () => {},
-    raw: () => false,
+    raw: (event) => Boolean(FOUND[show]) && finder.raw(event),
     settings: () => {},
-    refresh: () => {},
+    refresh: () => FOUND[show] && finder?.refresh(),
     idle: () => false,
   };
 }
