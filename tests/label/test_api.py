@@ -558,7 +558,7 @@ def test_progress(guest):
 
 def test_map(guest, castle):
     found = guest.get("/api/map")
-    assert set(found) == {"points", "labels", "rounds", "current"}
+    assert set(found) == {"points", "labels", "predicted", "rounds", "current"}
     assert len(found["points"]) == len(found["labels"]) == len(found["rounds"]) == 60
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in found["points"])
     assert sum(label >= 0 for label in found["labels"]) == 7
@@ -569,7 +569,7 @@ def test_map(guest, castle):
 def test_there_is_no_map_before_the_images_were_read(shapes, make_office, tmp_path):
     office = make_office(shapes.start(tmp_path / "fresh"))
     ann = office.browser("ann")
-    assert ann.get("/api/map") == {"points": [], "labels": [], "rounds": [], "current": []}
+    assert ann.get("/api/map") == {"points": [], "labels": [], "predicted": [], "rounds": [], "current": []}
     assert ann.get("/api/state")["run"]["map"] is False
     assert ann.get("/api/progress")["measure"] is None
 

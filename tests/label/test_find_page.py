@@ -95,7 +95,9 @@ def pick(screen: Screen, name: str, value: str, box: str = "#items-box") -> None
 
 
 def found(served: Served) -> dict[int, int]:
-    return dict(served.rows("SELECT a.item, a.class FROM answer a JOIN task t ON t.item = a.item WHERE t.kind = 'found'"))
+    return dict(
+        served.rows("SELECT a.item, a.class FROM answer a JOIN task t ON t.item = a.item WHERE t.kind = 'found'")
+    )
 
 
 def test_a_rare_class_is_found_by_likeness_and_labelled_by_keys_alone(look, served):
@@ -108,7 +110,7 @@ def test_a_rare_class_is_found_by_likeness_and_labelled_by_keys_alone(look, serv
     screen.see('body[data-view="items"] #items-box .tile')
     assert screen.text(".found-by").startswith(f"Most like {name}-")
     assert screen("#items-box .tile.answered").count() == 0
-    screen.page.wait_for_function("document.activeElement.classList.contains('tile')")
+    screen.see("#items-box .tile:focus")
     screen.page.keyboard.press("Space")
     for _ in range(3):
         screen.page.keyboard.press("Shift+ArrowRight")
@@ -130,7 +132,7 @@ def test_a_rare_class_is_found_by_likeness_and_labelled_by_keys_alone(look, serv
     screen.page.keyboard.press("Control+Shift+z")
     until(lambda: len(found(served)) == n)
     screen.page.keyboard.press("m")  # and on from what is in focus
-    screen.page.wait_for_function("!document.querySelector('#items-box .tile.answered')")
+    until(lambda: screen("#items-box .tile.answered").count() == 0)
     screen.open("progress")
     screen.see(f'#budget-lines:has-text("{n} found by search")')
 
@@ -150,9 +152,11 @@ def test_all_items_are_filtered_searched_and_sorted_and_check_images_never_show_
     until(lambda: len(tiles(screen)) == 10)
     assert all("blue-1" in name for name in screen("#items-box .tile .caption").all_inner_texts())
     screen.page.keyboard.press("Enter")
-    screen.page.wait_for_function("document.activeElement.classList.contains('tile')")
+    screen.see("#items-box .tile:focus")
     screen.page.keyboard.press("Control+a")
-    free = served.rows("SELECT count(*) FROM item WHERE path LIKE '%blue-1%' AND split = 'pool' AND id NOT IN (SELECT item FROM answer)")
+    free = served.rows(
+        "SELECT count(*) FROM item WHERE path LIKE '%blue-1%' AND split = 'pool' AND id NOT IN (SELECT item FROM answer)"
+    )
     screen.page.keyboard.press("3")
     until(lambda: served.kinds() == ["label"])
     assert len(served.labels()) == 12 + free[0][0]
@@ -185,7 +189,7 @@ def test_many_answers_are_changed_at_once_in_review(look, served):
     assert served.kinds() == ["change"]
     screen('#review-box [data-tool="undo"]').click()
     until(lambda: [served.labels()[item] for item in red] == [0] * len(red))
-    screen('#review-box .tile').first.click()
+    screen("#review-box .tile").first.click()
     screen.page.keyboard.press("Enter")
     screen.see("#change-dialog[open]")
     screen.page.keyboard.press("Escape")
@@ -272,7 +276,7 @@ def test_finding_looks_right(look, served_to_look, size):
         screen("#items-box .tile").nth(place).click()
     check("items")
     screen('#items-box [data-tool="itemsLike"]').click()
-    screen.see('.found-by select')
+    screen.see(".found-by select")
     screen("#items-box .tile").nth(2).click()
     check("like")
     screen.open("review")

@@ -47,9 +47,9 @@ def held_out(room, split):
 def test_many_items_that_nobody_asked_about_get_one_label_in_one_event_and_cost_no_budget(room):
     items = room.pool()[5:17]
     label(room, items, 1)
-    assert room.rows("SELECT DISTINCT kind, picked_by, round, state FROM task WHERE item IN (SELECT item FROM answer)") == [
-        ("found", "search", None, "done")
-    ]
+    assert room.rows(
+        "SELECT DISTINCT kind, picked_by, round, state FROM task WHERE item IN (SELECT item FROM answer)"
+    ) == [("found", "search", None, "done")]
     assert room.one("SELECT count(*) FROM event WHERE annotator = 'ann'") == 1
     with room.run.store.look() as db:
         assert train_labels(db) == dict.fromkeys(items, 1)
@@ -218,7 +218,9 @@ def test_repair_rebuilds_what_was_found_from_the_log(room):
     from askless.run import Run
 
     with Run.open(copy) as run, run.store.look() as db:
-        rows = db.execute("SELECT item, kind, picked_by, state FROM task WHERE kind <> 'check' AND round IS NULL ORDER BY item")
+        rows = db.execute(
+            "SELECT item, kind, picked_by, state FROM task WHERE kind <> 'check' AND round IS NULL ORDER BY item"
+        )
         assert [tuple(row) for row in rows] == [(item, "found", "search", "done") for item in free]
         assert train_labels(db) == dict.fromkeys(free, 1)
 

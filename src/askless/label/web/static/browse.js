@@ -35,11 +35,11 @@ export function createBrowse(root, { trouble, perform, found }) {
   const tool = (name, action, key = "") => make("button", {
     type: "button", data: { tool: name }, "aria-label": words.withKey(words[name], key), onclick: action,
   }, key ? make("kbd", { text: key }) : null, make("span", { text: words[name] }));
-  const tools = make("div", { class: "toolbar" }, selectedText,
+  const tools = make("div", { class: "toolbar" },
     tool("gridAll", selectAll), tool("gridClear", clear), tool("gridLook", () => openLarge()),
     tool("itemsLike", () => perform("like"), "m"), tool("itemsUnsure", () => perform("unsure"), "u"),
     tool("undo", () => perform("undo")), tool("redo", () => perform("redo")));
-  const bar = make("div", { class: "browse-bar", hidden: true }, tools, classes);
+  const bar = make("div", { class: "browse-bar", hidden: true }, selectedText, classes, tools);
   root.append(text, grid, more, bar);
 
   let wanted = {};
@@ -135,7 +135,8 @@ export function createBrowse(root, { trouble, perform, found }) {
     const labelled = answer && !answer.unsure;
     one.classList.toggle("answered", Boolean(answer));
     one.dataset.mark = labelled ? String(colourOf(answer.class)) : "";
-    $(".given", one).replaceChildren(...(labelled ? [mark(answer.class)] : []), named(answer && answer.unsure ? words.unsureShort : given || cannot));
+    const short = answer && answer.unsure ? words.unsureShort : given || cannot;
+    $(".given", one).replaceChildren(...(labelled ? [mark(answer.class)] : []), ...(short ? [named(short)] : []));
     $(".given", one).classList.toggle("faint", !given);
     $(".said", one).replaceChildren(...(model ? [mark(model.class), named(said)] : []));
   }

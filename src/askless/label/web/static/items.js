@@ -34,10 +34,12 @@ export function createFinder(root, { trouble, perform, memory, model = false }) 
   const shown = make("input", { type: "checkbox", data: { filter: "model" } });
   const begun = make("p", { class: "found-by", hidden: true });
   const browse = createBrowse(root, { trouble, perform, found: took });
-  root.prepend(make("div", { class: "filters" }, search,
-    box("show", Object.entries(words.itemsShow)), box("label", []), box("predicted", []),
+  // On a small screen the items come first, and the filters when they are asked for.
+  const isWide = matchMedia("(min-width: 761px)").matches;
+  root.prepend(make("div", { class: "filters" }, search, make("details", { open: isWide }, make("summary", { text: words.itemsFilters }),
+    make("div", { class: "filters" }, box("show", Object.entries(words.itemsShow)), box("label", []), box("predicted", []),
     box("kind", [["", words.itemsAny], ...Object.entries(words.itemsKinds)]), box("person", []), box("order", Object.entries(words.itemsOrders)),
-    make("label", { class: "switch" }, shown, make("span", { text: words.itemsModel }))), begun);
+    make("label", { class: "switch" }, shown, make("span", { text: words.itemsModel }))))), begun);
   shown.checked = kept.read(memory, model);
 
   function change(part) {

@@ -200,6 +200,7 @@ function wordsFor(image) {
   itemsText: `Every ${image} of the run. Check ${image}s and those kept in reserve measure the model: they never show what it says, and are not labelled here.`,
   itemsLabel: `${Image}s that match`,
   itemsSearch: image === "text" ? "Search names and texts" : "Search names",
+  itemsFilters: "Filters and order",
   itemsFilter: { show: "Show", label: "Class", predicted: "Model says", kind: "Came by", person: "Answered by", order: "Order" },
   itemsAny: "any",
   itemsShow: { all: `all ${image}s`, unanswered: "without an answer", answered: "answered", labelled: "labelled", unsure: "unsure", doubtful: "doubtful labels" },
