@@ -43,7 +43,6 @@ from askless.run.store.items import item_of
 from askless.run.store.labels import (
     Answer,
     agreed,
-    answers_open_to,
     answers_to,
     last_answers,
     other_answers,
@@ -314,22 +313,18 @@ class Page:
     def review(
         self,
         who: Who,
-        show: Literal["all", "doubtful", "unsure", "conflicts"] = "all",
+        show: Literal["doubtful", "conflicts"] = "doubtful",
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> Json:
-        """Answers to look at again: all, or those that are doubtful, unsure, or in conflict."""
+        """Answers to look at again, those that are doubtful or in conflict; for all others see `items`."""
         with self.run.store.look() as db:
-            if show in ("all", "unsure"):
-                rows, total = answers_open_to(db, who.name, unsure=show == "unsure", limit=limit, offset=offset)
+            if show == "doubtful":
+                items = list(doubts(db, last_predictions(db, self.run.folder)))
             else:
-                if show == "doubtful":
-                    items = list(doubts(db, last_predictions(db, self.run.folder)))
-                else:
-                    items = [a.item for a in agreed(db) if a.conflict]
-                found = answers_to(db, items, who.name)
-                rows, total = found[offset : offset + limit], len(found)
-            return {"answers": self.answers(db, rows), "total": total}
+                items = [a.item for a in agreed(db) if a.conflict]
+            found = answers_to(db, items, who.name)
+            return {"answers": self.answers(db, found[offset : offset + limit]), "total": len(found)}
 
     def items(self, who: Who, asked: ItemsAsked) -> Json:
         """A page of the items that match, in an order."""

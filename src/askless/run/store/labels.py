@@ -51,16 +51,6 @@ def last_answers(db: sqlite3.Connection, annotator: str, n: int) -> list[Answer]
     return [Answer(*row) for row in db.execute(f"{ANSWER} WHERE a.annotator = ? {NEWEST} LIMIT ?", (annotator, n))]
 
 
-def answers_open_to(
-    db: sqlite3.Connection, annotator: str, *, unsure: bool = False, limit: int = -1, offset: int = 0
-) -> tuple[list[Answer], int]:
-    """A page of the answers that somebody may see, the newest first, and how many there are."""
-    which = OPEN_TO + (" AND a.unsure IS NOT NULL" if unsure else "")
-    counting = f"SELECT count(*) FROM answer a JOIN task t ON t.item = a.item WHERE {which}"
-    rows = db.execute(f"{ANSWER} WHERE {which} {NEWEST} LIMIT ? OFFSET ?", (annotator, limit, offset))
-    return [Answer(*row) for row in rows], int(db.execute(counting, (annotator,)).fetchone()[0])
-
-
 def answers_to(db: sqlite3.Connection, items: Sequence[int], annotator: str) -> list[Answer]:
     """The answers to these items, in their order, that somebody may see."""
     query = f"{ANSWER} WHERE {OPEN_TO} AND a.item = ? {NEWEST}"
