@@ -119,7 +119,7 @@ def known_items(db: sqlite3.Connection, annotator: str, items: Sequence[int], pe
         {"me": annotator, "person": person, "items": json.dumps([*items])},
     )
     found = {
-        item: Known(item, None if label is None else final[label], *rest[:3], Standing(*rest[3:]))
-        for item, label, *rest in rows
+        item: Known(item, None if label is None else final[label], unsure, who, at, Standing(*standing))
+        for item, label, unsure, who, at, *standing in rows
     }
     return [found[item] for item in items if item in found]

@@ -2,7 +2,7 @@
 // else the item in focus, in one request and one step of undo. The "Items" and "Review" views and what the map selects use it.
 
 import { get } from "./api.js";
-import { $, $$, announce, make, named, setText, toast } from "./dom.js";
+import { $, announce, make, named, setText, toast } from "./dom.js";
 import { answerText, askChange, askReason, confirm, findClass, look } from "./dialogs.js";
 import { percent, shortName } from "./format.js";
 import * as kept from "./kept.js";
@@ -56,7 +56,8 @@ export function createBrowse(root, { trouble, perform, found }) {
   let since = 0;
   let drawnClasses = "";
 
-  const element = (id) => $(`.tile[data-item="${id}"]`, grid);
+  const drawnAs = new Map(); // item -> its tile
+  const element = (id) => drawnAs.get(id);
 
   /** Show what matches, from the beginning. */
   function open(query, { take = false } = {}) {
@@ -78,7 +79,10 @@ export function createBrowse(root, { trouble, perform, found }) {
       const reply = await get(`/api/items?${queryOf({ ...wanted, offset, limit: PAGE })}`);
       if (mine !== turn || !active) return;
       trouble(null);
-      if (!offset) grid.replaceChildren();
+      if (!offset) {
+        grid.replaceChildren();
+        drawnAs.clear();
+      }
       offset += reply.items.length;
       total = reply.total;
       const fresh = reply.items.filter((item) => !placeOf.has(item.id)); // labels may have moved some to another page
@@ -113,10 +117,12 @@ export function createBrowse(root, { trouble, perform, found }) {
 
   function tileOf(item) {
     const place = placeOf.get(item.id);
-    return make("div", { role: "option", class: "tile", data: { item: item.id }, tabindex: place === focus ? "0" : "-1", title: item.name },
+    const one = make("div", { role: "option", class: "tile", data: { item: item.id }, tabindex: place === focus ? "0" : "-1", title: item.name },
       small(item, { loading: "lazy" }), make("span", { class: "tick", "aria-hidden": "true" }),
       make("span", { class: "below" }, make("span", { class: "given" }), make("span", { class: "said" })),
       make("span", { class: "caption", text: shortName(item.name) }));
+    drawnAs.set(item.id, one);
+    return one;
   }
 
   /** Why an item cannot be labelled here, in a word. */
@@ -158,6 +164,7 @@ export function createBrowse(root, { trouble, perform, found }) {
     const picture = JSON.stringify(openClasses().map((one) => [one.id, one.name, keys.classKey(one)]));
     if (picture === drawnClasses) return;
     drawnClasses = picture;
+    items.forEach(drawTile); // a class may have another name
     classes.replaceChildren(...openClasses().map((one) => make("button", {
       type: "button", class: "class", data: { class: one.id }, title: one.name,
       "aria-label": words.classButton(one.name, keys.shown(keys.classKey(one))), onclick: () => perform(`class:${one.id}`),
@@ -213,12 +220,7 @@ export function createBrowse(root, { trouble, perform, found }) {
     drawAll();
   }
 
-  function columns() {
-    const shown = $$(".tile", grid);
-    const top = shown.length ? shown[0].offsetTop : 0;
-    const first = shown.findIndex((one) => one.offsetTop > top + 1);
-    return first < 0 ? Math.max(1, shown.length) : first;
-  }
+  const columns = () => getComputedStyle(grid).gridTemplateColumns.split(" ").length;
 
   /** What an answer goes to, or a search begins with. */
   function picked() {
@@ -360,5 +362,5 @@ export function createBrowse(root, { trouble, perform, found }) {
   }, { rootMargin: "600px" }).observe(more);
   setSize(kept.read("tileSize", 2));
 
-  return { open, close, raw, act, picked, refresh: () => active && items.length && drawAll(), first: () => moveTo(focus) };
+  return { open, close, raw, act, picked, refresh: () => active && items.length && drawBar(), first: () => moveTo(focus) };
 }

@@ -15,7 +15,6 @@ const ALL = { show: "all", text: "", label: "", predicted: "", kind: "", person:
 export function createFinder(root, { trouble, perform, memory, model = false }) {
   let wanted = { ...ALL };
   let names = []; // of the items that a search began with
-  let base = ALL;
   let people = "";
   let drawn = "";
   let timer = 0;
@@ -55,8 +54,7 @@ export function createFinder(root, { trouble, perform, memory, model = false }) 
 
   /** Begin with `query`, and the names of the items that a search began with. */
   function enter(query = {}, called = []) {
-    base = { ...ALL, ...query };
-    wanted = { ...base };
+    wanted = { ...ALL, ...query };
     names = called;
     return start(true);
   }
@@ -110,7 +108,7 @@ export function createFinder(root, { trouble, perform, memory, model = false }) 
   });
 
   return {
-    enter, raw: browse.raw, perform: browse.act, picked: browse.picked, refresh: browse.refresh,
+    enter, resume: () => start(true), raw: browse.raw, perform: browse.act, picked: browse.picked, refresh: browse.refresh,
     leave: () => {
       clearTimeout(timer);
       browse.close();
@@ -121,7 +119,7 @@ export function createFinder(root, { trouble, perform, memory, model = false }) 
 /** The view of all items. */
 export function createItems(trouble, perform) {
   let finder = null;
-  let next = [{}, []];
+  let next = null; // what is wanted, where that is not what was there before
 
   /** What the view shows when it is entered: a query, and the names of the items it began with. */
   function find(query, names = []) {
@@ -130,10 +128,12 @@ export function createItems(trouble, perform) {
   }
 
   function enter() {
+    const again = finder !== null && next === null;
     finder = finder || createFinder($("#items-box"), { trouble, perform, memory: "itemsModel", model: true });
     setText($("#items-text"), words.itemsText);
-    finder.enter(...next);
-    next = [{}, []];
+    if (again) finder.resume();
+    else finder.enter(...(next || []));
+    next = null;
   }
 
   return {
