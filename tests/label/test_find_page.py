@@ -280,6 +280,7 @@ def test_finding_looks_right(look, served_to_look, size):
     check("items")
     screen('#items-box [data-tool="itemsLike"]').click()
     screen.see(".found-by select")
+    screen.see("#items-box .browse-grid:not([aria-busy])")
     screen("#items-box .tile").nth(2).click()
     check("like")
     screen.open("review")

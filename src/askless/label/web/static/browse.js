@@ -68,6 +68,7 @@ export function createBrowse(root, { trouble, perform, found }) {
     placeOf = new Map();
     selected.clear();
     [offset, focus, anchor, total, loading] = [0, 0, 0, 0, false];
+    grid.setAttribute("aria-busy", "true"); // what is still seen is of the search before, and does nothing
     return load(take);
   }
 
@@ -80,6 +81,7 @@ export function createBrowse(root, { trouble, perform, found }) {
       if (mine !== turn || !active) return;
       trouble(null);
       if (!offset) {
+        grid.removeAttribute("aria-busy");
         grid.replaceChildren();
         drawnAs.clear();
       }
@@ -98,7 +100,9 @@ export function createBrowse(root, { trouble, perform, found }) {
     } catch (error) {
       if (mine !== turn || !active) return;
       if (error.status === 400) {
+        grid.removeAttribute("aria-busy");
         grid.replaceChildren();
+        bar.hidden = more.hidden = true;
         setText(text, words.failure(error.message));
       } else {
         trouble(error);
@@ -346,8 +350,8 @@ export function createBrowse(root, { trouble, perform, found }) {
 
   grid.addEventListener("click", (event) => {
     const tile = event.target.closest(".tile");
-    if (!tile) return;
-    const place = placeOf.get(Number(tile.dataset.item));
+    const place = tile ? placeOf.get(Number(tile.dataset.item)) : undefined;
+    if (place === undefined) return;
     if (event.shiftKey) return moveTo(place, { select: true });
     toggle(place);
     moveTo(place);
@@ -355,7 +359,7 @@ export function createBrowse(root, { trouble, perform, found }) {
   grid.addEventListener("dblclick", (event) => event.target.closest(".tile") && openLarge());
   grid.addEventListener("focusin", (event) => {
     const tile = event.target.closest(".tile");
-    if (tile) focus = placeOf.get(Number(tile.dataset.item));
+    focus = (tile && placeOf.get(Number(tile.dataset.item))) ?? focus;
   });
   new IntersectionObserver((seen) => {
     if (seen.some((one) => one.isIntersecting) && active && offset > 0 && offset < total) load();

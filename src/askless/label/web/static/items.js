@@ -75,7 +75,7 @@ export function createFinder(root, { trouble, perform, memory, model = false }) 
     if (!by) return;
     const n = by.split(",").length;
     const text = wanted.like ? words.itemsLikeThese(names.slice(0, 3).map(shortName), n) : words.itemsFromMap(n);
-    const means = make("select", { "aria-label": words.itemsBy2, data: { filter: "by" }, onchange: (event) => change({ by: event.target.value }) },
+    const means = make("select", { "aria-label": words.itemsCompare, data: { filter: "by" }, onchange: (event) => change({ by: event.target.value }) },
       ...Object.entries(words.itemsNearest).map(option));
     means.value = wanted.by;
     begun.replaceChildren(make("span", { text }), wanted.like && n > 1 ? means : "",

@@ -212,7 +212,7 @@ function wordsFor(image) {
   itemsModel: "Show what the model says",
   itemsLikeThese: (names, count) => `Most like ${names.join(", ")}${count > names.length ? ` and ${n(count - names.length)} more` : ""}`,
   itemsFromMap: (count) => `${images(count)} from the map`,
-  itemsBy2: "Compare with",
+  itemsCompare: "Compare with",
   itemsNearest: { best: "any of them", mean: "their average" },
   itemsEnd: `Show all ${image}s`,
   itemsTotal: (count, shown) => (shown < count ? `${images(count)}, ${n(shown)} loaded` : images(count)),
@@ -369,7 +369,7 @@ function wordsFor(image) {
   ],
   actions: {
     undo: "Undo the last action", redo: "Redo", skip: `Skip; the ${image} comes back`, unsure: "Unsure; then 1 to 3 for the reason",
-    back: "Look at the previous answer", "new-class": "New class", find: "Find a class by typing", peek: "Hold: the model's suggestion", like: "More like this (labelled) one, or like the selection",
+    back: "Look at the previous answer", "new-class": "New class", find: "Find a class by typing", peek: "Hold: the model's suggestion", like: `More like the ${image} you labelled last, or like the selection`,
     accept: "Accept the suggestion (prefill)", zoom: image === "text" ? "Usual or large letters" : "Zoom 1:1 or fit", "zoom-in": "Zoom in", "zoom-out": "Zoom out",
     rotate: "Rotate", full: "Full screen", grid: `Grid or single ${image}`, help: "This list",
   },
