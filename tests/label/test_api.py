@@ -493,25 +493,22 @@ def test_a_number_of_a_class_is_a_number(guest):
 # --- looking -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("show", "n"), [("all", 8), ("unsure", 1), ("conflicts", 0)])
-def test_review(guest, show, n):
-    found = guest.get("/api/review", show=show)
-    assert (found["total"], len(found["answers"])) == (n, n)
-    for answer in found["answers"]:
+def test_review_comes_in_pages(make_hall):
+    hall = make_hall(4, annotators=2)
+    ann, bo = hall.browser("ann"), hall.browser("bo")
+    for item in range(4):
+        assert (ann.label(0), bo.label(1)) == (item, item)
+    whole = ann.get("/api/review", show="conflicts")["answers"]
+    for answer in whole:
         assert set(answer) >= ANSWER
-        check_item(answer["item"])
         assert (answer["class"] is None) != (answer["unsure"] is None)
-
-
-def test_review_comes_in_pages(guest):
-    everything = [a["item"]["id"] for a in guest.get("/api/review")["answers"]]
-    parts = [guest.get("/api/review", offset=offset, limit=3) for offset in (0, 3, 6, 9)]
+    parts = [ann.get("/api/review", show="conflicts", offset=offset, limit=3) for offset in (0, 3, 6, 9)]
     assert [part["total"] for part in parts] == [8] * 4
-    assert [a["item"]["id"] for part in parts for a in part["answers"]] == everything
+    assert [a["item"]["id"] for part in parts for a in part["answers"]] == [a["item"]["id"] for a in whole]
 
 
 @pytest.mark.parametrize(
-    "params", [{"show": "none"}, {"offset": -1}, {"limit": 0}, {"limit": 501}, {"offset": "x"}, {"offset": 10**40}]
+    "params", [{"show": "all"}, {"offset": -1}, {"limit": 0}, {"limit": 501}, {"offset": "x"}, {"offset": 10**40}]
 )
 def test_odd_reviews_are_refused(guest, params):
     response = guest.http.get("/api/review", params=params)
@@ -525,10 +522,14 @@ def wrong_label(ann, office):
         ann.answer(item["id"], names.index(office.truth[item["name"]]))
     office.work()
     sure = max(
-        (a for a in ann.get("/api/review")["answers"] if a["model"] and a["class"] == a["model"]["class"]),
-        key=lambda a: a["model"]["prob"],
+        (
+            i
+            for i in ann.get("/api/items", show="labelled", model=True)["items"]
+            if i["model"] and i["answer"]["class"] == i["model"]["class"]
+        ),
+        key=lambda i: i["model"]["prob"],
     )
-    item, true = sure["item"]["id"], sure["class"]
+    item, true = sure["id"], sure["answer"]["class"]
     ann.answer(item, (true + 1) % len(names), change=True)
     ann.post("/api/train", request_id=ann.request())
     assert "training" in office.work()
@@ -540,6 +541,7 @@ def test_a_wrong_label_is_found_although_the_model_was_trained_on_it(ann, office
     found = ann.get("/api/review", show="doubtful")
     query = "SELECT count(class) FROM answer JOIN task USING (item) WHERE kind = 'train'"
     assert (found["by"], found["labels"]) == ("labels", office.one(query))
+    assert ann.get("/api/items", doubtful=True)["items"][0]["id"] == item
     first = found["answers"][0]
     assert first["item"]["id"] == item
     assert 0.5 < first["doubt"] <= 1
@@ -614,7 +616,7 @@ def test_progress(guest):
 
 def test_map(guest, castle):
     found = guest.get("/api/map")
-    assert set(found) == {"points", "labels", "rounds", "current"}
+    assert set(found) == {"points", "labels", "predicted", "rounds", "current"}
     assert len(found["points"]) == len(found["labels"]) == len(found["rounds"]) == 60
     assert all(0 <= x <= 1 and 0 <= y <= 1 for x, y in found["points"])
     assert sum(label >= 0 for label in found["labels"]) == 7
@@ -625,7 +627,7 @@ def test_map(guest, castle):
 def test_there_is_no_map_before_the_images_were_read(shapes, make_office, tmp_path):
     office = make_office(shapes.start(tmp_path / "fresh"))
     ann = office.browser("ann")
-    assert ann.get("/api/map") == {"points": [], "labels": [], "rounds": [], "current": []}
+    assert ann.get("/api/map") == {"points": [], "labels": [], "predicted": [], "rounds": [], "current": []}
     assert ann.get("/api/state")["run"]["map"] is False
     assert ann.get("/api/progress")["measure"] is None
 
@@ -641,8 +643,10 @@ def test_every_view_works_whatever_happened_to_derived_files(office, ann, conten
     assert "The model of round 1 is damaged (" in found["advice"]["text"]
     assert found["progress"] == whole["progress"]
     assert ann.get("/api/map")["points"] == []
-    for show in ("all", "doubtful", "unsure", "conflicts"):
-        assert all(answer["model"] is None for answer in ann.get("/api/review", show=show)["answers"])
+    for show in ("doubtful", "conflicts"):
+        assert ann.get("/api/review", show=show)["answers"] == []
+    assert all(item["model"] is None for item in ann.get("/api/items", model=True)["items"])
+    assert ann.http.get("/api/items", params={"like": 0}).status_code == 400
     assert len(ann.post("/api/grid", tab=ann.tab, n=6)["items"]) >= 3
     item = ann.next()["item"]["id"]
     ann.answer(item, 0)

@@ -558,7 +558,7 @@ def test_names_are_data_and_never_markup(draw_own, make_office, tmp_path):
     assert state.headers["content-type"] == "application/json"
     assert state.json()["progress"]["classes"][0]["name"] == SCRIPT
     assert state.json()["annotator"]["name"] == SCRIPT
-    names = {a["item"]["name"] for a in mallory.get("/api/review", limit=500)["answers"]}
+    names = {item["name"] for item in mallory.get("/api/items", show="answered", limit=500)["items"]}
     assert f"{SCRIPT}.png" in names
     error = office.raw("GET", f"/{SCRIPT}", known=True)
     assert error.headers["content-type"] == "application/json"

@@ -197,9 +197,9 @@ def test_new_class_by_n(serve, look, first_batch):
     screen.see(f'#last button:has-text("{hostile}")')
     assert screen.page.locator('img[src="x"]').count() == 0
     assert screen.page.locator("img").count() == images + 1  # one more in the strip, of the answer itself
-    for view in ("review", "progress", "map"):
+    for view, where in (("items", ".tile"), ("review", ".tile"), ("progress", ""), ("map", "")):
         screen.open(view)
-        screen.see(f'#{view}-view :text("{hostile}")')
+        screen.see(f'#{view}-view {where} :text("{hostile}")')
     assert screen.page.locator('img[src="x"]').count() == 0
     screen.open("single")
     screen.ready()
@@ -414,7 +414,7 @@ def test_everything_is_reached_by_tab_and_enter(serve, look, first_batch):
         if here["what"] in reached and here["what"] != "BODY":
             break
         reached[here["what"]] = here["seen"]
-    wanted = ["single", "grid", "review", "progress", "map", "help", "zoom-in", "zoom", "rotate", "full"]
+    wanted = ["single", "grid", "items", "review", "progress", "map", "help", "zoom-in", "zoom", "rotate", "full"]
     wanted += ["class 0", "class 1", "class 2", "class 3", "new-class", "skip", "unsure", "undo", "back", "item"]
     assert [what for what in wanted if not reached.get(what)] == []
     assert [what for what in wanted if what in list(reached)] == sorted(wanted, key=list(reached).index)
@@ -444,7 +444,7 @@ def test_everything_is_reached_by_tab_and_enter(serve, look, first_batch):
     screen.gone("#new-class-dialog")
     tab_to("review")
     screen.page.keyboard.press("Enter")
-    screen.see("#review-list .card")
+    screen.see("#review-box .tile")
     assert served.kinds() == ["label", "label", "skip", "undo"]
 
 
@@ -474,16 +474,16 @@ def test_unsure_and_changed_answers(serve, look, first_batch):
     assert served.labels() == {first: 0, second: 3}
 
     screen.open("review")
-    screen.see("#review-list .card")
-    assert screen("#review-list .card").count() == 3
-    screen(f'#review-list .card[data-item="{first}"]').click()
+    screen.see("#review-box .tile")
+    assert screen("#review-box .tile").count() == 3
+    screen(f'#review-box .tile[data-item="{first}"]').dblclick()
     screen.see("#change-dialog[open]")
     screen.page.keyboard.press("3")
     screen.gone("#change-dialog")
-    screen.see(f'#review-list .card[data-item="{first}"]:has-text("blue")')
+    screen.see(f'#review-box .tile[data-item="{first}"]:has-text("blue")')
     screen('#review-show button[data-show="unsure"]').click()
-    until(lambda: screen("#review-list .card").count() == 1)
-    screen.see(f'.card[data-item="{unsure}"]:has-text("cannot be seen")')
+    until(lambda: screen("#review-box .tile").count() == 1)
+    screen.see(f'.tile[data-item="{unsure}"][aria-label*="cannot be seen"]')
     assert served.labels() == {first: 2, second: 3}
     assert served.kinds() == ["unsure", "label", "label", "change", "change"]
     screen.open("single")
@@ -581,9 +581,9 @@ def test_rename_and_merge_change_past_labels(serve, look, trained):
     assert served.classes() == ["crimson", "green", "blue", "grey"]
     assert served.kinds()[-2:] == ["class_rename", "class_merge"]
     screen.open("review")
-    screen.see("#review-list .card")
-    assert screen('#review-list .card:has-text("crimson")').count() == counts[0]
-    assert screen('#review-list .card .answer:has-text("blue")').count() == counts[2] + counts[3]
+    screen.see("#review-box .tile")
+    assert screen('#review-box .tile:has-text("crimson")').count() == counts[0]
+    assert screen('#review-box .tile .given:has-text("blue")').count() == counts[2] + counts[3]
     until(lambda: ",grey," not in (served.run / "labels.csv").read_text())
     assert ",crimson," in (served.run / "labels.csv").read_text()
     until(lambda: (served.run / "classes.txt").read_text().split() == ["crimson", "green", "blue"])
@@ -937,9 +937,9 @@ def views(screen: Screen, size: str) -> None:
     screen("#grid .tile").nth(2).click()
     check("grid")
     screen.open("review")
-    screen.see("#review-list .card")
+    screen.see("#review-box .tile")
     check("review", full=True)
-    screen("#review-list .card").first.click()
+    screen("#review-box .tile").first.dblclick()
     screen.see("#change-dialog[open]")
     check("change")
     screen.page.keyboard.press("Escape")

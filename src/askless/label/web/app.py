@@ -155,6 +155,7 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/next": page.look_at_next,
         "/api/text/{item}": page.text,
         "/api/review": page.review,
+        "/api/items": page.items,
         "/api/progress": page.account,
         "/api/map": page.map,
     }
@@ -165,6 +166,7 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/release": page.release,
         "/api/peek": page.peek,
         "/api/answers": page.answer,
+        "/api/label": page.label,
         "/api/skip": page.skip,
         "/api/undo": page.undo,
         "/api/redo": page.redo,

@@ -30,22 +30,29 @@ class RequestAtTab(Request):
     tab: Tab
 
 
-class AnswerBody(RequestAtTab):
+class OneAnswer(RequestAtTab):
     items: Annotated[list[ItemId], Field(min_length=1, max_length=2000)]
     class_: Annotated[ClassId | None, Field(alias="class")] = None
     unsure: Literal["ambiguous", "quality", "other"] | None = None
     seconds: Annotated[float | None, Field(ge=0, le=86_400, strict=False)] = None
-    bulk: bool = False
-    change: bool = False
     note: Annotated[str, Field(max_length=1000)] = ""
 
     @model_validator(mode="after")
-    def one_answer(self) -> "AnswerBody":
+    def one_answer(self) -> "OneAnswer":
         if (self.class_ is None) == (self.unsure is None):
             raise ValueError("expected either class or unsure")
         if len(set(self.items)) < len(self.items):
             raise ValueError("expected each item once")
         return self
+
+
+class AnswerBody(OneAnswer):
+    bulk: bool = False
+    change: bool = False
+
+
+class LabelBody(OneAnswer):
+    seen: bool = False
 
 
 class ItemBody(RequestAtTab):

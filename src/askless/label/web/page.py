@@ -10,19 +10,20 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 from fastapi import Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from askless.base.errors import InputError, OptionError
 from askless.label.web import bodies
+from askless.label.web.finding import ItemsAsked, found_items, said_of_pool
 from askless.label.web.guard import Gate
 from askless.report.numbers import many
 from askless.run import Run
+from askless.run.out.alike import units
 from askless.run.out.doubts import doubts_of
 from askless.run.out.gather import account_of, map_of
 from askless.run.pictures import NoPictureError
-from askless.run.steps.round_files import last_predictions, read_status
+from askless.run.steps.round_files import last_predictions, read_embeddings, read_status
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.run.store.asking import (
     Desk,
@@ -39,11 +40,11 @@ from askless.run.store.asking import (
 )
 from askless.run.store.classes import add_class, final_class, merge_class, rename_class, shown_classes
 from askless.run.store.fits import all_fits
+from askless.run.store.found import label_found
 from askless.run.store.items import item_of
 from askless.run.store.labels import (
     Answer,
     agreed,
-    answers_open_to,
     answers_to,
     last_answers,
     other_answers,
@@ -184,7 +185,7 @@ class Page:
         while True:
             with self.run.store.lend() as db:
                 items = take_batch(db, desk, self.overlap, body.n)
-                shown = [{**self.item(db, i, desk), "answer": None} for i in side_by_side(self.run.folder, items)]
+                shown = [{**self.item(db, i, desk), "answer": None} for i in side_by_side(self.run, items)]
                 so_far = progress_of(db, desk)
             if all([self.is_readable(i) for i in items]):
                 return {"items": shown, "progress": so_far.as_json()}
@@ -238,6 +239,17 @@ class Page:
         except ConflictError as error:
             error.yours = {"class": given.label, "unsure": given.unsure}
             raise
+
+    def label(self, who: Who, body: bodies.LabelBody) -> Json:
+        """Labels items of a list at once, asked or not."""
+        desk, items = who.at(body.tab), body.items
+        given = Given(body.class_, body.unsure, body.seconds, len(items) > 1, body.note)
+
+        def store(db: sqlite3.Connection) -> None:
+            suggested, seen = said_of_pool(self.run, db, tuple(items)), body.seen
+            label_found(db, desk, body.request_id, items, given, overlap=self.overlap, suggested=suggested, seen=seen)
+
+        return self.once(desk, store)
 
     def skip(self, who: Who, body: bodies.ItemBody) -> Json:
         desk = who.at(body.tab)
@@ -321,21 +333,21 @@ class Page:
     def review(
         self,
         who: Who,
-        show: Literal["all", "doubtful", "unsure", "conflicts"] = "all",
+        show: Literal["doubtful", "conflicts"] = "doubtful",
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> Json:
-        """Answers to look at again: all, or those that are doubtful, unsure, or in conflict."""
+        """Answers to look at again, those that are doubtful or in conflict; for all others see `items`."""
         with self.run.store.look() as db:
             if show == "doubtful":
                 return self.doubtful(db, who, offset, limit)
-            if show in ("all", "unsure"):
-                rows, total = answers_open_to(db, who.name, unsure=show == "unsure", limit=limit, offset=offset)
-            else:
-                items = [a.item for a in agreed(db) if a.conflict]
-                found = answers_to(db, items, who.name)
-                rows, total = found[offset : offset + limit], len(found)
-            return {"answers": self.answers(db, rows), "total": total}
+            found = answers_to(db, [a.item for a in agreed(db) if a.conflict], who.name)
+            return {"answers": self.answers(db, found[offset : offset + limit]), "total": len(found)}
+
+    def items(self, who: Who, asked: ItemsAsked) -> Json:
+        """A page of the items that match, in an order."""
+        with self.run.store.look() as db:
+            return found_items(self.run, db, who.name, asked, self.item)
 
     def doubtful(self, db: sqlite3.Connection, who: Annotator, offset: int, limit: int) -> Json:
         """Doubtful labels, each `against` the class that is suggested instead, beside the nearest labels of both."""
@@ -353,16 +365,23 @@ class Page:
         return {**account_of(self.run).as_json(), "progress": self.progress(who.at())}
 
     def map(self) -> Json:
-        """Where every item is, its label, and its round; `current` are those that are asked."""
+        """Where every item is, its label, what the model says of it, and its round; `current` are those that are asked."""
         with self.run.store.look() as db:
             tasks = all_tasks(db)
             done = {task.item for task in tasks if task.state == "done"}
             labels = {a.item: a.label for a in agreed(db) if a.label is not None and a.item in done}
-            found = map_of(self.run, db, labels)
+            found, said = map_of(self.run, db, labels), said_of_pool(self.run, db)
         if found is None:
-            return {"points": [], "labels": [], "rounds": [], "current": []}
+            return {"points": [], "labels": [], "predicted": [], "rounds": [], "current": []}
         current = [task.item for task in tasks if task.state == "open" and task.kind == "train"]
-        return {"points": found.points, "labels": found.labels, "rounds": found.rounds, "current": current}
+        predicted = [said[i].label if i in said else -1 for i in range(len(found.points))]
+        return {
+            "points": found.points,
+            "labels": found.labels,
+            "predicted": predicted,
+            "rounds": found.rounds,
+            "current": current,
+        }
 
     # --- steering ----------------------------------------------------------------------------------------------------
 
@@ -461,16 +480,12 @@ class Page:
         return shown
 
 
-def side_by_side(folder: Path, items: list[int]) -> list[int]:
+def side_by_side(run: Run, items: list[int]) -> list[int]:
     """The items in an order in which each comes after the one it resembles most."""
-    try:
-        x = np.load(folder / "cache" / "embeddings.npy", mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    x = read_embeddings(run.folder / "cache", len(run.paths))
+    if len(items) < 3 or x is None:
         return items
-    if len(items) < 3 or x.ndim != 2 or len(x) <= max(items):
-        return items
-    rows = np.asarray(x[items], np.float32)
-    rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-6)
+    rows = units(x[items])
     alike = rows @ rows.T
     order, left = [0], set(range(1, len(items)))
     while left:

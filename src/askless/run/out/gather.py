@@ -289,7 +289,7 @@ def data(state: Snapshot) -> Data:
 
 
 def labels(state: Snapshot) -> Labels:
-    asked = [row for row in state.answered if row.kind != "prior"]
+    asked = [row for row in state.answered if row.kind not in ("prior", "found")]
     times = sorted(moment(row.at) for row in asked)
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     return Labels(

@@ -32,7 +32,7 @@ class Predicted(NamedTuple):
 
 # ---- rows -------------------------------------------------------------------------------------------------------------
 
-SPLITS = {"train": "train", "prior": "train", "check": "check"}
+SPLITS = {"train": "train", "prior": "train", "found": "train", "check": "check"}
 
 
 def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -> list[LabelRow]:
@@ -53,7 +53,7 @@ def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -
                 seconds=given.seconds,
                 round=given.round,
                 rank=given.rank,
-                picked_by="bulk" if given.bulk else given.picked_by,
+                picked_by="bulk" if given.bulk and given.kind != "found" else given.picked_by,
                 model_label="" if model is None else names[model[0]],
                 model_prob=None if model is None else round(model[1], 4),
                 suggestion_shown=given.suggestion_shown,

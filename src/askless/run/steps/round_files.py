@@ -204,6 +204,15 @@ def read_map(cache: Path, n_items: int) -> np.ndarray | None:
     return places if places.shape == (n_items, 2) else None
 
 
+def read_embeddings(cache: Path, n_items: int) -> np.ndarray | None:
+    """(N, d) the features of every item, mapped; None where the run has none yet, or works on pixels."""
+    try:
+        x = np.load(cache / "embeddings.npy", mmap_mode="r", allow_pickle=False)
+    except Exception:  # a damaged file fails in many ways
+        return None
+    return x if x.ndim == 2 and len(x) == n_items else None
+
+
 def read_status(run: Path) -> dict[str, Any]:
     """What the worker said last; {} where nothing can be read."""
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.base.errors import AsklessError, InputError
-from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, take
+from askless.run.store.asking import IN_FORCE, Desk, add_found, clock, end_leases, end_surplus, forget_found, take
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.labels import other_answers
 from askless.run.store.looks import undo_look
@@ -77,14 +77,7 @@ def answer(
 ) -> None:
     """Stores one answer to these items; all of them or, with an error, none. `change` alters own earlier answers."""
     once(db, request_id, "label", "unsure", "change")
-    if (given.label is None) == (given.unsure is None):
-        raise InputError("an answer is either a class or a reason for being unsure; got both or neither")
-    if given.label is not None:
-        shown_class(db, given.label)
-    elif given.unsure not in UNSURE:
-        raise InputError(f"expected unsure to be one of {', '.join(UNSURE)}, got {given.unsure!r}")
-    if len(set(items)) < len(items) or not items:
-        raise InputError(f"expected each item once and at least one, got {items}")
+    check_given(db, given, items)
     before: list[dict[str, Any] | None] = []
     after: list[dict[str, Any]] = []
     for item in items:
@@ -98,24 +91,39 @@ def answer(
                 shown = "review"  # where answers are changed, the model's opinion stands beside them
         else:
             shown = check_lease(db, desk, item, overlap)
-        after.append(
-            {
-                "class": given.label,
-                "unsure": given.unsure,
-                "seconds": given.seconds,
-                "suggestion": None if suggestion is None else suggestion.label,
-                "suggestion_prob": None if suggestion is None else round(suggestion.prob, 6),
-                "suggestion_shown": shown,
-                "bulk": int(given.bulk),
-                "note": given.note,
-            }
-        )
+        after.append(row_of(given, suggestion, shown))
     kind = "change" if change else "label" if given.label is not None else "unsure"
     payload = {"items": items, "before": before, "after": after}
     seq, at = record(db, request_id, kind, desk.annotator, payload, items[0] if len(items) == 1 else None)
     for item, row in zip(items, after, strict=True):
         put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": given.at or at}, overlap)
     note_action(db, seq, desk.annotator)
+
+
+def check_given(db: sqlite3.Connection, given: Given, items: list[int]) -> None:
+    """An InputError unless this is one answer that these items can have."""
+    if (given.label is None) == (given.unsure is None):
+        raise InputError("an answer is either a class or a reason for being unsure; got both or neither")
+    if given.label is not None:
+        shown_class(db, given.label)
+    elif given.unsure not in UNSURE:
+        raise InputError(f"expected unsure to be one of {', '.join(UNSURE)}, got {given.unsure!r}")
+    if len(set(items)) < len(items) or not items:
+        raise InputError(f"expected each item once and at least one, got {items}")
+
+
+def row_of(given: Given, suggestion: Suggested | None, shown: str) -> dict[str, Any]:
+    """An answer as it is stored, but for its event; `shown`: how the model's suggestion was seen."""
+    return {
+        "class": given.label,
+        "unsure": given.unsure,
+        "seconds": given.seconds,
+        "suggestion": None if suggestion is None else suggestion.label,
+        "suggestion_prob": None if suggestion is None else round(suggestion.prob, 6),
+        "suggestion_shown": shown,
+        "bulk": int(given.bulk),
+        "note": given.note,
+    }
 
 
 def skip(db: sqlite3.Connection, desk: Desk, request_id: str, item: int, *, overlap: int) -> None:
@@ -184,6 +192,8 @@ def undo_answers(
     again: bool,
 ) -> None:
     open_again = []
+    for item in payload.get("found", ()) if again else ():
+        add_found(db, item)
     for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
         there = own_answer(db, item, desk.annotator)
         if not is_same(there, before if again else after):
@@ -193,8 +203,9 @@ def undo_answers(
         row = {**after, "seq": seq, "at": at} if again else before
         if row is None:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
-            count_answers(db, item, overlap)
-            open_again.append(item)
+            if not forget_found(db, item):
+                count_answers(db, item, overlap)
+                open_again.append(item)
         else:
             if row["class"] is not None:
                 show_again(db, row["class"])  # its class may have been taken back in the meantime
@@ -239,7 +250,7 @@ def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
     whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
     db.execute(
-        "UPDATE task SET answers = :n, state = CASE WHEN kind = 'prior' OR :n >= :overlap THEN 'done' "
+        "UPDATE task SET answers = :n, state = CASE WHEN kind IN ('prior', 'found') OR :n >= :overlap THEN 'done' "
         "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
         {"n": n, "overlap": overlap, "item": item},
     )

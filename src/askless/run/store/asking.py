@@ -25,7 +25,8 @@ IN_FORCE = "expires > :now AND expires <= :latest"
 
 
 class Task(NamedTuple):
-    """`kind`: train (chosen in a round), check (drawn at random) or prior (labelled before, not asked)."""
+    """`kind`: train (chosen in a round), check (drawn at random), prior (labelled before, not asked) or found (labelled by
+    somebody who came across it)."""
 
     item: int
     path: str
@@ -94,6 +95,22 @@ def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> lis
             (kind, -1 if item is None else item, at, most),
         ).fetchall()
     return [row[0] for row in found][: n + 1]
+
+
+def add_found(db: sqlite3.Connection, item: int) -> None:
+    """Makes a task of an item of the pool that nobody asked about; it costs no budget."""
+    db.execute(
+        f"{ADD}VALUES (?, 'found', NULL, 0, 'search', 'found by search', NULL, 'open') ON CONFLICT DO NOTHING", (item,)
+    )
+
+
+def forget_found(db: sqlite3.Connection, item: int) -> bool:
+    """Withdraws an item that was found once it has no answer left; whether it did."""
+    unanswered = "SELECT 1 FROM task WHERE item = ? AND kind = 'found' AND item NOT IN (SELECT item FROM answer)"
+    if db.execute(unanswered, (item,)).fetchone() is None:
+        return False
+    withdraw(db, item)
+    return True
 
 
 # --- rounds --------------------------------------------------------------------------------------------------------------

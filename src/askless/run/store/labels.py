@@ -51,16 +51,6 @@ def last_answers(db: sqlite3.Connection, annotator: str, n: int) -> list[Answer]
     return [Answer(*row) for row in db.execute(f"{ANSWER} WHERE a.annotator = ? {NEWEST} LIMIT ?", (annotator, n))]
 
 
-def answers_open_to(
-    db: sqlite3.Connection, annotator: str, *, unsure: bool = False, limit: int = -1, offset: int = 0
-) -> tuple[list[Answer], int]:
-    """A page of the answers that somebody may see, the newest first, and how many there are."""
-    which = OPEN_TO + (" AND a.unsure IS NOT NULL" if unsure else "")
-    counting = f"SELECT count(*) FROM answer a JOIN task t ON t.item = a.item WHERE {which}"
-    rows = db.execute(f"{ANSWER} WHERE {which} {NEWEST} LIMIT ? OFFSET ?", (annotator, limit, offset))
-    return [Answer(*row) for row in rows], int(db.execute(counting, (annotator,)).fetchone()[0])
-
-
 def answers_to(db: sqlite3.Connection, items: Sequence[int], annotator: str) -> list[Answer]:
     """The answers to these items, in their order, that somebody may see."""
     query = f"{ANSWER} WHERE {OPEN_TO} AND a.item = ? {NEWEST}"
@@ -120,7 +110,7 @@ class Agreed(NamedTuple):
     conflict: bool
 
 
-def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "check")) -> list[Agreed]:
+def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "found", "check")) -> list[Agreed]:
     """One row per answered item, by item; of several answers the class that more than half of them have."""
     final = final_class(db)
     given: dict[int, list[int | None]] = {}
@@ -141,7 +131,9 @@ def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "
 def train_labels(db: sqlite3.Connection) -> dict[int, int]:
     """item -> class of everything that may be trained on: what was labelled before the run may be held out by the draw."""
     held = held_out_items(db)
-    return {a.item: a.label for a in agreed(db, ("train", "prior")) if a.label is not None and a.item not in held}
+    return {
+        a.item: a.label for a in agreed(db, ("train", "prior", "found")) if a.label is not None and a.item not in held
+    }
 
 
 def labels_of_check_items(db: sqlite3.Connection) -> dict[int, int]:

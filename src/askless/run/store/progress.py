@@ -44,12 +44,14 @@ class Named:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """`spent` of `budget`, check images and chosen ones; whether the person who asks can undo and redo something."""
+    """`spent` of `budget`, check images and chosen ones; how many people `found` besides; whether the person who asks can
+    undo and redo something."""
 
     spent: int
     budget: int
     check: Done
     train: Done
+    found: int
     batch: CurrentBatch | None
     classes: list[Named]
     can_undo: bool
@@ -74,6 +76,7 @@ def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> RunProgress
         budget=budget,
         check=Done(done["check"], planned),
         train=Done(done["train"], budget - planned),
+        found=done["found"],
         batch=current_batch(db),
         classes=classes_with_counts(db),
         can_undo=has_action(db, desk, "done"),

@@ -324,6 +324,8 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
         chosen = [item for item in event.payload.get("items", ()) if item in answered]
         insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])
     ask_check_images(db)
+    found = {item for event in events for item in event.payload.get("found", ())} & answered
+    insert(db, "task", [{**plain, "item": item, "kind": "found", "picked_by": "search"} for item in sorted(found)])
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
         count_answers(db, item, settings.annotators)

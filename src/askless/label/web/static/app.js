@@ -2,13 +2,15 @@
 //
 // The files, one subject each: words (texts), format, dom, api, kept (browser storage), store (what is known), outbox
 // (submits that must not be lost), keys, marks (colour and shape of a class), viewer (zoom and pan), reader (texts), thumb, dialogs, work
-// (answers, undo, classes), classes (name, key and colour of one), side (class buttons), waiting, and the views single, grid, review, progress + curve, map.
+// (answers, undo, classes), classes (name, key and colour of one), side (class buttons), waiting, and the views single, grid,
+// items (+ browse), review (+ doubt), progress + curve, map (+ lasso).
 //
 // Hooks that tests may rely on:
 //   #image, #text           what is on screen; data-item=ID, data-ready="true" once it can be answered
 //   #classes button[data-class="0"]   the class buttons          #skip #unsure #undo #redo #new-class #find #back #peek
 //   #saved                  data-state=saved|saving|failed       #spent #batch   "37 / 200", "batch 2 (17/20)"
-//   #tabs button[data-view="single|grid|review|progress|map"]    body[data-view] is the open one
+//   #tabs button[data-view="single|grid|items|review|progress|map"]    body[data-view] is the open one
+//   #items-box, #review-box: [data-filter=...] .tile[data-item] .browse-bar [data-tool] [data-class]
 //   #grid .tile[data-item]  aria-selected, class "answered"      #grid-next   #last button[data-item]
 //   #waiting                data-code=training|held|finished|no_classes|...   #first-names #first-form
 //   #toast #worker #trouble #notice (refusals, conflicts)        #live #alert (said aloud)
@@ -24,6 +26,7 @@ import { askName, showKeys } from "./dialogs.js";
 import { changeClass } from "./classes.js";
 import { clock, isKnown } from "./format.js";
 import { createGrid } from "./grid.js";
+import { createItems } from "./items.js";
 import * as kept from "./kept.js";
 import * as keys from "./keys.js";
 import { createMap } from "./map.js";
@@ -159,7 +162,7 @@ function open(name) {
   $("#label-view").hidden = !labels(name);
   $("#single-view").hidden = name !== "single";
   $("#grid-view").hidden = name !== "grid";
-  for (const other of ["review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
+  for (const other of ["items", "review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
   window.scrollTo(0, 0);
   const patience = new Promise((resolve) => setTimeout(resolve, 1500));
   Promise.race([Promise.resolve(left), patience]).then(() => view === name && views[name].enter());
@@ -174,9 +177,23 @@ function perform(action, event) {
   if (action === "help") return showKeys(sideKeys);
   if (action === "full") return full();
   if (action === "grid") return open(view === "grid" ? "single" : "grid");
+  if (action === "like" || (action === "peek" && view !== "single")) return moreLike(views[view].picked?.() || []);
   const done = views[view].perform(action, event);
   if (action === "undo" || action === "redo") Promise.resolve(done).then(poll); // brings the last answers
   return done;
+}
+
+/** The items without an answer that most resemble these. */
+function moreLike(items) {
+  const from = items.filter((item) => item.kind !== "check" || item.answer !== null).slice(0, 200);
+  if (!from.length) return toast(words.itemsLikeNone);
+  show({ show: "unanswered", like: from.map((item) => item.id).join(",") }, from.map((item) => item.name));
+}
+
+/** The view of items, with what is wanted. */
+function show(query, names = []) {
+  views.items.find(query, names);
+  open("items");
 }
 
 let sideKeys = () => {};
@@ -303,8 +320,8 @@ async function start() {
   const side = createSide(perform);
   sideKeys = () => side.drawKeys();
   views = {
-    single: createSingle(side, trouble, perform), grid: createGrid(side, trouble), review: createReview(trouble),
-    progress: createProgress(trouble), map: createMap(trouble),
+    single: createSingle(side, trouble, perform), grid: createGrid(side, trouble), items: createItems(trouble, perform),
+    review: createReview(trouble, perform), progress: createProgress(trouble), map: createMap(trouble, show),
   };
   waiting.setUp(() => views[view].next?.(), open);
   waiting.show("starting", "");

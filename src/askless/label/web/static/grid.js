@@ -349,6 +349,7 @@ export function createGrid(side, trouble) {
 
   return {
     enter, leave, perform, raw,
+    picked: () => targets().filter((tile) => tile.answer),
     next: () => load(true),
     release: () => {},
     settings: () => {},

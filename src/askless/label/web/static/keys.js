@@ -16,6 +16,7 @@ export const ACTIONS = [
   { id: "accept", keys: ["Enter"], part: "do" },
   { id: "back", keys: ["ArrowLeft"], part: "look" },
   { id: "peek", keys: ["m"], part: "look" },
+  { id: "like", keys: ["l"], part: "look" },
   { id: "zoom", keys: ["z"], part: "look" },
   { id: "zoom-in", keys: ["+", "="], part: "look", repeats: true },
   { id: "zoom-out", keys: ["-"], part: "look", repeats: true },

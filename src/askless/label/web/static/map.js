@@ -1,8 +1,10 @@
-// The images as dots on a canvas: grey without an answer, colour and shape by class, a ring around the current batch.
+// The images as dots on a canvas: grey without an answer, colour and shape by class or by what the model says, a ring around
+// the current batch. What a drawn line encloses, or lies nearest to a dot, can be shown as a grid and labelled there.
 
 import { get } from "./api.js";
-import { $, announce, make, setText } from "./dom.js";
-import { count } from "./format.js";
+import { $, $$, announce, make, setText, toast } from "./dom.js";
+import { count, shortName } from "./format.js";
+import * as lasso from "./lasso.js";
 import { colourOf, colourValue, mark, shapeOf } from "./marks.js";
 import { className, openClasses, store } from "./store.js";
 import { small } from "./thumb.js";
@@ -12,8 +14,11 @@ import { words } from "./words.js";
 const REACH = 14; // px around the pointer in which a dot is found
 const CELLS = 64; // the squares, along each side, in which dots are looked up
 const EDGE = 0.04; // room around the map
+const NEAREST = 24; // images that Space selects; pressed again, twice as many
+const MOST = 2000; // images that are shown as a grid
 
-export function createMap(trouble) {
+/** `show(query)` opens the view of items. */
+export function createMap(trouble, show) {
   const canvas = $("#map");
   let active = false;
   let data = null;
@@ -23,6 +28,11 @@ export function createMap(trouble) {
   let shownId = null;
   let view = { scale: 1, x: 0, y: 0 };
   let drawnVersion = null;
+  let byModel = false;
+  let chosen = new Set();
+  let around = null; // [id, how many] that Space selected last
+  let drawing = false; // a line, instead of moving the map
+  const names = new Map(); // of the dots that were looked at
 
   function enter() {
     active = true;
@@ -63,6 +73,7 @@ export function createMap(trouble) {
     const current = new Set(data.current);
     const marked = (id) => data.labels[id] >= 0 || current.has(id);
     special = [...data.points.keys()].filter((id) => data.points[id] && marked(id));
+    if (!special.length) special = [...data.points.keys()].filter((id) => data.points[id]);
     at = -1;
   }
 
@@ -85,7 +96,8 @@ export function createMap(trouble) {
     const classes = openClasses();
     $("#map-legend").replaceChildren(
       ...classes.map((one) => make("li", {}, mark(one.id), make("span", { class: "name", text: one.name }))),
-      make("li", {}, make("span", { class: "key-dot" }), make("span", { text: words.mapUnlabelled })),
+      make("li", {}, make("span", { class: "key-dot" }), make("span", { text: byModel ? words.mapUnsaid : words.mapUnlabelled })),
+      ...(byModel ? [make("li", {}, make("span", { text: words.mapSmall }))] : []),
       make("li", {}, make("span", { class: "key-ring" }), make("span", { text: words.mapCurrent })));
     const rows = [
       ...classes.map((one) => [one.name, counts.get(one.id) || 0]),
@@ -114,9 +126,10 @@ export function createMap(trouble) {
     pen.scale(ratio, ratio);
     const [dot, back, ring] = ["--map-dot", "--panel", "--text"].map(colourValue);
     const small = data.points.length > 5000 ? 1.3 : 2;
+    if (byModel) drawSaid(pen);
     pen.fillStyle = dot;
     data.points.forEach((point, id) => {
-      if (!point || data.labels[id] >= 0) return;
+      if (!point || data.labels[id] >= 0 || (byModel && data.predicted[id] >= 0)) return;
       const [x, y] = place(point);
       pen.fillRect(x - small, y - small, 2 * small, 2 * small);
     });
@@ -140,6 +153,7 @@ export function createMap(trouble) {
       pen.fill(shapes.get(label));
       pen.restore();
     }
+    drawChosen(pen);
     pen.strokeStyle = ring;
     pen.lineWidth = 1.6;
     for (const id of data.current) if (data.points[id]) circle(pen, place(data.points[id]), 7);
@@ -149,16 +163,55 @@ export function createMap(trouble) {
     }
   }
 
+  /** What the model says of images without an answer, smaller than what people said. */
+  function drawSaid(pen) {
+    const shapes = new Map();
+    data.points.forEach((point, id) => {
+      const said = data.predicted[id];
+      if (!point || said < 0 || data.labels[id] >= 0) return;
+      if (!shapes.has(said)) shapes.set(said, [colourValue(`--mark-${colourOf(said)}`), new Path2D(shapeOf(said))]);
+      const [colour, shape] = shapes.get(said);
+      const [x, y] = place(point);
+      pen.save();
+      pen.translate(x - 3, y - 3);
+      pen.scale(0.6, 0.6);
+      pen.fillStyle = colour;
+      pen.fill(shape);
+      pen.restore();
+    });
+  }
+
+  /** A square around each selected image, and the line that is being drawn. */
+  function drawChosen(pen) {
+    pen.strokeStyle = colourValue("--accent");
+    pen.lineWidth = 2;
+    for (const id of chosen) {
+      const [x, y] = place(data.points[id]);
+      pen.strokeRect(x - 7, y - 7, 14, 14);
+    }
+    if (!drag || !drag.line) return;
+    pen.beginPath();
+    for (const point of drag.line) pen.lineTo(...place(point));
+    pen.closePath();
+    pen.setLineDash([6, 4]);
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+
   function circle(pen, [x, y], radius) {
     pen.beginPath();
     pen.arc(x, y, radius, 0, 2 * Math.PI);
     pen.stroke();
   }
 
+  /** A place on the canvas as one on the map. */
+  const onMap = (px, py) => [
+    (px - canvas.clientWidth / 2 - view.x) / side() / stretch() + 0.5, 0.5 - (py - canvas.clientHeight / 2 - view.y) / side(),
+  ];
+
   /** The nearest dot to a place on the canvas, or null. */
   function nearest(px, py) {
-    const x = (px - canvas.clientWidth / 2 - view.x) / side() / stretch() + 0.5;
-    const y = 0.5 - (py - canvas.clientHeight / 2 - view.y) / side();
+    const [x, y] = onMap(px, py);
     const reach = REACH / side();
     let best = null;
     let least = REACH;
@@ -177,7 +230,43 @@ export function createMap(trouble) {
   function pointText(id) {
     const label = data.labels[id];
     const what = label >= 0 ? className(label) : data.current.includes(id) ? words.mapCurrent : words.mapUnlabelled;
-    return words.mapPoint(id, what, data.rounds[id]);
+    const said = byModel && data.predicted[id] >= 0 ? words.mapSaid(className(data.predicted[id])) : "";
+    return words.mapPoint(names.get(id) || `${id}`, [what, said].filter(Boolean).join(", "), data.rounds[id]);
+  }
+
+  /** The file's name, which comes when a dot is looked at. */
+  async function nameOf(id) {
+    if (names.has(id)) return;
+    const reply = await get(`/api/items?items=${id}&limit=1`).catch(() => null);
+    if (reply && reply.items.length) names.set(id, shortName(reply.items[0].name));
+  }
+
+  // --- Selecting. ---
+
+  function choose(ids, say = true) {
+    chosen = new Set(ids.slice(0, MOST));
+    $("#map-chosen").hidden = !chosen.size;
+    setText($("#map-chosen-text"), words.mapChosen(chosen.size));
+    setText($("#map-show"), words.mapShow(chosen.size));
+    if (say && chosen.size) announce(words.mapChosen(chosen.size));
+    draw();
+  }
+
+  /** The images nearest to the one that is pointed at; again, twice as many. */
+  function chooseNearest() {
+    if (!data || shownId === null) return toast(words.mapPick);
+    around = around && around[0] === shownId ? [shownId, 2 * around[1]] : [shownId, NEAREST];
+    choose(lasso.nearestTo(data.points, ...around));
+  }
+
+  function showChosen() {
+    if (chosen.size) show({ items: [...chosen].join(",") });
+  }
+
+  function setDrawing(on) {
+    drawing = on;
+    $("#map-lasso").setAttribute("aria-pressed", String(on));
+    canvas.classList.toggle("drawing", on);
   }
 
   function tip(id, say = false) {
@@ -187,11 +276,16 @@ export function createMap(trouble) {
     box.hidden = id === null;
     if (id !== null) {
       const [x, y] = place(data.points[id]);
-      box.replaceChildren(small({ id }), make("span", { text: pointText(id) }));
+      const text = make("span", { text: names.has(id) ? pointText(id) : "" });
+      box.replaceChildren(small({ id }), text);
       box.style.left = `${Math.min(Math.max(x, 90), canvas.clientWidth - 90)}px`;
       box.style.top = `${y < canvas.clientHeight / 2 ? y + 16 : y - 16}px`;
       box.classList.toggle("above", y >= canvas.clientHeight / 2);
-      if (say) announce(pointText(id));
+      nameOf(id).then(() => {
+        if (shownId !== id) return;
+        setText(text, pointText(id));
+        if (say) announce(pointText(id));
+      });
     }
     draw();
   }
@@ -200,6 +294,10 @@ export function createMap(trouble) {
 
   canvas.addEventListener("pointermove", (event) => {
     if (!data) return;
+    if (drag && drag.line) {
+      drag.line.push(onMap(event.offsetX, event.offsetY));
+      return void requestAnimationFrame(draw);
+    }
     if (drag) {
       view = { ...view, x: drag.x + event.clientX - drag.px, y: drag.y + event.clientY - drag.py };
       drag.moved = drag.moved || Math.hypot(event.clientX - drag.px, event.clientY - drag.py) > 5;
@@ -213,14 +311,23 @@ export function createMap(trouble) {
   });
   canvas.addEventListener("pointerdown", (event) => {
     drag = { px: event.clientX, py: event.clientY, x: view.x, y: view.y, moved: false };
-    if (event.pointerType === "mouse") canvas.setPointerCapture(event.pointerId);
+    if (drawing || event.shiftKey) drag.line = [onMap(event.offsetX, event.offsetY)];
+    if (event.pointerType === "mouse" || drag.line) canvas.setPointerCapture(event.pointerId);
   });
   canvas.addEventListener("pointerup", (event) => {
-    const tapped = drag && !drag.moved;
+    const line = drag && drag.line;
+    const tapped = drag && (line ? line.length < 4 : !drag.moved);
     drag = null;
+    if (line && !tapped && data) {
+      tip(null);
+      choose(lasso.within(line, data.points));
+    }
     if (tapped && data) tip(nearest(event.offsetX, event.offsetY), true);
   });
-  canvas.addEventListener("pointercancel", () => (drag = null));
+  canvas.addEventListener("pointercancel", () => {
+    drag = null;
+    draw();
+  });
   canvas.addEventListener("pointerleave", (event) => {
     if (event.pointerType === "mouse" && !drag) tip(null);
   });
@@ -230,7 +337,7 @@ export function createMap(trouble) {
     const [px, py] = [event.offsetX - canvas.clientWidth / 2, event.offsetY - canvas.clientHeight / 2];
     zoom(Math.exp(-event.deltaY * 0.0018), px, py);
   }, { passive: false });
-  canvas.addEventListener("blur", () => tip(null));
+  canvas.addEventListener("blur", (event) => event.relatedTarget !== $("#map-nearest") && tip(null));
 
   function zoom(by, px = 0, py = 0) {
     const scale = Math.min(40, Math.max(1, view.scale * by));
@@ -245,9 +352,26 @@ export function createMap(trouble) {
   $("#map-out").addEventListener("click", () => zoom(1 / 1.5));
   $("#map-all").addEventListener("click", () => zoom(0));
 
-  /** Arrow keys on the canvas step through the labelled images and the current batch. */
+  $("#map-nearest").addEventListener("click", chooseNearest);
+  $("#map-lasso").addEventListener("click", () => setDrawing(!drawing));
+  $("#map-show").addEventListener("click", showChosen);
+  $("#map-clear").addEventListener("click", () => choose([]));
+  for (const input of $$("#map-colours input")) {
+    input.addEventListener("change", () => {
+      byModel = input.value === "predicted";
+      describe();
+      draw();
+    });
+  }
+
+  /** On the canvas, arrow keys step through the labelled images and the current batch, Space selects what lies nearest. */
   function raw(event) {
     if (event.target !== canvas || !special.length || event.ctrlKey || event.metaKey || event.altKey) return false;
+    const acts = { " ": chooseNearest, Enter: showChosen, Escape: () => choose([]) };
+    if (acts[event.key] && !event.repeat) {
+      acts[event.key]();
+      return true;
+    }
     const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!by) return false;
     at = (at + by + special.length) % special.length;
@@ -265,6 +389,10 @@ export function createMap(trouble) {
 
   return {
     enter, perform, raw, draw,
+    // A search begins with what is labelled or predicted: with a check image that waits for its answer it must not.
+    picked: () => (shownId === null ? [...chosen] : [shownId])
+      .filter((id) => data.labels[id] >= 0 || data.predicted[id] >= 0)
+      .map((id) => ({ id, name: names.get(id) || `${id}` })),
     leave: () => {
       active = false;
       $("#map-tip").hidden = true;

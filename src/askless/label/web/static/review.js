@@ -1,18 +1,21 @@
-// All answers, doubtful labels, unsure ones and conflicts; pressing one changes it.
+// All answers and unsure ones as a grid to search and relabel; doubtful labels and conflicts as cards, pressing one changes it.
 
 import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
 import { answerText, askChange } from "./dialogs.js";
 import { createDoubt, tell } from "./doubt.js";
 import { shortName, when } from "./format.js";
+import { createFinder } from "./items.js";
 import { mark } from "./marks.js";
 import { called, small } from "./thumb.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
 const PAGE = 60;
+const FOUND = { all: { show: "answered", order: "newest" }, unsure: { show: "unsure", order: "newest" } }; // shown as a grid
 
-export function createReview(trouble) {
+export function createReview(trouble, press) {
+  let finder = null;
   let show = "all";
   let answers = [];
   let total = 0;
@@ -27,8 +30,19 @@ export function createReview(trouble) {
     load(true);
   }
 
+  /** The grid in the place of the cards, where it shows them. */
+  function browse() {
+    finder = finder || createFinder($("#review-box"), { trouble, perform: press, memory: "reviewModel" });
+    $("#review-box").hidden = !FOUND[show];
+    if (FOUND[show]) finder.enter(FOUND[show]);
+    else finder.leave();
+    return Boolean(FOUND[show]);
+  }
+
   async function load(fresh) {
     const mine = ++turn;
+    if (fresh && browse()) [answers, total] = [[], 0];
+    if (FOUND[show]) return draw();
     if (fresh) answers = [];
     try {
       const reply = await get(`/api/review?show=${show}&offset=${answers.length}&limit=${PAGE}`);
@@ -47,7 +61,7 @@ export function createReview(trouble) {
     for (const button of $$("#review-show button")) {
       button.setAttribute("aria-pressed", String(button.dataset.show === show));
     }
-    const text = total ? words.reviewTexts[show] : words.reviewEmpty[show];
+    const text = total || FOUND[show] ? words.reviewTexts[show] : words.reviewEmpty[show];
     setText($("#review-text"), isDoubtful() ? tell({ ...judged, total }) : text);
     setText($("#review-total"), total ? words.reviewTotal(total) : "");
     if (isDoubtful()) doubt.draw(judged.by);
@@ -101,7 +115,8 @@ export function createReview(trouble) {
   }
   $("#review-more").addEventListener("click", () => load(false));
 
-  async function perform(action) {
+  async function perform(action, event) {
+    if (FOUND[show]) return finder.perform(action, event);
     if (action !== "undo" && action !== "redo") return;
     const reply = await work.step(action);
     if (!reply) return;
@@ -111,11 +126,15 @@ export function createReview(trouble) {
 
   return {
     enter, perform,
-    leave: () => (active = false),
+    leave: () => {
+      active = false;
+      finder?.leave();
+    },
+    picked: () => (FOUND[show] ? finder.picked() : []),
     release: () => {},
-    raw: (event) => isDoubtful() && doubt.raw(event),
+    raw: (event) => (FOUND[show] ? finder.raw(event) : isDoubtful() && doubt.raw(event)),
     settings: () => {},
-    refresh: () => {},
+    refresh: () => FOUND[show] && finder?.refresh(),
     idle: () => false,
   };
 }

@@ -309,6 +309,8 @@ export function createSingle(side, trouble, act) {
 
   return {
     enter, leave, perform, next,
+    // A search begins with what was labelled, never with what is to be: what it finds would tell of the answer.
+    picked: () => [looking || store.last[0]].filter(Boolean).map((one) => one.item),
     refresh: drawStrip, // the store changed
     release: hidePeek,
     raw: () => false,

@@ -53,6 +53,23 @@ function say(items, choice, change) {
   else announce(words.labelled(className(choice.class), spent, budget));
 }
 
+/** Label items of a list, asked or not; `seen`: with what the model says of them beside. True when saved. */
+export async function label(items, choice, { seconds = 0, seen = false } = {}) {
+  const body = { tab: store.tab, items: items.map((item) => item.id), seconds: Math.round(seconds * 10) / 10, seen, note: choice.note || "" };
+  if (choice.unsure) body.unsure = choice.unsure;
+  else body.class = choice.class;
+  try {
+    took(await outbox.submit("/api/label", body, store.tab));
+  } catch (error) {
+    refused(error, items.find((item) => item.id === error.details?.item) || items[0], choice);
+    return false;
+  }
+  const change = items.every((item) => item.answer);
+  remember(items.map(({ id, name, excerpt }) => ({ id, name, excerpt })), choice, change);
+  say(items, choice, change && items.length === 1);
+  return true;
+}
+
 export async function skip(item) {
   try {
     took(await outbox.submit("/api/skip", { tab: store.tab, item: item.id }, store.tab));
