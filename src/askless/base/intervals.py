@@ -7,8 +7,9 @@ from typing import Any
 from askless.base.errors import InputError
 
 
-def wilson(k: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval for a share of which k in n were seen; (0, 1) when nothing was.
+def wilson(k: float, n: float, level: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval for a share of which k in n were seen; (0, 1) when nothing was. Both may be fractions, where
+    an estimate is worth so many items.
 
     >>> "{:.2f} to {:.2f}".format(*wilson(36, 40))
     '0.77 to 0.96'

@@ -8,7 +8,7 @@ from typing import Any
 from askless.run.steps.advice import Advice
 from askless.run.store.progress import RunProgress
 
-Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `measure.share` gives it
+Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `intervals.share` or `estimate.estimate` gives it
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,8 @@ class Labels:
 
 @dataclass(frozen=True)
 class Point:
-    """A round: the model after `labels` training labels, and how it did on `n` check images (0: not measured)."""
+    """A round: the model after `labels` training labels, and how it did on `n` check images (0: not measured). Of them it had
+    `correct` right; `accuracy` with its interval is that of the whole collection, as certain as `worth` such images."""
 
     round: int
     labels: int
@@ -52,6 +53,7 @@ class Point:
     accuracy: float | None = None
     low: float | None = None
     high: float | None = None
+    worth: float | None = None
     seconds: float | None = None
     change: float | None = None
     margin: float | None = None
@@ -59,7 +61,7 @@ class Point:
 
     @property
     def measured(self) -> Share:
-        names = ("n", "correct", "accuracy", "low", "high")
+        names = ("n", "correct", "accuracy", "low", "high", "worth")
         return {name: getattr(self, name) for name in names} if self.n else None
 
 

@@ -36,8 +36,8 @@ from askless.run.out.account import (
     Suggestions,
 )
 from askless.run.steps.advice import Standing, advise
+from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
-    accuracy_of,
     calibration,
     cohens_kappa,
     confusion,
@@ -53,6 +53,7 @@ from askless.run.steps.round_files import (
     damage_of_folder,
     last_predictions,
     read_held,
+    read_held_sure,
     read_map,
 )
 from askless.run.store.asking import all_rounds, all_tasks, is_anything_open, left_to_choose, tasks_of_round
@@ -117,14 +118,22 @@ def account_of(run: "Run") -> Account:
 
 def curve(run: "Run", db: sqlite3.Connection) -> list[Point]:
     """One point per trained round, measured on all check images that have a label by now, with the classes that came first
-    in it."""
+    in it. The intervals hold together, for every round is another look at the same check images."""
     truth, final, first = labels_of_check_items(db), final_class(db), first_rounds(db)
     names = {c.id: c.name for c in shown_classes(db)}
-    points = []
-    for fit in all_fits(db).values():
-        said = read_held(run.folder, fit.round) or {}
+    s, points = run.settings, []
+    planned = planned_looks(s.budget, s.check, s.batch)
+    # What people are unsure of is not measured; where there is some, the others are not like the measured ones.
+    alike = len(truth) == sum(1 for a in agreed(db, ("check",)))
+    for look, fit in enumerate(all_fits(db).values(), 1):
+        said, sure = read_held(run.folder, fit.round) or {}, read_held_sure(run.folder, fit.round)
         items = [item for item in truth if item in said and said[item] >= 0]
-        measured = accuracy_of([final[said[i]] for i in items], [truth[i] for i in items])
+        measured = estimate(
+            [final[said[i]] == truth[i] for i in items],
+            [sure[i] for i in items if i in sure],
+            [p for i, p in sure.items() if i not in truth] if alike else (),
+            level_of_look(look, planned),
+        )
         points.append(
             Point(
                 fit.round,
