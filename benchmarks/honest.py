@@ -6,9 +6,9 @@
 
 FEATURES.npz has features and labels as X and y, or as f_train, y_train, f_test and y_test. Every run draws its own check
 items, reserve and pool, labels 20 at a time up to 160 (drawn at random, or those of the smallest margin), trains a ridge
-classifier each time, and says what a run would: the interval of each round, and the forecast after the last. The classifier's
+classifier each time, and says what a run would: the interval of each round, and the forecast after the last. Its
 confidence is calibrated by the labels left out one at a time, or made too large or too small on purpose. The truth is the
-accuracy on all items that the run never saw.
+accuracy on all items that may not be chosen, of which the check items are a random sample.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from suite import HERE, PACKAGES, RESULTS, cpu
 from askless.base.files import write_whole
 from askless.base.intervals import wilson
 from askless.base.machine import cores, versions
-from askless.run.steps.estimate import estimate, labels_for_width, level_of_look
+from askless.run.steps.estimate import estimate, level_of_look
 from askless.run.steps.forecast import AHEAD, forecast
 
 PAGE = HERE.parent / "docs" / "label.md"
@@ -62,7 +62,7 @@ def from_file(name: str, path: Path) -> Items:
 
 
 def unit(x: np.ndarray, most: int = 96) -> np.ndarray:
-    """Rows of unit length, without what they share, in their `most` main directions, so that hundreds of runs take minutes."""
+    """Rows of unit length, without their mean, in their `most` main directions: hundreds of runs then take minutes."""
     x = np.asarray(x, dtype=np.float64)
     x = x - x.mean(axis=0)
     if x.shape[1] > most:
@@ -97,8 +97,9 @@ def one_run(items: Items, by_margin: bool, seed: int, checks: tuple[int, ...] = 
     kind of confidence, on the same models."""
     rng = np.random.default_rng([seed, by_margin])
     order, n_classes, most = rng.permutation(len(items.y)), int(items.y.max()) + 1, max(checks)
-    held, rest = order[: 3 * most], order[3 * most :]
-    pool, unseen = np.split(rest, [min(len(rest) // 2, 2000)])
+    held, rest = np.split(order, [3 * most])
+    pool, others = np.split(rest, [min(len(rest) - len(held), 2000)])
+    unseen = np.r_[held, others]  # what the run never trains on: the collection that its check items are a sample of
     x, y, labelled = items.x, items.y, list(pool[:BATCH])
     scores, truths = [], {}  # of the held-out items, over the heat; the accuracy
     for now, following in zip(SIZES, (*SIZES[1:], 0), strict=True):
@@ -126,7 +127,8 @@ def told(scores: list[np.ndarray], y: np.ndarray, n: int, factor: float) -> dict
     hits = np.array([of.argmax(1)[:n] == y[:n] for of in scores])
     sure = [softmax(of / factor).max(1)[: 3 * n] for of in scores]
     shown = [
-        estimate(hit, p[:n], p[n:], level_of_look(t, LOOKS)) for t, (hit, p) in enumerate(zip(hits, sure, strict=True), 1)
+        estimate(hit, p[:n], p[n:], level_of_look(t, LOOKS))
+        for t, (hit, p) in enumerate(zip(hits, sure, strict=True), 1)
     ]
     once = estimate(hits[-1], sure[-1][:n], sure[-1][n:])
     assert once is not None
@@ -163,11 +165,11 @@ def summary(name: str, runs: list[dict[str, Any]]) -> dict[str, Any]:
             ]
         ),
         "width": float(width),
+        "shown_worth": float(np.mean([run["shown"][-1]["worth"] for run in runs])),
         "wilson_width": float(np.mean([high - low for low, high in plain])),
         "shown_width": float(np.mean([run["shown"][-1]["high"] - run["shown"][-1]["low"] for run in runs])),
         "worth": float(np.mean([run["once"]["worth"] for run in runs])),
     }
-    row["wilson_labels"] = labels_for_width(accuracy, row["width"]) - labels_for_width(accuracy, row["wilson_width"])
     for place, more in enumerate(AHEAD):
         ahead = [run["forecast"][place] for run in runs]
         then = [run["true"][LABELS + more] for run in runs]

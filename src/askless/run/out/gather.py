@@ -27,6 +27,7 @@ from askless.run.out.account import (
     Mistake,
     Model,
     OfClass,
+    Outlook,
     Person,
     Point,
     Problems,
@@ -35,6 +36,7 @@ from askless.run.out.account import (
     Shown,
     Suggestions,
 )
+from askless.run.out.outlook import outlook_of
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
@@ -91,13 +93,14 @@ WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", WEIGHTS, 
 HEADS = {"linear": "linear layer", "waves": "linear layer with curved borders", "neighbours": "nearest items"}
 
 
-def account_of(run: "Run") -> Account:
-    """How a run stands, from one consistent state of it."""
+def account_of(run: "Run", price: float | None = None) -> Account:
+    """How a run stands, from one consistent state of it; `price` of an answer, if not as in its settings."""
     with run.store.look() as db:
         fits, points = list(all_fits(db).values()), curve(run, db)
         measure = points[-1].measured if points else None
         so_far = progress_of(db)
-        advice = advise(standing(run, db, points, measure, so_far))
+        outlook = outlook_of(run, db, points, so_far.spent, price)
+        advice = advise(standing(run, db, points, measure, so_far, outlook))
         said = damage(run, points)
         mix = fits[-1].metrics["mix"] if fits else {}
         return Account(
@@ -113,6 +116,7 @@ def account_of(run: "Run") -> Account:
             skipped=count_skipped(db),
             annotators=count_answers_by_annotator(db),
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
+            outlook=outlook,
         )
 
 
@@ -124,7 +128,7 @@ def curve(run: "Run", db: sqlite3.Connection) -> list[Point]:
     s, points = run.settings, []
     planned = planned_looks(s.budget, s.check, s.batch)
     # What people are unsure of is not measured; where there is some, the others are not like the measured ones.
-    alike = len(truth) == sum(1 for a in agreed(db, ("check",)))
+    alike = len(truth) == len(agreed(db, ("check",)))
     for look, fit in enumerate(all_fits(db).values(), 1):
         said, sure = read_held(run.folder, fit.round) or {}, read_held_sure(run.folder, fit.round)
         items = [item for item in truth if item in said and said[item] >= 0]
@@ -169,7 +173,9 @@ def doubts(db: sqlite3.Connection, predictions: Predictions | None) -> dict[int,
     return {int(items[i]): float(found.score[i]) for i in found.order if found.suspect[i]}
 
 
-def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: RunProgress) -> Standing:
+def standing(
+    run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: RunProgress, outlook: Outlook
+) -> Standing:
     """What the advice goes by."""
     counts = Counter(train_labels(db).values())
     return Standing(
@@ -185,6 +191,7 @@ def standing(run: "Run", db: sqlite3.Connection, points: list[Point], measure: S
         flattered=get_meta(db, "flattered", 0),
         nothing_left=left_to_choose(db) == 0 and not is_anything_open(db),
         noun=run.noun,
+        ahead=outlook.ahead[0]._asdict() if outlook.ahead else None,
     )
 
 
@@ -276,6 +283,7 @@ def gather(run: "Run") -> Facts:
             problems=problems(state),
             model=model(run, {file.name: file.sha256 for file in files}),
             files=files,
+            outlook=state.account.outlook,
         )
 
 

@@ -1,4 +1,4 @@
-"""How accurate a model is on the whole collection, from check items and the model's own confidence, looked at every round."""
+"""How accurate a model is on the whole collection, from check items and the model's own confidence."""
 
 import math
 from typing import Any
@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from askless.base.errors import InputError
-from askless.base.intervals import wilson
+from askless.base.intervals import exact
 
 FEWEST = 20  # check items; below, and with fewer than two right or wrong ones, a slope says nothing
 LATER = 0.2  # the share of the risk that is kept for looks beyond the planned ones, after a larger budget
@@ -31,7 +31,9 @@ def level_of_look(look: int, planned: int, level: float = 0.95) -> float:
     return 1 - (1 - level) * part
 
 
-def estimate(right: ArrayLike, sure: ArrayLike = (), others: ArrayLike = (), level: float = 0.95) -> dict[str, Any] | None:
+def estimate(
+    right: ArrayLike, sure: ArrayLike = (), others: ArrayLike = (), level: float = 0.95
+) -> dict[str, Any] | None:
     r"""The accuracy of a model with an interval; None without check items.
 
     `right` (n,) says of each labelled check item whether the model is right, `sure` (n,) how probable it holds what it says,
@@ -42,12 +44,12 @@ def estimate(right: ArrayLike, sure: ArrayLike = (), others: ArrayLike = (), lev
     is unbiased, however well or badly the model is calibrated: the difference estimator, or prediction-powered inference
     (Angelopoulos et al. 2023). The best lam is N / (n + N) times the slope of `right` on `sure` (PPI++, 2023), and leaves
     1 - R² N / (n + N) of the variance. R² is measured by leaving each item out (PRESS), so that confidence which tells
-    nothing is found out; where it is not above 0, what remains is the plain share. The interval is Wilson's for theta of
-    n / (1 - R² N / (n + N)) items, `worth`: the number of check labels that would do as much without the confidence.
+    nothing is found out; where it is not above 0, what remains is the plain share. The interval is the exact one for theta
+    of n / (1 - R² N / (n + N)) items, `worth`: the number of check labels that would do as much without the confidence.
 
     >>> found = estimate([1] * 36 + [0] * 4)
     >>> "{accuracy:.2f} {low:.2f} {high:.2f} {worth:.0f}".format(**found)
-    '0.90 0.77 0.96 40'
+    '0.90 0.76 0.97 40'
     """
     hit = np.asarray(right, dtype=np.float64)
     n, correct = len(hit), int(hit.sum())
@@ -64,29 +66,8 @@ def estimate(right: ArrayLike, sure: ArrayLike = (), others: ArrayLike = (), lev
             part = len(rest) / (n + len(rest))
             theta = float(np.clip(theta + part * slope * (rest.mean() - p.mean()), 0, 1))
             worth = float(n / (1 - r2 * part))
-    low, high = wilson(theta * worth, worth, level)
+    low, high = exact(theta * worth, worth, level)
     return {"n": n, "correct": correct, "accuracy": theta, "low": low, "high": high, "worth": worth}
-
-
-def labels_for_width(accuracy: float, width: float, level: float = 0.95) -> int:
-    """How many check labels Wilson's interval needs, at this accuracy, to be no wider than that.
-
-    >>> low, high = wilson(36, 40)
-    >>> labels_for_width(0.9, high - low)
-    40
-    """
-    few, many = 0, 1
-    while _width(accuracy, many, level) > width:
-        few, many = many, 2 * many
-    while many - few > 1:
-        middle = (few + many) // 2
-        few, many = (middle, many) if _width(accuracy, middle, level) > width else (few, middle)
-    return many
-
-
-def _width(accuracy: float, n: int, level: float) -> float:
-    low, high = wilson(accuracy * n, n, level)
-    return high - low - 1e-9  # float
 
 
 def planned_looks(budget: int, check: float, batch: int) -> int:
