@@ -51,9 +51,9 @@ class Settings:
     """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random check
     images. `net`: "frozen:BACKBONE", or a network that is trained from scratch, with FixMatch for `learner` "auto". `size`:
     side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with those of a
-    timm or torchvision backbone. `annotators`: how many people answer each item. `target`: accuracy to reach. `price`: of one
-    answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: who is told of rounds, as texts that
-    `askless.track.make` takes."""
+    timm or torchvision backbone. `annotators`: how many people answer each item. `target`: accuracy to reach. `price`: of
+    one answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: who is told
+    of rounds, as texts that `askless.track.make` takes."""
 
     source: str
     budget: int = 200

@@ -48,7 +48,9 @@ def test_the_weights_are_those_of_the_curve_that_was_seen():
     assert weights.shape == (len(SHARES), len(POWERS))
     assert weights.sum() == pytest.approx(1)
     best = np.unravel_index(weights.argmax(), weights.shape)
-    assert SHARES[best[0]] * (4 ** POWERS[best[1]] - 1) == pytest.approx(1, abs=0.1)  # 4 times the labels: half the error
+    assert SHARES[best[0]] * (4 ** POWERS[best[1]] - 1) == pytest.approx(
+        1, abs=0.1
+    )  # 4 times the labels: half the error
 
 
 def test_the_same_rounds_give_the_same_forecast_whatever_the_order_of_the_items():
