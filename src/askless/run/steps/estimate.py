@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from askless.base.errors import InputError
 from askless.base.intervals import exact
 
-FEWEST = 20  # check items; below, and with fewer than two right or wrong ones, a slope says nothing
+FEWEST = 30  # check items; below, and with fewer than two right or wrong ones, a slope says nothing
 LATER = 0.2  # the share of the risk that is kept for looks beyond the planned ones, after a larger budget
 
 

@@ -50,10 +50,9 @@ export function drawCurve(points, ahead, room) {
     picture.append(svg("polyline", { class: "curve-line", points: join(middle) }));
   }
   if (coming.length) {
-    const line = [last, ...coming];
-    const [upper, lower] = ["high", "low"].map((end) => line.map((point) => [x(point.labels), y(point[end])]));
+    const [upper, lower] = ["high", "low"].map((end) => coming.map((point) => [x(point.labels), y(point[end])]));
     picture.append(svg("polygon", { class: "band ahead", points: join([...upper, ...lower.reverse()]) }));
-    const middle = line.map((point) => [x(point.labels), y(point.accuracy)]);
+    const middle = [last, ...coming].map((point) => [x(point.labels), y(point.accuracy)]);
     picture.append(svg("polyline", { class: "curve-line ahead", points: join(middle) }));
   }
   known.forEach((point, place) => {
