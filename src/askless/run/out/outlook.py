@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from askless.run.out.account import Outlook, Point
 from askless.run.steps.advice import brings
-from askless.run.steps.forecast import AHEAD, forecast, too_early
+from askless.run.steps.forecast import AHEAD, Ahead, forecast, too_early
 from askless.run.steps.round_files import read_held
 from askless.run.store.classes import final_class
 from askless.run.store.items import readable_items
@@ -22,29 +22,30 @@ def outlook_of(
     """The outlook of a run whose curve has these points; `answers` were given. Cheap: from what each round said of the
     check items."""
     price = run.settings.price if price is None else price
-    money = {"price": price, "spent": price * answers}
+    ahead, why_not = _ahead(run, db, points)
+    return Outlook(ahead, why_not, price, price * answers)
+
+
+def _ahead(run: "Run", db: sqlite3.Connection, points: Sequence[Point]) -> tuple[list[Ahead], str]:
+    """The forecast, or why there is none."""
     if not points or not points[-1].n:
-        why = (
-            "a forecast needs a model" if not points else f"without labelled check {run.noun}s nothing can be forecast"
-        )
-        return Outlook(why_not=why, **money)
-    truth, final = labels_of_check_items(db), final_class(db)
+        return [], "a forecast needs a model" if not points else f"a forecast needs labelled check {run.noun}s"
+    last, truth, final = points[-1], labels_of_check_items(db), final_class(db)
     said = {point.round: read_held(run.folder, point.round) or {} for point in points}
-    items = [item for item in truth if said[points[-1].round].get(item, -1) >= 0]
-    # The last round with as many labels: the ones before differ by what was corrected.
+    items = [item for item in truth if said[last.round].get(item, -1) >= 0]
+    # A round that knew every item; of several with as many labels, the last one.
     rounds = {p.labels: said[p.round] for p in points if all(said[p.round].get(item, -1) >= 0 for item in items)}
-    labels = [n for n in sorted(rounds) if n <= points[-1].labels]
-    if why := too_early(labels, len(items), run.noun):
-        return Outlook(why_not=why, **money)
-    right = [[final[rounds[n][item]] == truth[item] for item in items] for n in labels]
+    labels = [n for n in sorted(rounds) if n <= last.labels]
+    if why_not := too_early(labels, len(items), run.noun):
+        return [], why_not
     left = len(set(readable_items(db, "pool")) - set(train_labels(db)))
     within = [more for more in AHEAD if more <= left]
     if not within:
-        return Outlook(why_not=f"fewer than {AHEAD[0]} {run.noun}s are left to label", **money)
-    last = points[-1]
+        return [], f"fewer than {AHEAD[0]} {run.noun}s are left to label"
+    right = [[final[rounds[n][item]] == truth[item] for item in items] for n in labels]
     assert last.accuracy is not None
     assert last.worth is not None
-    return Outlook(forecast(labels, right, last.accuracy, last.worth, within), **money)
+    return forecast(labels, right, last.accuracy, last.worth, within), ""
 
 
 def in_words(outlook: Outlook) -> list[str]:
