@@ -220,15 +220,18 @@ def table(record: dict[str, Any]) -> str:
     """Markdown: a row for each data set, number of check items and kind of confidence."""
     lines = [
         "| items | check items | confidence | all 8 looks hold | Wilson at every look | one look holds | Wilson, one look "
-        "| check labels saved | gain of 50 / 100 / 200 labels holds |",
-        "|---|---:|---|---:|---:|---:|---:|---:|---:|",
+        "| check labels saved | against Wilson, one look | gain of 50 / 100 / 200 labels holds |",
+        "|---|---:|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in record["rows"]:
         parts = [100 * row[name] for name in ("all_looks", "wilson_all_looks", "last_look", "wilson_last_look")]
         saved = 100 * (1 - row["check"] / row["worth"])
+        against = 100 * (1 - (row["width"] / row["wilson_width"]) ** 2)  # labels go with the square of the width
         gains = " / ".join(f"{100 * row[f'gain_{more}']['holds']:.0f}" for more in AHEAD)
         cells = [row["data"], str(row["check"]), row["confidence"], *(f"{part:.1f} %" for part in parts)]
-        lines.append("| " + " | ".join([*cells, f"{saved:.0f} %", f"{gains} %"]) + " |")
+        lines.append(
+            "| " + " | ".join([*cells, f"{saved:.0f} %", f"{against:.0f} %".replace("-", "−"), f"{gains} %"]) + " |"
+        )
     runs = min(row["runs"] for row in record["rows"])
     return "\n".join(lines) + (
         f"\n\n{runs} simulated runs for each row; intervals of accuracies say 95 %, those of gains 90 %. {record['date']}."

@@ -252,7 +252,7 @@ function wordsFor(image) {
   worthHeadPrice: ["Cost", "Cost of a point"],
   worthNot: (why) => `Too early to say: ${why}.`,
   worthSpent: (money) => `The answers so far cost ${money}. `,
-  worthNote: "The forecast continues the curve of the rounds so far as a power law. In simulations about nine in ten such ranges held the truth.",
+  worthNote: "The forecast continues the curve of the rounds so far as a power law. In simulations more than eight in ten such ranges held the truth.",
   to: (low, high) => `${low} to ${high}`,
   progressCurve: "Check accuracy by number of labels",
   progressCurveEmpty: `The curve begins when the first model is trained and check ${image}s are answered.`,
