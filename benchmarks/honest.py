@@ -35,6 +35,7 @@ MARK, END = "<!-- table: honest -->", "<!-- end -->"
 BATCH, LABELS, LOOKS = 20, 160, 8
 SIZES = (*range(BATCH, LABELS + 1, BATCH), 185, 210, 235, 260, 310, 360)  # labels of each training
 CHECKS = (20, 40, 100)
+OTHERS = 300  # at least, beside the held-out items, to know the truth by
 RIDGES, HEATS = (0.01, 0.1, 1.0, 10.0), (0.05, 0.1, 0.2, 0.4)
 CONFIDENCE = {"calibrated": 1.0, "too sure": 0.3, "too modest": 3.0}
 
@@ -98,7 +99,7 @@ def one_run(items: Items, by_margin: bool, seed: int, checks: tuple[int, ...] = 
     rng = np.random.default_rng([seed, by_margin])
     order, n_classes, most = rng.permutation(len(items.y)), int(items.y.max()) + 1, max(checks)
     held, rest = np.split(order, [3 * most])
-    pool, others = np.split(rest, [min(len(rest) - len(held), 2000)])
+    pool, others = np.split(rest, [min(len(rest) - OTHERS, 2000)])
     unseen = np.r_[held, others]  # what the run never trains on: the collection that its check items are a sample of
     x, y, labelled = items.x, items.y, list(pool[:BATCH])
     scores, truths = [], {}  # of the held-out items, over the heat; the accuracy
@@ -233,8 +234,10 @@ def table(record: dict[str, Any]) -> str:
             "| " + " | ".join([*cells, f"{saved:.0f} %", f"{against:.0f} %".replace("-", "−"), f"{gains} %"]) + " |"
         )
     runs = min(row["runs"] for row in record["rows"])
+    then = [100 * row[f"gain_{more}"]["accuracy_holds"] for row in record["rows"] for more in AHEAD]
     return "\n".join(lines) + (
-        f"\n\n{runs} simulated runs for each row; intervals of accuracies say 95 %, those of gains 90 %. {record['date']}."
+        f"\n\n{runs} simulated runs for each row; intervals of accuracies say 95 %, those of gains 90 %. The "
+        f"90 % intervals of the accuracy after those labels hold in {min(then):.0f} to {max(then):.0f} %. {record['date']}."
     )
 
 
