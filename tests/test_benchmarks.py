@@ -181,6 +181,51 @@ def test_the_table_of_whole_runs_is_that_of_the_results(monkeypatch):
 
 
 @pytest.fixture
+def honest(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("honest")
+
+
+def test_the_table_of_simulated_runs_is_that_of_the_results(honest):
+    page = honest.PAGE.read_text()
+    record = json.loads((honest.RESULTS / "honest.json").read_text())
+    assert honest.renewed(page, record) == page, "run `python benchmarks/honest.py --docs`"
+
+
+def test_what_500_simulated_runs_said_was_true(honest):
+    record = json.loads((honest.RESULTS / "honest.json").read_text())
+    assert min(row["runs"] for row in record["rows"]) == 500
+    for row in record["rows"]:
+        assert row["all_looks"] >= 0.94
+        assert row["last_look"] >= 0.94
+        assert row["wilson_all_looks"] < 0.9  # which is why askless does not show it
+
+
+def test_a_few_simulated_runs_hold_at_every_look_and_forecast_what_comes(honest):
+    """Of 24 runs on the digits with two numbers of check items: at 94 % fewer than 19 are one in ten thousand."""
+    rows = honest.measure(honest.digits(), 24, checks=(20, 40))
+    assert [(row["check"], row["confidence"]) for row in rows][:3] == [(20, name) for name in honest.CONFIDENCE]
+    for row in rows:
+        assert row["all_looks"] >= 19 / 24
+        assert row["last_look"] >= 19 / 24
+        assert row["worth"] >= row["check"]
+        assert row["gain_50"]["holds"] >= 15 / 24
+        assert 0 < row["gain_50"]["said"] < row["gain_200"]["said"] < 0.1
+
+
+def test_the_ridge_classifier_of_the_simulation_is_that_of_sklearn(honest):
+    from sklearn.linear_model import Ridge
+
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 5)), rng.integers(0, 3, 40)
+    weights, heat = honest.fitted(x, y, 3)
+    rows = np.c_[x, np.ones(40)]
+    theirs = [Ridge(alpha=a, fit_intercept=False).fit(rows, np.eye(3)[y]).coef_.T for a in honest.RIDGES]
+    assert min(np.abs(weights - their).max() for their in theirs) < 1e-9
+    assert heat in honest.HEATS
+
+
+@pytest.fixture
 def stream(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     return load("stream")

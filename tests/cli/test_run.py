@@ -606,3 +606,14 @@ def test_labels_can_be_had_and_labelling_resumes_after_a_power_cut(tmp_path, cap
     assert (code, "damaged" in out) == (0, False)
     assert call(capsys, "export", "photos-run", "--to", "model", "--out", "model")[0] == 0
     assert len(labels_in(tmp_path / "photos-run")) == labelled + 1
+
+
+def test_status_says_what_was_spent_at_another_price(finished, capsys):
+    assert "The answers so far cost 1.60." in call(capsys, "status", finished, "--price", "0.08")[1]
+    found = json.loads(call(capsys, "status", finished, "--json", "--price", "0.08")[1])["outlook"]
+    assert (found["price"], found["spent"], found["ahead"]) == (0.08, 1.6, [])
+    assert "a forecast needs 20 labelled check images" in found["why_not"]
+    assert json.loads(call(capsys, "status", finished, "--json")[1])["outlook"]["price"] == 0
+    code, _, error = call(capsys, "status", finished, "--price", "-1")
+    assert code == 2
+    assert "price: expected what one answer costs" in error

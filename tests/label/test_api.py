@@ -602,12 +602,12 @@ def test_conflicts_show_what_each_one_said(make_hall):
 
 def test_progress(guest):
     found = guest.get("/api/progress")
-    assert set(found) >= {"progress", "curve", "advice", "measure", "rate", "mix", "skipped", "annotators"}
+    assert set(found) >= {"progress", "curve", "advice", "measure", "rate", "mix", "skipped", "annotators", "outlook"}
     check_progress(found["progress"])
     assert found["progress"]["can_undo"] is True
     (point,) = found["curve"]
     assert set(point) >= {"round", "labels", "n", "correct", "accuracy", "low", "high", "seconds", "change", "margin"}
-    assert set(found["measure"]) == {"n", "correct", "accuracy", "low", "high"}
+    assert set(found["measure"]) == {"n", "correct", "accuracy", "low", "high", "worth"}
     assert found["measure"]["n"] == 2
     assert set(found["advice"]) == {"verdict", "text", "reasons"}
     assert set(found["skipped"]) >= {"unreadable", "duplicates", "outside", "near_check"}

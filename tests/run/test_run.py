@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from askless.base.errors import AsklessError, InputError, OptionError
-from askless.base.intervals import wilson
+from askless.base.intervals import exact
 from askless.learn import ground, propagation
 from askless.models import load
 from askless.run import Run, RunError
@@ -16,6 +16,7 @@ from askless.run.out.answers import read_answers
 from askless.run.out.gather import account_of
 from askless.run.settings import LEARNERS, STRATEGIES
 from askless.run.steps.draw import draw_check
+from askless.run.steps.estimate import level_of_look
 from askless.run.store.answering import ConflictError, Given, answer
 from askless.run.store.asking import Desk, next_item
 from askless.run.store.classes import add_class
@@ -729,7 +730,7 @@ def test_the_accuracy_is_that_of_the_check_images_alone(finished):
     correct = sum(best[i] == label for i, label in truth.items())
     measure = account_of(finished).measure
     assert (measure["n"], measure["correct"]) == (4, correct)
-    assert (measure["low"], measure["high"]) == wilson(correct, 4)
+    assert (measure["low"], measure["high"]) == exact(correct, 4, level_of_look(4, planned=4))
     assert shown == {"none"}
 
 

@@ -26,15 +26,20 @@ EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "c
 def status(
     folder: RunFolder,
     as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
+    price: Annotated[float | None, typer.Option(help="Cost of one answer, if not as the run was started with.")] = None,
 ) -> None:
     """How far a run is: labels, accuracy on the check images with its interval, and whether to go on."""
     from askless.label.web.page import worker_status
     from askless.label.web.serve import served_at
     from askless.run import Run
     from askless.run.out.gather import account_of
+    from askless.run.out.outlook import in_words
+    from askless.run.settings import check_price
 
+    if price is not None:
+        check_price(price)
     with Run.open(folder) as run:
-        account = account_of(run)
+        account = account_of(run, price)
     url = served_at(folder)
     if as_json:
         about = {"run": str(folder), "url": url, "worker": worker_status(folder)}
@@ -60,6 +65,8 @@ def status(
         out.print(table)
     if account.measure is None:
         out.print("Accuracy: not measured (no labelled check images, or no model yet)")
+    for text in in_words(account.outlook):
+        out.print(text)
     if sum(not c.hidden for c in progress.classes) == 1:
         out.print("There is one class so far. A model needs at least two: add another on the page with New class (n)")
     out.print(account.advice.text)

@@ -55,6 +55,7 @@ def start(
     annotators: Annotated[int, typer.Option(help="How many people label each image.")] = 1,
     suggestions: Annotated[str, typer.Option(help="The model's guess on the page: off, peek or prefill.")] = "off",
     target: Annotated[float, typer.Option(help="Accuracy that is enough; 0: none.")] = 0.0,
+    price: Annotated[float, typer.Option(help="Cost of one answer: the forecast is then also in money.")] = 0.0,
     labels_from_folders: Annotated[bool, typer.Option(help="Folders are classes, and known labels.")] = False,
     encoding: Annotated[str, typer.Option(help="Of a table or of files of texts.")] = "utf-8",
     follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
@@ -68,7 +69,7 @@ def start(
     options: dict[str, Any] = {
         **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
-        **{"suggestions": suggestions, "target": target, "labels_from_folders": labels_from_folders},
+        **{"suggestions": suggestions, "target": target, "price": price, "labels_from_folders": labels_from_folders},
         **{"follow_links": follow_links, "weights": weights, "text": text, "encoding": encoding},
         **{"track": track or ()},
     }

@@ -1,6 +1,7 @@
 """What a run was started with, as `project.toml` keeps it."""
 
 import json
+import math
 import re
 import sys
 from collections.abc import Mapping
@@ -50,9 +51,9 @@ class Settings:
     """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random check
     images. `net`: "frozen:BACKBONE", or a network that is trained from scratch, with FixMatch for `learner` "auto". `size`:
     side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with those of a
-    timm or torchvision backbone. `annotators`: how many people answer each item. `target`: accuracy to reach. `text`: the
-    column with the texts, "" for images; `encoding` is theirs. `track`: who is told of rounds, as texts that
-    `askless.track.make` takes."""
+    timm or torchvision backbone. `annotators`: how many people answer each item. `target`: accuracy to reach. `price`: of
+    one answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: who is told
+    of rounds, as texts that `askless.track.make` takes."""
 
     source: str
     budget: int = 200
@@ -68,6 +69,7 @@ class Settings:
     annotators: int = 1
     suggestions: str = "off"
     target: float = 0.0
+    price: float = 0.0
     follow_links: bool = False
     labels_from_folders: bool = False
     text: str = ""
@@ -87,6 +89,7 @@ class Settings:
             raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
         if not 0 <= self.target < 1:
             raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
+        check_price(self.price)
         backbones = (*BACKBONES, *TEXT_BACKBONES)
         known_net = self.net.removeprefix("frozen:") in backbones if self.frozen else NET.fullmatch(self.net)
         if not known_net and not self.net.startswith(BY_PACKAGE):
@@ -103,6 +106,11 @@ class Settings:
     @property
     def frozen(self) -> bool:
         return self.net.startswith("frozen:")
+
+
+def check_price(price: float) -> None:
+    if not 0 <= price < math.inf:
+        raise OptionError(f"price: expected what one answer costs, as 0.08, or 0, got {price}")
 
 
 def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:

@@ -3,10 +3,11 @@ import csv
 import numpy as np
 import pytest
 
-from askless.base.intervals import wilson
+from askless.base.intervals import exact
 from askless.run import Run
 from askless.run.out.account import FileFact
 from askless.run.out.gather import account_of, file_facts, gather, rate, since_new_class
+from askless.run.steps.estimate import level_of_look
 from askless.run.steps.round_files import read_held
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
@@ -29,9 +30,9 @@ def test_the_curve_has_one_honest_point_per_round(finished):
     now = account_of(finished)
     assert [point.round for point in now.curve] == [1, 2, 3, 4]
     assert [point.labels for point in now.curve] == [5, 10, 15, 16]
-    for point in now.curve:
-        assert point.n == 4
-        assert (point.low, point.high) == wilson(point.correct, 4)
+    for look, point in enumerate(now.curve, 1):
+        assert (point.n, point.worth) == (4, 4)
+        assert (point.low, point.high) == exact(point.correct, 4, level_of_look(look, planned=4))
         assert point.accuracy == point.correct / 4
     assert now.curve[0].change is None
     assert all(0 <= point.change <= 1 for point in now.curve[1:])
@@ -189,7 +190,7 @@ def test_the_page_the_status_and_the_report_tell_the_same(finished):
     assert page["progress"]["spent"] == account.progress.spent
     assert page["annotators"] == [{"annotator": "tell", "answers": 20}]
     assert page["curve"][0].keys() == {
-        *("round", "labels", "seconds", "at", "n", "correct", "accuracy", "low", "high", "change", "margin")
+        *("round", "labels", "seconds", "at", "n", "correct", "accuracy", "low", "high", "worth", "change", "margin")
     }
     assert page["mix"][0].keys() == {"class", "share"}
 

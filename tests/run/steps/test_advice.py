@@ -95,7 +95,7 @@ def test_the_target_counts_only_with_the_whole_interval():
     assert found.text == (
         "Target reached: check accuracy 0.98 (0.93–0.99, n = 100), an interval that lies above the target 0.90."
     )
-    assert any("5th look" in reason for reason in found.reasons)
+    assert "this is the 5th look at the same check images; the interval allows for all of them" in found.reasons
 
 
 def test_a_target_without_check_images_cannot_be_reached():
@@ -149,3 +149,26 @@ def test_a_budget_used_without_a_model_says_why_there_is_none(counts, why):
         Standing(budget=20, spent=20, rounds=0, counts=counts, measure=None, changes=[], since_new_class=None)
     )
     assert (found.verdict, why in found.reasons) == ("budget used", True)
+
+
+SOON = {"labels": 50, "gain": 0.008, "gain_low": 0.002, "gain_high": 0.019}
+
+
+def test_labels_that_bring_little_do_not_keep_anybody_and_are_told():
+    found = advise(replace(GOOD, ahead=SOON))
+    assert found.verdict == "likely enough"
+    assert found.reasons[1] == "50 more labels would bring about 0.8 points (0.2 to 1.9)"
+
+
+def test_labels_that_bring_a_point_are_worth_going_on_for():
+    found = advise(replace(GOOD, ahead=SOON | {"gain": 0.01}))
+    assert found.verdict == "keep going"
+    assert found.text.startswith("Keep going: 50 more labels would bring about 1.0 point (0.2 to 1.9). Check accuracy")
+    thin = advise(replace(GOOD, ahead=SOON, counts={"cat": 40, "dog": 3}))
+    assert (thin.reasons[0], SOON["labels"]) == ("'dog' has 3 labels", 50)
+    assert "50 more labels would bring about 0.8 points (0.2 to 1.9)" in thin.reasons
+
+
+def test_when_the_budget_is_used_the_forecast_says_what_a_larger_one_would_bring():
+    found = advise(replace(GOOD, spent=200, ahead=SOON))
+    assert found.reasons[1] == "50 more labels would bring about 0.8 points (0.2 to 1.9)"

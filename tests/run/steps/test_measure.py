@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 from sklearn.metrics import cohen_kappa_score, confusion_matrix, precision_score, recall_score
 
 from askless.base.errors import InputError
-from askless.base.intervals import wilson
+from askless.base.intervals import exact, wilson
 from askless.run.steps import measure
 
 
@@ -35,15 +35,10 @@ def test_wilson_refuses_what_makes_no_sense(k, n, level):
         wilson(k, n, level)
 
 
-def test_accuracy():
-    found = measure.accuracy_of([0, 1, 1, 2], [0, 1, 2, 2])
-    low, high = wilson(3, 4)
-    assert found == {"n": 4, "correct": 3, "accuracy": 0.75, "low": low, "high": high}
-    assert measure.accuracy_of(["a", "b"], ["a", "a"])["correct"] == 1
-
-
-def test_accuracy_of_nothing_is_not_measured():
-    assert measure.accuracy_of([], []) is None
+@pytest.mark.parametrize(("k", "n", "level"), [(0, 4, 0.95), (3, 4, 0.95), (4, 4, 0.99), (36, 40, 0.995)])
+def test_the_exact_interval_against_scipy(k, n, level):
+    found = binomtest(k, n).proportion_ci(level, method="exact")
+    assert exact(k, n, level) == pytest.approx((found.low, found.high), abs=1e-9)
 
 
 def test_per_class_and_confusion_against_sklearn():

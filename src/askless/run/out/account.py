@@ -7,9 +7,12 @@ from typing import Any
 
 from askless.report.chart import Sign
 from askless.run.steps.advice import Advice
+from askless.run.steps.forecast import LEVEL, Ahead
 from askless.run.store.progress import RunProgress
 
-Share = Mapping[str, Any] | None  # n, correct, accuracy, low and high, as `measure.share` gives it
+Share = (
+    Mapping[str, Any] | None
+)  # n, correct, accuracy, low and high, as `intervals.share` or `estimate.estimate` gives it
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class Labels:
 
 @dataclass(frozen=True)
 class Point:
-    """A round: the model after `labels` training labels, and how it did on `n` check images (0: not measured)."""
+    """A round: the model after `labels` training labels, and how it did on `n` check images (0: not measured). Of them it
+    had `correct` right; `accuracy` with its interval is that of the whole collection, as certain as `worth` such images."""
 
     round: int
     labels: int
@@ -53,6 +57,7 @@ class Point:
     accuracy: float | None = None
     low: float | None = None
     high: float | None = None
+    worth: float | None = None
     seconds: float | None = None
     change: float | None = None
     margin: float | None = None
@@ -60,8 +65,27 @@ class Point:
 
     @property
     def measured(self) -> Share:
-        names = ("n", "correct", "accuracy", "low", "high")
+        names = ("n", "correct", "accuracy", "low", "high", "worth")
         return {name: getattr(self, name) for name in names} if self.n else None
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """`ahead`: what the next labels would bring, none with the reason `why_not`. `price`: of one answer, 0 if unknown;
+    `spent`: of those given."""
+
+    ahead: Sequence[Ahead] = ()
+    why_not: str = ""
+    price: float = 0.0
+    spent: float = 0.0
+
+    def as_json(self) -> dict[str, Any]:
+        """`cost`: of the labels; `per_point`: of one point of accuracy, where they are expected to bring any."""
+        rows = []
+        for row in self.ahead:
+            cost = row.labels * self.price
+            rows.append({**row._asdict(), "cost": cost, "per_point": cost / (100 * row.gain) if row.gain > 0 else None})
+        return {"level": LEVEL, "ahead": rows, "why_not": self.why_not, "price": self.price, "spent": self.spent}
 
 
 @dataclass(frozen=True)
@@ -70,7 +94,7 @@ class Account:
     accuracy on the check images, None if not measured. `rate`: labels per minute, breaks left out, and the minutes left in
     the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
     `skipped`: how many files are left out, by the reason. `doubtful`: labels to look at again. `unsure_check`: check images
-    without an agreed label."""
+    without an agreed label. `outlook`: what more labels would bring."""
 
     progress: RunProgress
     curve: list[Point]
@@ -83,6 +107,7 @@ class Account:
     annotators: dict[str, int]
     doubtful: int
     unsure_check: int
+    outlook: Outlook
 
     def as_json(self) -> dict[str, Any]:
         """What `askless status --json` prints and the page's /api/progress sends."""
@@ -100,6 +125,7 @@ class Account:
             "annotators": [{"annotator": name, "answers": n} for name, n in self.annotators.items()],
             "doubtful": self.doubtful,
             "unsure_check": self.unsure_check,
+            "outlook": self.outlook.as_json(),
         }
 
 
@@ -286,3 +312,4 @@ class Facts:
     problems: Problems = field(default_factory=Problems)
     model: Model | None = None
     files: list[FileFact] = field(default_factory=list)
+    outlook: Outlook = field(default_factory=Outlook)

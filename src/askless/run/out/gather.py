@@ -27,6 +27,7 @@ from askless.run.out.account import (
     Mistake,
     Model,
     OfClass,
+    Outlook,
     Person,
     Point,
     Problems,
@@ -36,9 +37,10 @@ from askless.run.out.account import (
     Suggestions,
 )
 from askless.run.out.doubts import doubts_of
+from askless.run.out.outlook import outlook_of
 from askless.run.steps.advice import Standing, advise
+from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
-    accuracy_of,
     calibration,
     cohens_kappa,
     confusion,
@@ -53,6 +55,7 @@ from askless.run.steps.round_files import (
     damage_of_folder,
     last_predictions,
     read_held,
+    read_held_sure,
     read_map,
 )
 from askless.run.store.asking import all_rounds, all_tasks, is_anything_open, left_to_choose, tasks_of_round
@@ -91,14 +94,15 @@ WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", WEIGHTS, 
 HEADS = {"linear": "linear layer", "waves": "linear layer with curved borders", "neighbours": "nearest items"}
 
 
-def account_of(run: "Run") -> Account:
-    """How a run stands, from one consistent state of it."""
+def account_of(run: "Run", price: float | None = None) -> Account:
+    """How a run stands, from one consistent state of it; `price` of an answer, if not as in its settings."""
     with run.store.look() as db:
         fits, points = list(all_fits(db).values()), curve(run, db)
         measure = points[-1].measured if points else None
         so_far = progress_of(db)
         doubtful = len(doubts_of(db, run.folder).found)
-        advice = advise(standing(run, db, points, measure, so_far, doubtful))
+        outlook = outlook_of(run, db, points, so_far.spent, price)
+        advice = advise(standing(run, db, points, measure, so_far, doubtful, outlook))
         said = damage(run, points)
         mix = fits[-1].metrics["mix"] if fits else {}
         return Account(
@@ -115,19 +119,28 @@ def account_of(run: "Run") -> Account:
             annotators=count_answers_by_annotator(db),
             doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
+            outlook=outlook,
         )
 
 
 def curve(run: "Run", db: sqlite3.Connection) -> list[Point]:
     """One point per trained round, measured on all check images that have a label by now, with the classes that came first
-    in it."""
+    in it. The intervals hold together, for every round is another look at the same check images."""
     truth, final, first = labels_of_check_items(db), final_class(db), first_rounds(db)
     names = {c.id: c.name for c in shown_classes(db)}
-    points = []
-    for fit in all_fits(db).values():
-        said = read_held(run.folder, fit.round) or {}
+    s, points = run.settings, []
+    planned = planned_looks(s.budget, s.check, s.batch)
+    # What people are unsure of is not measured; where there is some, the others are not like the measured ones.
+    alike = len(truth) == len(agreed(db, ("check",)))
+    for look, fit in enumerate(all_fits(db).values(), 1):
+        said, sure = read_held(run.folder, fit.round) or {}, read_held_sure(run.folder, fit.round)
         items = [item for item in truth if item in said and said[item] >= 0]
-        measured = accuracy_of([final[said[i]] for i in items], [truth[i] for i in items])
+        measured = estimate(
+            [final[said[i]] == truth[i] for i in items],
+            [sure[i] for i in items if i in sure],
+            [p for i, p in sure.items() if i not in truth] if alike else (),
+            level_of_look(look, planned),
+        )
         points.append(
             Point(
                 fit.round,
@@ -153,7 +166,13 @@ def damage(run: "Run", points: list[Point]) -> list[str]:
 
 
 def standing(
-    run: "Run", db: sqlite3.Connection, points: list[Point], measure: Share, so_far: RunProgress, doubtful: int
+    run: "Run",
+    db: sqlite3.Connection,
+    points: list[Point],
+    measure: Share,
+    so_far: RunProgress,
+    doubtful: int,
+    outlook: Outlook,
 ) -> Standing:
     """What the advice goes by."""
     counts = Counter(train_labels(db).values())
@@ -171,6 +190,7 @@ def standing(
         doubtful=doubtful,
         nothing_left=left_to_choose(db) == 0 and not is_anything_open(db),
         noun=run.noun,
+        ahead=outlook.ahead[0]._asdict() if outlook.ahead else None,
     )
 
 
@@ -262,6 +282,7 @@ def gather(run: "Run") -> Facts:
             problems=problems(state),
             model=model(run, {file.name: file.sha256 for file in files}),
             files=files,
+            outlook=state.account.outlook,
         )
 
 

@@ -13,6 +13,7 @@ from askless.report.numbers import duration, known, many, percent, seconds, sent
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
 from askless.run.out.account import Batch, Facts, Map, OfClass, Share, Shown
+from askless.run.out.outlook import in_words
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
@@ -75,6 +76,7 @@ def _summary(facts: Facts) -> Markup:
             bullets(map(sentence, facts.advice.reasons[1:])),
             kind=GOOD.get(facts.advice.verdict, ""),
         ),
+        [tag("p", said) for said in in_words(facts.outlook)],
     )
 
 
@@ -97,8 +99,14 @@ def summary_sentences(facts: Facts) -> list[str]:
     if m:
         quality = (
             f"On check {d.noun}s, which it was never trained on, the model is right in {m['correct']} of {m['n']}: accuracy "
-            f"{of_check(m)}. The interval covers the accuracy on the whole collection with 95 % confidence."
+            f"{of_check(m)}. With 95 % confidence the intervals of all planned rounds cover the accuracy on the whole "
+            "collection (exact intervals, with a Bonferroni correction for the rounds)."
         )
+        if m.get("worth", 0) > m["n"]:
+            quality += (
+                f" How sure the model is of {d.noun}s that nobody labelled narrows them: the {m['n']} check {d.noun}s tell "
+                f"as much as {m['worth']:.0f} would alone (difference estimator)."
+            )
         if facts.baseline is not None:
             quality += f" Always naming the most common class would score {facts.baseline:.2f}."
     else:
@@ -152,8 +160,8 @@ def _accuracy_chart(facts: Facts) -> Markup:
     n = f"n = {sizes[0]}" if len(sizes) == 1 else f"n = {sizes[0]} to {sizes[-1]}"
     caption = (
         f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: where the accuracy on all "
-        f"{facts.data.noun}s probably lies (95 % Wilson intervals). Where they "
-        "overlap much, a difference may be chance."
+        f"{facts.data.noun}s probably lies (95 % intervals that hold for all planned rounds together). Where they overlap "
+        "much, a difference may be chance."
     )
     return tag("figure", drawn, tag("figcaption", caption))
 

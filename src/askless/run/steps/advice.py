@@ -8,18 +8,20 @@ STABLE = 0.02  # predictions count as stable when a smaller share than this chan
 TWICE = 2  # ... in each of so many rounds in a row
 FEW = 5  # a class with fewer labels is hardly known
 QUIET = 60  # labels without a new class before we believe that there is none
+WORTH = 0.01  # of accuracy: what the next labels should bring at least
 
 
 @dataclass(frozen=True)
 class Standing:
     """Where a run stands.
 
-    `rounds`: how many times a model was trained. `measure`: the accuracy on the check images, as `measure.accuracy_of`
+    `rounds`: how many times a model was trained. `measure`: the accuracy by the check images, as `estimate.estimate`
     gives it, None without any. `changes`: for each round that could be compared with the one before, oldest first, the
     share of the pool whose predicted class changed. `counts`: the labels of each class to train on. `since_new_class`: how
     many labels were given since a class was first used. `doubtful`: labels that the others contradict.
     `checked`: check images that have a label. `flattered`: images to choose from that look like check images.
-    `nothing_left`: no item waits for a label or could be chosen. `noun`: what one item is called.
+    `nothing_left`: no item waits for a label or could be chosen. `noun`: what one item is called. `ahead`: what the next
+    labels would bring, by `forecast.Ahead`, None where that cannot be said.
     """
 
     budget: int
@@ -35,6 +37,7 @@ class Standing:
     doubtful: int = 0
     nothing_left: bool = False
     noun: str = "image"
+    ahead: Mapping[str, Any] | None = None
 
 
 class Advice(NamedTuple):
@@ -50,20 +53,24 @@ def advise(facts: Standing) -> Advice:
     """What to do next, from the target, the budget, the stability of the predictions and the labels of each class.
 
     The predictions are stable when less than 2 % of them changed in each of the last two rounds, the stabilising
-    predictions of Bloodgood and Vijay-Shanker (2009).
+    predictions of Bloodgood and Vijay-Shanker (2009). The next labels are worth their time where they are expected to bring
+    a point of accuracy.
     """
     lacking = _thin_classes(facts.counts) + _new_class(facts.since_new_class)
     steady, stability = _stability(facts)
+    worth, coming = _coming(facts)
     if facts.rounds >= 1 and facts.measure and facts.target is not None and facts.measure["low"] >= facts.target:
         reached = (
             f"check accuracy {of_check(facts.measure)}, an interval that lies above the target {_number(facts.target)}"
         )
-        looks = [f"this is the {_nth(facts.rounds)} look at the same check {facts.noun}s, which flatters it a little"]
+        looks = [
+            f"this is the {_nth(facts.rounds)} look at the same check {facts.noun}s; the interval allows for all of them"
+        ]
         return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), facts)
     if facts.spent >= facts.budget:
         used = f"{facts.spent} of {facts.budget} labels are given"
         lacking = ([] if facts.rounds else [_no_model(facts)]) + lacking
-        return _advice("budget used", [used], lacking + stability + _short_of_target(facts), facts)
+        return _advice("budget used", [used], coming + lacking + stability + _short_of_target(facts), facts)
     if facts.nothing_left and facts.rounds >= 1:
         every = f"no {facts.noun} is left to ask for, with {facts.spent} of {facts.budget} of the budget used"
         return _advice("nothing left", [every], lacking + stability + _short_of_target(facts), facts)
@@ -72,11 +79,32 @@ def advise(facts: Standing) -> Advice:
         return _advice("too early", [_no_model(facts)], [left], facts)
     if facts.rounds == 1:
         return _advice("too early", ["there is one model only, and nothing to compare it with"], [left], facts)
-    against = lacking + ([] if steady else stability) + _short_of_target(facts)
+    against = lacking + ([] if steady else stability) + _short_of_target(facts) + (coming if worth else [])
     if against:
-        return _advice("keep going", against[:1], against[1:] + (stability if steady else []) + [left], facts)
+        others = (stability if steady else []) + ([] if worth else coming)
+        return _advice("keep going", against[:1], against[1:] + others + [left], facts)
     quiet = "no new class" + (f" in {facts.since_new_class} labels" if facts.since_new_class is not None else "")
-    return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*stability[1:], left], facts)
+    return _advice("likely enough", [f"{stability[0]} and {quiet}"], [*coming, left], facts)
+
+
+def _coming(facts: Standing) -> tuple[bool, list[str]]:
+    """Whether the next labels are worth their time, and the sentence that says what they would bring."""
+    if facts.ahead is None:
+        return False, []
+    return facts.ahead["gain"] >= WORTH, [f"{facts.ahead['labels']} more labels would bring {brings(facts.ahead)}"]
+
+
+def brings(ahead: Mapping[str, Any]) -> str:
+    """A gain in words, in points of accuracy with its interval.
+
+    >>> brings({"gain": 0.008, "gain_low": -0.0021, "gain_high": 0.019})
+    'about 0.8 points (−0.2 to 1.9)'
+    """
+    gain, low, high = (
+        f"{100 * ahead[name]:.1f}".replace("-0.0", "0.0").replace("-", "−")
+        for name in ("gain", "gain_low", "gain_high")
+    )
+    return f"about {gain} {'point' if gain == '1.0' else 'points'} ({low} to {high})"
 
 
 def _no_model(facts: Standing) -> str:

@@ -10,13 +10,6 @@ from numpy.typing import ArrayLike
 from askless.base.intervals import share
 
 
-def accuracy_of(predicted: ArrayLike, truth: ArrayLike) -> dict[str, Any] | None:
-    """The share of predictions that are right, as `share` gives it. Only check images belong in here: an accuracy on
-    images that a strategy chose, or that the model was trained on, says nothing about the others."""
-    right = np.asarray(predicted) == np.asarray(truth)
-    return share(int(right.sum()), len(right))
-
-
 def calibration_error(sure: np.ndarray, right: np.ndarray) -> float:
     """The expected calibration error of n answers, of which the model was `sure` (n,) and which were `right` (n,) or not.
 

@@ -291,6 +291,7 @@ def fit_round(
         classes=predictions.classes,
         held=held,
         held_best=everywhere[held],
+        held_sure=predictions.probs[held].max(axis=1),
     )
     best = everywhere[base.items]
     mix = {int(c): float((best == c).mean()) for c in numbers}

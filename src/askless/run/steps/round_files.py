@@ -77,9 +77,11 @@ def last_predictions(db: sqlite3.Connection, run: Path) -> Predictions | None:
 
 
 @lru_cache(maxsize=1024)
-def _read_held(path: Path, mtime: int) -> dict[int, int]:
+def _read_held(path: Path, mtime: int) -> tuple[dict[int, int], dict[int, float]]:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        return dict(zip(file["held"].tolist(), file["held_best"].tolist(), strict=True))
+        items = file["held"].tolist()
+        best = dict(zip(items, file["held_best"].tolist(), strict=True))
+        return best, dict(zip(items, file["held_sure"].tolist(), strict=True)) if "held_sure" in file else {}
 
 
 def read_held(run: Path, number: int) -> dict[int, int] | None:
@@ -87,9 +89,18 @@ def read_held(run: Path, number: int) -> dict[int, int] | None:
     the size of the pool."""
     path = round_folder(run, number) / "predictions.npz"
     try:
-        return _read_held(path, path.stat().st_mtime_ns)
+        return _read_held(path, path.stat().st_mtime_ns)[0]
     except Exception:  # a damaged file fails in many ways
         return None
+
+
+def read_held_sure(run: Path, number: int) -> dict[int, float]:
+    """How probable that model holds what it says of each held-out item; {} where earlier versions did not note it."""
+    path = round_folder(run, number) / "predictions.npz"
+    try:
+        return _read_held(path, path.stat().st_mtime_ns)[1]
+    except Exception:  # a damaged file fails in many ways
+        return {}
 
 
 # --- is it whole? ----------------------------------------------------------------------------------------------------

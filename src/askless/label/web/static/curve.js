@@ -1,4 +1,4 @@
-// The curve of check accuracy: one point per round with its Wilson interval, drawn as SVG.
+// The curve of check accuracy: one point per round with its interval, and the forecast as a dashed band, drawn as SVG.
 
 import { count, isKnown, percent } from "./format.js";
 import { svg } from "./marks.js";
@@ -15,17 +15,21 @@ function ticks(most) {
   return Array.from({ length: Math.floor(most / step) + 1 }, (_, place) => place * step);
 }
 
-/** The picture of points {labels, accuracy, low, high, n}; `room` is its width on screen, so that texts stay readable. */
-export function drawCurve(points, room) {
+/** The picture of points {labels, accuracy, low, high, n}, and `ahead` of the last {labels, accuracy, low, high}; `room` is its width on screen, so that texts stay readable. */
+export function drawCurve(points, ahead, room) {
   const WIDTH = Math.min(WIDEST, Math.max(NARROWEST, room));
   const known = points.filter((point) => isKnown(point.accuracy));
-  const most = Math.max(10, ...known.map((point) => point.labels)) * 1.06;
-  const lowest = Math.min(...known.map((point) => point.low));
+  const last = known[known.length - 1];
+  const coming = ahead.map((row) => ({ ...row, labels: last.labels + row.labels }));
+  const most = Math.max(10, ...[...known, ...coming].map((point) => point.labels)) * 1.06;
+  const lowest = Math.min(...[...known, ...coming].map((point) => point.low));
   const floor = lowest > 0.55 ? 0.5 : 0; // the axis says where it begins
   const x = (labels) => LEFT + (labels / most) * (WIDTH - LEFT - RIGHT);
   const y = (share) => HEIGHT - BOTTOM - ((share - floor) / (1 - floor)) * (HEIGHT - TOP - BOTTOM);
   const said = known.map((point) =>
     words.curvePoint(point.labels, percent(point.accuracy), percent(point.low), percent(point.high), point.n));
+  said.push(...coming.map((point) =>
+    words.curveForecast(point.labels, percent(point.accuracy), percent(point.low), percent(point.high))));
   const label = (text, at, anchor) => svg("text", { class: "tick", x: at[0], y: at[1], "text-anchor": anchor }, text);
   const join = (list) => list.map(([px, py]) => `${px},${py}`).join(" ");
   const picture = svg("svg", {
@@ -44,6 +48,12 @@ export function drawCurve(points, room) {
     const middle = known.map((point) => [x(point.labels), y(point.accuracy)]);
     picture.append(svg("polygon", { class: "band", points: join([...upper, ...lower.reverse()]) }));
     picture.append(svg("polyline", { class: "curve-line", points: join(middle) }));
+  }
+  if (coming.length) {
+    const [upper, lower] = ["high", "low"].map((end) => coming.map((point) => [x(point.labels), y(point[end])]));
+    picture.append(svg("polygon", { class: "band ahead", points: join([...upper, ...lower.reverse()]) }));
+    const middle = [last, ...coming].map((point) => [x(point.labels), y(point.accuracy)]);
+    picture.append(svg("polyline", { class: "curve-line ahead", points: join(middle) }));
   }
   known.forEach((point, place) => {
     const [at, low, high] = [x(point.labels), y(point.low), y(point.high)];

@@ -10,6 +10,7 @@ import * as keys from "./keys.js";
 import { colourOf, mark } from "./marks.js";
 import { openClasses, store, update } from "./store.js";
 import * as work from "./work.js";
+import { drawWorth } from "./worth.js";
 import { words } from "./words.js";
 
 export function createProgress(trouble) {
@@ -49,7 +50,8 @@ export function createProgress(trouble) {
     drawAdvice(reply.advice);
     drawMeasure(reply.measure);
     drawBudget(reply);
-    drawRounds(reply.curve || []);
+    drawWorth(reply.outlook);
+    drawRounds(reply.curve || [], reply.outlook.ahead);
     drawClasses(reply.mix || []);
     drawData(reply.skipped || {});
     drawPeople(reply.annotators || []);
@@ -66,16 +68,19 @@ export function createProgress(trouble) {
     setText($("#verdict"), verdict);
     const rest = begins ? text.slice(advice.verdict.length + 2) : text;
     setText($("#advice-text"), rest.charAt(0).toUpperCase() + rest.slice(1));
-    $("#advice-reasons").replaceChildren(...lines((advice && advice.reasons) || []));
+    const isNew = (reason) => !text.toLowerCase().includes(reason.toLowerCase()); // not in the sentence already
+    $("#advice-reasons").replaceChildren(...lines(((advice && advice.reasons) || []).filter(isNew)));
   }
 
   function drawMeasure(measure) {
     $("#measure").classList.toggle("none", !measure);
     setText($("#measure-value"), measure ? percent(measure.accuracy) : words.progressNot);
     const not = store.run.check_share === 0 ? words.progressNever : words.progressNotText;
-    const { low, high, n, correct } = measure || {};
-    setText($("#measure-interval"), measure ? words.progressInterval(percent(low), percent(high)) : "");
-    $("#measure-interval").title = measure ? words.progressIntervalTerm(n) : "";
+    const { accuracy, low, high, n, correct, worth } = measure || {};
+    const inHundred = [accuracy, low, high].map((share) => count(Math.round(100 * share)));
+    setText($("#measure-interval"), measure ? words.progressInterval(...inHundred) : "");
+    $("#measure-how").hidden = !measure;
+    setText($("#measure-how p"), measure ? words.measureHowText(n, Math.round(worth)) : "");
     setText($("#measure-text"), measure ? words.progressCorrect(correct, n) : not);
     drawRange(measure);
   }
@@ -105,13 +110,12 @@ export function createProgress(trouble) {
     if (!$("#budget-input").value) fillBudget(budget);
   }
 
-  function drawRounds(curve) {
+  function drawRounds(curve, ahead) {
     const measured = curve.filter((point) => isKnown(point.accuracy) && point.n > 0);
     $("#curve-empty").hidden = measured.length > 0;
-    const picture = measured.length ? drawCurve(measured, $("#curve-empty").parentElement.clientWidth - 40) : make("div", { id: "curve" });
+    const picture = measured.length ? drawCurve(measured, ahead, $("#curve-empty").parentElement.clientWidth - 40) : make("div", { id: "curve" });
     $("#curve").replaceWith(picture);
-    setText($("#curve-note"), measured.length ? words.curveNote(measured[measured.length - 1].n) : "");
-    $("#curve-note").title = words.curveNoteTerm;
+    setText($("#curve-note"), measured.length ? curveNote(measured, ahead) : "");
     $("#rounds").hidden = curve.length === 0;
     fillHead($("#rounds thead"), words.roundsHead, words.roundsTerms);
     const or = (value, format) => (isKnown(value) ? format(value) : "–");
@@ -127,6 +131,9 @@ export function createProgress(trouble) {
     ]));
     if ($("#pool-lines li:nth-child(2)")) $("#pool-lines li:nth-child(2)").title = words.progressMarginTerm;
   }
+
+  const curveNote = (measured, ahead) =>
+    [words.curveNote(measured[measured.length - 1].n), ahead.length ? words.curveAhead : ""].join(" ");
 
   function fillHead(head, texts, terms = []) {
     const cells = texts.map((text, place) => (text ? make("th", { scope: "col", text, title: terms[place] || null }) : make("td")));
