@@ -14,7 +14,7 @@ ANSWER = {"item", "class", "unsure", "annotator", "at", "seconds", "model", "dou
 def check_progress(progress):
     assert set(progress) >= PROGRESS
     assert set(progress["check"]) == set(progress["train"]) == {"done", "planned"}
-    assert progress["batch"] is None or set(progress["batch"]) == {"round", "done", "size"}
+    assert progress["batch"] is None or set(progress["batch"]) == {"round", "done", "size", "ahead"}
     for one in progress["classes"]:
         assert set(one) == {"id", "name", "key", "count", "hidden", "merged_into"}
 

@@ -284,11 +284,12 @@ def clock() -> dict[str, float]:
     return {"now": time.time(), "latest": time.time() + 2 * LEASE_SECONDS}
 
 
-def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True) -> int | None:
+def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True, ahead: bool = True) -> int | None:
     """The item that this tab is to show: the one it has, or a new one; None where nothing is to be had.
 
     Check images are mixed in so that their share of what is done keeps up with the chosen ones, and are all that is served
-    while nothing is chosen yet. With `lease=False` nothing changes: it says what would come.
+    while nothing is chosen yet; what is chosen ahead comes, with `ahead`, when nothing else is left. With `lease=False`
+    nothing changes: it says what would come.
     """
     held = held_items(db, desk)
     if held:
@@ -297,7 +298,7 @@ def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = Tr
         return held[0]
     skipped = just_skipped(db, desk)
     for but in (skipped, []) if skipped else ([],):
-        for kind in (*kinds_in_order(db), "ahead"):
+        for kind in (*kinds_in_order(db), *(["ahead"] if ahead else [])):
             if free := free_items(db, desk, kind, overlap, 1, but):
                 if lease:
                     take(db, desk, free)
