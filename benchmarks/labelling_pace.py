@@ -75,15 +75,17 @@ def label(url: str, truth: dict[str, str], answers: int, pace: float) -> list[di
         time.sleep(max(0.0, due - time.perf_counter()))
         at, why = time.perf_counter(), ""
         client.label(item["id"], numbers[truth[item["name"]]], 1 / pace)
+        answered = time.perf_counter() - at
         while (found := client.next())["item"] is None:
             why = f"{found['code']}: {found['why']}"
             time.sleep(ASK_AGAIN)
-        item = found["item"]
+        item, had = found["item"], time.perf_counter() - at
         client.get(f"/image/{item['id']}")
         wait = time.perf_counter() - at
         batch = found["progress"]["batch"] or {}
         step = client.get(f"/api/state?tab={client.tab}")["worker"]["step"]
-        rows.append({"wait": wait, "why": why, "step": step, "kind": item["kind"], **batch})
+        parts = {"answer": round(answered, 3), "next": round(had - answered, 3), "image": round(wait - had, 3)}
+        rows.append({"wait": wait, "parts": parts, "why": why, "step": step, "kind": item["kind"], **batch})
     client.close()
     return rows
 
@@ -114,6 +116,7 @@ def measured(folder: Path, truth: dict[str, str], given: argparse.Namespace) -> 
         "waits": [round(wait, 4) for wait in waits.tolist()],
         "while_training": int(in_training.sum()),
         "longest_while_training": round(float(waits[in_training].max(initial=0)), 4),
+        "longest": [{"step": row["step"], **row["parts"]} for row in sorted(rows, key=lambda row: -row["wait"])[:5]],
         "without_an_image": [row["why"] for row in rows if row["why"]],
         "ahead": sum(bool(row.get("ahead")) for row in rows),
         "steps": {step: steps.count(step) for step in dict.fromkeys(steps)},
@@ -165,8 +168,9 @@ def table(record: dict[str, Any]) -> str:
         f"{record['answers']} answers at {record['per_second']:g} a second on {record['items']:,} images, embedded before; "
         f"median {1000 * np.median(waits):.0f} ms, longest {waits.max():.2f} s, and {record['longest_while_training']:.2f} "
         f"s among the {record['while_training']} while a model was trained or chose. {len(trainings)} trainings of "
-        f"{min(trainings):.0f} to {max(trainings):.0f} s. {machine['processor']}, {machine['cores']} cores with other work "
-        f"on them (load {load}), {record['date']}."
+        f"{min(trainings):.1f} to {max(trainings):.1f} s; {record['ahead']} images came while the next model was not ready, "
+        f"and {len(record['without_an_image'])} times there was none. {machine['processor']}, {machine['cores']} cores with "
+        f"other work on them (load {load}), {record['date']}."
     )
     return "\n".join(lines) + f"\n\n{about}"
 
