@@ -369,7 +369,7 @@ def test_what_was_answered_of_a_round_that_is_chosen_ahead_is_rebuilt(tmp_path):
     with Run.open(tmp_path / "run") as run:
         with run.store.look() as db:
             assert timeless(stored_tables(db)) == timeless(before)
-            assert [t.item for t in tasks_of_round(db, 2)] == ahead
+            assert {t.item for t in tasks_of_round(db, 2)} == set(ahead)
             assert len(ahead) == 2
             assert is_ahead(db)
         while run.advance(reserve=True) is not None:
