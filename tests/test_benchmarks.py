@@ -180,6 +180,14 @@ def test_the_table_of_whole_runs_is_that_of_the_results(monkeypatch):
     assert pipeline.renewed(page, record) == page, "run `python benchmarks/pipeline.py --docs`"
 
 
+def test_the_table_of_waits_is_that_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    pace = load("labelling_pace")
+    page = pace.PAGE.read_text()
+    record = json.loads((pace.RESULTS / "labelling_pace.json").read_text())
+    assert pace.renewed(page, record) == page, "run `python benchmarks/labelling_pace.py --docs`"
+
+
 @pytest.fixture
 def honest(monkeypatch):
     monkeypatch.syspath_prepend(str(BENCHMARKS))

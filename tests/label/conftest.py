@@ -191,10 +191,10 @@ class Office:
     def browser(self, name: str | None = None, tab: str | None = None) -> Browser:
         return Browser(self, name, tab)
 
-    def work(self) -> list[str]:
-        """What the worker would do now."""
+    def work(self, reserve: bool = False) -> list[str]:
+        """What the worker would do now; with `reserve` what it does beside a page."""
         status, steps = Status(self.run.folder), []
-        while (step := self.run.advance(status)) is not None:
+        while (step := self.run.advance(status, reserve=reserve)) is not None:
             steps.append(step)
         status.rest(self.run.is_finished())
         return steps

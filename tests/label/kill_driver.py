@@ -43,7 +43,7 @@ ENVIRONMENT = {
 }
 SETTINGS = {"net": "frozen:raw", "learner": "supervised", "strategy": "margin", "steps": 20, "batch": 40, "check": 0.2}
 PER_RUN = 20  # kills, at most
-BUSY = ("embedding", "comparing", "training", "choosing", "reporting")
+BUSY = ("embedding", "comparing", "training", "choosing", "choosing ahead", "reporting")
 Value = tuple[int | None, str | None]  # class, unsure
 
 
@@ -508,7 +508,7 @@ def one_run(
             up.set()
             wanted: tuple[str, ...] = ()
             if int((tally.kills + 1) * busy) > int(tally.kills * busy):  # spread evenly
-                wanted = BUSY if tally.kills % 2 else ("training", "choosing")
+                wanted = BUSY if tally.kills % 2 else ("training", "choosing", "choosing ahead")
             step = wait_for_moment(server, rng, people, wanted)
             if step == "finished":
                 break

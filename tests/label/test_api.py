@@ -16,7 +16,7 @@ ANSWER = {"item", "class", "unsure", "annotator", "at", "seconds", "model", "dou
 def check_progress(progress):
     assert set(progress) >= PROGRESS
     assert set(progress["check"]) == set(progress["train"]) == {"done", "planned"}
-    assert progress["batch"] is None or set(progress["batch"]) == {"round", "done", "size"}
+    assert progress["batch"] is None or set(progress["batch"]) == {"round", "done", "size", "ahead"}
     for one in progress["classes"]:
         assert set(one) == {"id", "name", "key", "count", "hidden", "merged_into", "colour"}
 
@@ -107,7 +107,7 @@ def test_state(guest, castle):
     assert state["annotator"] == {"name": "ann", "asked": True}
     check_progress(state["progress"])
     assert state["progress"]["spent"] == 8
-    assert state["progress"]["batch"] == {"round": 2, "done": 0, "size": 6}
+    assert state["progress"]["batch"] == {"round": 2, "done": 0, "size": 6, "ahead": False}
     assert len(state["last"]) == 8
     for answer in state["last"]:
         assert set(answer) >= ANSWER
@@ -174,6 +174,50 @@ def test_why_there_is_no_item(make_hall):
     assert (found["code"], "out of memory" in found["why"]) == ("failed", True)
     hall.work()
     assert carl.next()["code"] == "finished"
+
+
+def test_another_tab_of_ones_own_is_no_other_person(make_hall):
+    hall = make_hall(3)
+    first, second = hall.browser("ann"), hall.browser("ann")
+    first.post("/api/grid", tab=first.tab, n=3)
+    found = second.next()
+    assert (found["item"], found["code"]) == (None, "other_tab")
+    assert (
+        found["why"] == "3 rows are open in another tab of yours. Label there, or close that tab and reload this page."
+    )
+    bo = hall.browser("bo")
+    assert bo.next()["why"] == "All rows that are left are being labelled by others: 3 with ann."
+
+
+def test_a_used_budget_is_not_everything(make_hall):
+    hall = make_hall(6, ask=False, budget=2)
+    hall.ask([0, 1])
+    ann = hall.browser("ann")
+    for number in range(2):
+        ann.label(number)
+    hall.work()
+    found = ann.next()
+    assert (found["code"], found["why"]) == ("finished", "The budget is used: 2 of 6 rows are labelled.")
+
+
+def test_while_the_model_trains_the_page_shows_what_was_chosen_ahead(shapes, make_office, tmp_path):
+    office = make_office(shapes.start(tmp_path / "run", check=0, batch=4), shapes.truth)
+    assert "choosing ahead" in office.work(reserve=True)
+    ann = office.browser("ann")
+    names = [c["name"] for c in ann.get("/api/state")["progress"]["classes"]]
+
+    def label():
+        item = ann.next()["item"]
+        return ann.answer(item["id"], names.index(shapes.truth[item["name"]]))["progress"]["batch"]
+
+    assert [label()["done"] for _ in range(3)] == [1, 2, 3]
+    assert label() == {"round": 2, "done": 0, "size": 4, "ahead": True}
+    assert ann.post("/api/next", tab=ann.tab, ahead=False)["code"] == "training"  # as a program asks
+    assert label() == {"round": 2, "done": 1, "size": 4, "ahead": True}
+    assert ann.get("/api/map")["current"] == []
+    assert office.work(reserve=True) == ["closing", "training", "choosing", "choosing ahead"]
+    assert ann.next()["progress"]["batch"] == {"round": 2, "done": 1, "size": 4, "ahead": False}
+    assert len(ann.get("/api/map")["current"]) == 3
 
 
 def test_without_classes_the_page_is_told_so(make_hall):

@@ -23,7 +23,8 @@ def check(tally: Tally, kills: int) -> None:
     print(tally)
     assert tally.kills == kills
     assert tally.acknowledged > 5 * kills
-    assert tally.during["training"] + tally.during["choosing"] > 0, "no kill while the model trained"
+    at_work = sum(tally.during[step] for step in ("training", "choosing", "choosing ahead"))
+    assert at_work > 0, "no kill while the model trained or chose"
     assert tally.fits > 0
 
 

@@ -19,14 +19,27 @@ from askless.base.errors import InputError
 from askless.run import Run
 from askless.run.store import asking, store
 from askless.run.store.answering import UNSURE, ConflictError, Given, answer, mark_shown, skip, undo
-from askless.run.store.asking import Desk, current_round, left_to_choose, next_item, plan, release, renew, take_batch
+from askless.run.store.asking import (
+    Desk,
+    Pick,
+    close_rounds,
+    current_round,
+    left_to_choose,
+    next_item,
+    plan,
+    release,
+    renew,
+    reserve_items,
+    take_batch,
+)
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.importing import import_answers
-from askless.run.store.labels import labels_of_check_items, train_labels
+from askless.run.store.labels import labels_of_check_items, settled_labels, train_labels
 from askless.run.store.looks import COLOURS, choose_look
 from askless.run.store.progress import progress_of
 from askless.run.store.replay import CAN_BE_UNDONE, contradictions
-from askless.run.store.store import RepeatedError, now, record
+from askless.run.store.rounds import ask_round, chosen_ahead, keep_ahead, lacks_reserve
+from askless.run.store.store import RepeatedError
 
 PEOPLE = ("ann", "bo", "carl", "dora")
 NAMES = ("cat", "dog", "owl", "fox", "elk", "Fox", "bee", "emu", "Dog", "ant")
@@ -35,19 +48,8 @@ ITEMS, BUDGET = 20, 14
 SCENE, SCENES = 16, 16  # steps in a scene at most, scenes in an example
 WEIGHTS = {
     **{"label": 20, "answer_late": 4, "label_in_bulk": 3, "skip": 4, "change_an_answer": 6, "tell": 2},
-    **{
-        "undo": 14,
-        "redo": 10,
-        "add": 4,
-        "rename": 3,
-        "merge": 6,
-        "look": 4,
-        "bring_in": 5,
-        "ask": 5,
-        "beat": 3,
-        "jump": 5,
-    },
-    **{"choose": 3, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
+    **{"undo": 14, "redo": 10, "add": 4, "rename": 3, "merge": 6, "look": 4, "bring_in": 5, "ask": 5, "beat": 3},
+    **{"jump": 5, "choose": 3, "choose_ahead": 6, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
 }
 
 
@@ -65,6 +67,8 @@ def check_invariants(db, overlap):
     whatever the clock says.
     Training: sees shown classes and items of the pool only, never a check image.
     Budget: the chosen items and the planned check images do not exceed it; no more check images are asked than planned.
+    Rounds: they are numbered in order; only the last may be ahead, and has items then. A program is asked nothing of it, and
+    its labels wait.
     Undo: what a person may redo came after all that they may undo.
     """
     classes = {row["id"]: row for row in db.execute("SELECT * FROM class")}
@@ -111,6 +115,17 @@ def check_invariants(db, overlap):
     kinds = Counter(row["kind"] for row in tasks if row["problem"] is None)
     assert kinds["check"] <= planned
     assert sum(row["kind"] == "train" for row in tasks) + planned <= budget, (kinds, planned, budget)
+
+    rounds = db.execute("SELECT id, state FROM round ORDER BY id").fetchall()
+    assert [row["id"] for row in rounds] == list(range(1, len(rounds) + 1))
+    assert all(row["state"] != "ahead" for row in rounds[:-1])
+    ahead = {row["item"] for row in tasks if rounds and rounds[-1]["state"] == "ahead" and row["round"] == len(rounds)}
+    assert current_round(db) == len(rounds) - bool(rounds and rounds[-1]["state"] == "ahead")
+    assert set(reserve_items(db)) == {row["item"] for row in tasks if row["item"] in ahead and row["answers"] == 0}
+    assert settled_labels(db) == {item: label for item, label in trained.items() if item not in ahead}
+    if (batch := progress_of(db).batch) is not None:
+        assert batch.ahead <= bool(rounds and rounds[-1]["state"] == "ahead")
+        assert batch.done <= batch.size <= budget
 
     stacks = db.execute(
         "SELECT min(iif(state = 'undone', seq, NULL)) AS redo, max(iif(state = 'done', seq, NULL)) AS undo "
@@ -234,6 +249,7 @@ class Office(RuleBasedStateMachine):
 
         if not self.rows("SELECT 1 FROM task WHERE state = 'open' AND kind = 'train' LIMIT 1"):
             self.choose()
+            self.choose_ahead()
         self.change("label", act)
 
     def answer_late(self):
@@ -327,28 +343,31 @@ class Office(RuleBasedStateMachine):
     # --- the worker, the budget, the process
 
     def choose(self):
-        """The next batch, as the worker puts it out."""
+        """The next batch, as the worker puts it out: at times while one is open still."""
 
         def act(db):
-            number, left = current_round(db) + 1, left_to_choose(db)
-            free = db.execute(
-                "SELECT id FROM item WHERE split = 'pool' AND problem IS NULL AND id NOT IN (SELECT item FROM task) "
-                "ORDER BY id LIMIT ?",
-                (min(left, self.rng.randrange(1, 6)),),
-            ).fetchall()
-            if not free:
-                return
-            items = [row["id"] for row in free]
-            db.execute("UPDATE round SET state = 'closed'")
-            db.execute("INSERT INTO round VALUES (?, 'random', ?, 0, 'asking')", (number, now()))
-            db.executemany(
-                "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
-                "VALUES (?, 'train', ?, ?, 'random', 'drawn at random', 'open')",
-                [(item, number, rank) for rank, item in enumerate(items, 1)],
-            )
-            record(db, f"worker/round-{number}", "round", "worker", {"round": number, "items": items})
+            close_rounds(db)
+            ask_round(db, current_round(db) + 1, self.picks(db), "random", 0.0, {})
 
         self.change("choose", act)
+
+    def choose_ahead(self):
+        """What comes after it."""
+
+        def act(db):
+            if current_round(db) and lacks_reserve(db):
+                keep_ahead(db, self.picks(db), "random", 0.0, {}, batch=3)
+                self.tally["ahead"] += 1
+
+        self.change("choose ahead", act)
+
+    def picks(self, db):
+        """Items that may be chosen, at times some that may not."""
+        out = set(chosen_ahead(db).kept)
+        free = db.execute("SELECT id FROM item WHERE split = 'pool' AND problem IS NULL ORDER BY id").fetchall()
+        free = [row["id"] for row in free if row["id"] not in out or self.rng.random() < 0.1]
+        n = min(len(free), left_to_choose(db), self.rng.randrange(1, 6))
+        return [Pick(item, "drawn at random", None) for item in self.rng.sample(free, n)]
 
     def train_now(self):
         self.do("train now", self.run.train_now, self.request(), self.desk.annotator)
@@ -400,7 +419,9 @@ def test_no_order_of_steps_breaks_an_invariant(office):
         "undo label refused",
         "undo class_add refused",
     }  # those of names and merges are rare: store/test_classes.py
-    assert kinds | refused | {"import", "late", "tell", "jump", "restart", "train now", "budget"} <= tally.keys(), tally
+    assert (
+        kinds | refused | {"import", "late", "tell", "jump", "restart", "train now", "budget", "ahead"} <= tally.keys()
+    ), tally
 
 
 @pytest.mark.slow

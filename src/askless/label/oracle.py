@@ -43,8 +43,8 @@ class PageClient:
     def post(self, path: str, body: Mapping[str, Any]) -> Any:
         return self._exchange("POST", path, body)
 
-    def next(self) -> Any:
-        return self.post("/api/next", {"tab": self.tab})
+    def next(self, ahead: bool = True) -> Any:
+        return self.post("/api/next", {"tab": self.tab, "ahead": ahead})
 
     def label(self, item: int, number: int | None, seconds: float = 1.0) -> Any:
         """Answers with a class, or None for unsure."""
@@ -89,7 +89,8 @@ def answer_all(
     progress: Callable[[int, int], None] = lambda done, total: None,
     pause: float = 0.0,
 ) -> int:
-    """Labels everything the page asks, by path; how many answers were given when the run was finished.
+    """Labels everything the page asks, by path; how many answers were given when the run was finished. It waits for every
+    batch: what is chosen ahead is for people, and with it the batches would depend on how long each training takes.
 
     Classes that the run does not have yet are added. An image that the truth does not know is answered as unsure.
     """
@@ -98,7 +99,7 @@ def answer_all(
     numbers = {c["name"]: c["id"] for c in state["progress"]["classes"] if not c["hidden"]}
     given = 0
     while True:
-        found = client.next()
+        found = client.next(ahead=False)
         item = found["item"]
         if item is None:
             if found["code"] == "failed":

@@ -48,6 +48,7 @@ from askless.run.store.classes import shown_classes
 from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.items import columns_by_path, item_number, item_paths, item_texts, noun, readable_items
 from askless.run.store.labels import is_trainable, labels_key
+from askless.run.store.rounds import is_ahead, lacks_reserve
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, get_meta, last_event, set_meta
 from askless.track import Event, Trail
@@ -185,7 +186,7 @@ class Run:
             return get_meta(db, name, default)
 
     def waiting(self) -> list[str]:
-        """The paths that are to be labelled now, chosen ones first."""
+        """The paths that are to be labelled now, chosen ones first; not what is chosen ahead for the page."""
         with self.store.look() as db:
             return [task.path for task in open_tasks(db)]
 
@@ -215,17 +216,18 @@ class Run:
 
     # --- the next missing step ---------------------------------------------------------------------------------------
 
-    def advance(self, report: Report = quiet, ahead: bool = True) -> str | None:
+    def advance(self, report: Report = quiet, ahead: bool = True, reserve: bool = False) -> str | None:
         """Does the next missing step and says which; None where people have to answer first, or all is done. With `ahead`
-        also what is needed only when they have: the augmented views, which the first batch does not wait for.
+        also what is needed only when they have: the augmented views, which the first batch does not wait for. With
+        `reserve`, as for the page, something is chosen to be labelled while the next model trains.
 
         Every step writes its files first and its row in the database last: one that was interrupted runs again from the
         start.
         """
-        step = self.next_step(ahead)
+        step = self.next_step(ahead, reserve)
         if step is None:
             return None
-        from askless.run.steps import comparing, embedding, one_round
+        from askless.run.steps import choosing_ahead, comparing, embedding, one_round
 
         steps: dict[str, Callable[[Run, Report], None]] = {
             "embedding": embedding.embed,
@@ -234,17 +236,18 @@ class Run:
             "closing": close_round,
             "training": one_round.train,
             "choosing": one_round.choose,
+            "choosing ahead": choosing_ahead.choose_ahead,
             "reporting": write_report,
         }
         steps[step](self, report)
         return step
 
-    def next_step(self, ahead: bool = True) -> str | None:
+    def next_step(self, ahead: bool = True, reserve: bool = False) -> str | None:
         with self.store.look() as db:
-            step, after_views = self.due(db, ahead)
+            step, after_views = self.due(db, ahead, reserve)
             return "embedding" if after_views and self.lacks_views(db) else step
 
-    def due(self, db: Connection, ahead: bool) -> tuple[str | None, bool]:
+    def due(self, db: Connection, ahead: bool, reserve: bool = False) -> tuple[str | None, bool]:
         """The step that is missing, and whether augmented views come before it where they are missing, too."""
         if not get_meta(db, "prepared") or not is_cache_whole(self.folder / "cache"):
             return "embedding" if self.settings.frozen and self.kind != "features" else "decoding", False
@@ -253,13 +256,15 @@ class Run:
         damaged = damaged_fit(db, self.folder)
         if is_batch_open(db):
             again = damaged is not None and is_trainable(db)
+            if reserve and not again and lacks_reserve(db):
+                return "choosing ahead", False
             return "training" if again else None, ahead or again
         if is_asking(db):
             return "closing", False
         last = all_fits(db).get(current_round(db))
         if is_trainable(db) and (last is None or last.labels_key != labels_key(db) or damaged is not None):
             return "training", True
-        if left_to_choose(db) > 0:
+        if left_to_choose(db) > 0 or is_ahead(db):
             return "choosing", last is not None
         if not is_anything_open(db) and get_meta(db, "reported") != last_event(db):
             return "reporting", False

@@ -12,12 +12,13 @@ from askless.label.web.serve import LOCK
 from askless.run import Run, RunError
 from askless.run.steps.worker import catch_up
 from askless.run.store.answering import Given, answer, skip, undo
-from askless.run.store.asking import Desk, next_item, plan
+from askless.run.store.asking import Desk, current_round, next_item, plan, tasks_of_round
 from askless.run.store.classes import add_class, merge_class, rename_class
 from askless.run.store.importing import import_answers
 from askless.run.store.looks import Look, choose_look, chosen_looks
 from askless.run.store.repair import LOCKS, examine, repair
 from askless.run.store.replay import log, stored_tables, timeless
+from askless.run.store.rounds import is_ahead
 from askless.run.store.schema import MIGRATIONS
 from askless.run.store.store import now, record
 
@@ -374,3 +375,33 @@ def test_colours_and_keys_that_cannot_be_read_are_taken_from_the_log(busy):
     repair(busy)
     with Run.open(busy) as run, run.store.look() as db:
         assert chosen_looks(db) == {1: Look(2, "w")}
+
+
+def test_what_was_answered_of_a_round_that_is_chosen_ahead_is_rebuilt(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32))
+    options = {"classes": ("cat", "dog"), "budget": 12, "check": 0.0, "batch": 3, "steps": 5}
+    with Run.create(tmp_path / "rows.npz", tmp_path / "run", **options) as run:
+        while run.advance(reserve=True) is not None:
+            pass
+        for i in range(5):
+            with run.store.change() as db:
+                item = next_item(db, Desk("ann", "tab"), 1)
+                answer(db, Desk("ann", "tab"), f"request-{i:06d}", [item], Given(label=i % 2), overlap=1)
+        with run.store.look() as db:
+            before, ahead = stored_tables(db), [t.item for t in tasks_of_round(db, 2) if t.state == "done"]
+    change(tmp_path / "run", "DELETE FROM task WHERE round = 2")
+    change(tmp_path / "run", "DELETE FROM round WHERE state = 'ahead'")
+    assert examine(tmp_path / "run")
+    repair(tmp_path / "run")
+    with Run.open(tmp_path / "run") as run:
+        with run.store.look() as db:
+            assert timeless(stored_tables(db)) == timeless(before)
+            assert {t.item for t in tasks_of_round(db, 2)} == set(ahead)
+            assert len(ahead) == 2
+            assert is_ahead(db)
+        while run.advance(reserve=True) is not None:
+            pass
+        with run.store.look() as db:
+            assert current_round(db) == 2
+            assert {t.item for t in tasks_of_round(db, 2)} > set(ahead)
+        assert len(run.waiting()) == 2

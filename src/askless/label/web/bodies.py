@@ -22,6 +22,10 @@ class AtTab(Body):
     tab: Tab
 
 
+class NextBody(AtTab):
+    ahead: bool = True  # whether to show what is chosen ahead, where nothing else is to be had
+
+
 class Request(Body):
     request_id: RequestId
 

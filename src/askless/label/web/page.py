@@ -32,6 +32,7 @@ from askless.run.store.asking import (
     holders,
     is_anything_open,
     next_item,
+    open_tasks,
     release,
     renew,
     take_batch,
@@ -45,6 +46,7 @@ from askless.run.store.items import item_of
 from askless.run.store.labels import (
     Answer,
     agreed,
+    answered_items,
     answers_to,
     last_answers,
     other_answers,
@@ -139,18 +141,18 @@ class Page:
         numbers = {c.name: c.id for c in shown_classes(db) if not looks.get(c.id, Look()).key}
         return {key: numbers[c] for key, c in self.run.settings.keys.items() if c in numbers}
 
-    def next(self, who: Who, body: bodies.AtTab) -> Response:
+    def next(self, who: Who, body: bodies.NextBody) -> Response:
         # As a response, here and where answers come in: FastAPI would check what we made ourselves in another thread first.
-        return JSONResponse(self.item_for(who.at(body.tab), lease=True))
+        return JSONResponse(self.item_for(who.at(body.tab), lease=True, ahead=body.ahead))
 
     def look_at_next(self, who: Who, tab: Tab = "") -> Json:
         return self.item_for(who.at(tab), lease=False)
 
-    def item_for(self, desk: Desk, lease: bool) -> Json:
+    def item_for(self, desk: Desk, lease: bool, ahead: bool = True) -> Json:
         """The item for a tab, those that come after it, or why there is none."""
         while True:
             with self.run.store.lend() if lease else self.run.store.look() as db:
-                item = next_item(db, desk, self.overlap, lease)
+                item = next_item(db, desk, self.overlap, lease, ahead)
                 shown = None if item is None else self.item(db, item, desk if lease else None)
                 so_far = progress_of(db, desk)
                 following = upcoming(db, item, time.time(), PRELOAD)
@@ -158,12 +160,16 @@ class Page:
             if item is None or not lease or self.is_readable(item):
                 break
         used = so_far.spent >= so_far.budget
-        code, why = ("ok", "") if item is not None else self.why_nothing(used, others, for_others)
+        code, why = ("ok", "") if item is not None else self.why_nothing(desk, used, others, for_others)
         if all(c.hidden for c in so_far.classes):
             code = "no_classes"
         return {"item": shown, "next": following, "code": code, "why": why, "progress": so_far.as_json()}
 
-    def why_nothing(self, is_used: bool, others: dict[str, int], others_to_answer: int) -> tuple[str, str]:
+    def why_nothing(self, desk: Desk, is_used: bool, others: dict[str, int], others_to_answer: int) -> tuple[str, str]:
+        own = others.pop(desk.annotator, 0)
+        if own and not others:
+            there = f"{own} {self.run.noun}{'s are' if own > 1 else ' is'} open in another tab of yours"
+            return "other_tab", f"{there}. Label there, or close that tab and reload this page."
         if others:
             who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
             return "held", f"All {self.run.noun}s that are left are being labelled by others: {who}."
@@ -174,7 +180,9 @@ class Page:
         if worker["step"] == "failed":
             return "failed", f"The training stopped: {worker['problem']}"
         if self.run.is_finished():  # what the worker said last may be older than the last answer
-            used = "The budget is used: everything is labelled."
+            with self.run.store.look() as db:
+                labelled, total = len(answered_items(db)), len(self.run.paths)
+            used = f"The budget is used: {labelled:,} of {total:,} {self.run.noun}s are labelled."
             return "finished", used if is_used else "There is nothing left to label."
         busy = worker["step"] not in ("waiting", "finished", "stopped")
         return "training", worker["text"] if busy and worker["text"] else "The next batch is being chosen."
@@ -371,9 +379,9 @@ class Page:
             done = {task.item for task in tasks if task.state == "done"}
             labels = {a.item: a.label for a in agreed(db) if a.label is not None and a.item in done}
             found, said = map_of(self.run, db, labels), said_of_pool(self.run, db)
+            current = [task.item for task in open_tasks(db) if task.kind == "train"]
         if found is None:
             return {"points": [], "labels": [], "predicted": [], "rounds": [], "current": []}
-        current = [task.item for task in tasks if task.state == "open" and task.kind == "train"]
         predicted = [said[i].label if i in said else -1 for i in range(len(found.points))]
         return {
             "points": found.points,

@@ -202,12 +202,17 @@ def since_new_class(db: sqlite3.Connection) -> int | None:
 
 def rate(db: sqlite3.Connection, so_far: RunProgress) -> dict[str, float | None] | None:
     """Labels per minute of the last answers, breaks left out, and what that means for the batch."""
-    per_minute = labels_per_minute(sorted(map(moment, times_of_answers(db, RECENT))))
+    per_minute = pace(db)
     if per_minute is None:
         return None
     batch = so_far.batch
     left = None if batch is None else (batch.size - batch.done) / per_minute
     return {"per_minute": per_minute, "minutes_left_in_batch": left}
+
+
+def pace(db: sqlite3.Connection) -> float | None:
+    """Labels per minute of the last answers, breaks left out; None where too few were timed."""
+    return labels_per_minute(sorted(map(moment, times_of_answers(db, RECENT))))
 
 
 # --- what the report tells -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import csv
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,16 +41,15 @@ from askless.run.steps.round_files import (
 from askless.run.store.asking import (
     Pick,
     all_rounds,
-    ask_round,
     asked_items,
     current_round,
     is_batch_open,
-    left_to_choose,
     tasks_of_round,
 )
 from askless.run.store.classes import shown_classes
 from askless.run.store.fits import all_fits, fitted_rounds, last_fitted, put_fit
-from askless.run.store.labels import labels_key, labels_of_check_items, train_labels
+from askless.run.store.labels import labels_key, labels_of_check_items, settled_labels, train_labels
+from askless.run.store.rounds import ask_round, chosen_ahead, round_size
 from askless.run.store.schema import RunError
 from askless.run.store.store import payload_of
 from askless.track import Event
@@ -65,7 +64,7 @@ def train(run: "Run", report: "Report") -> None:
     """Trains on all labels, predicts every item, and puts the round and the model in the place of the old ones."""
     base, settings = run.pool_now(), run.settings
     with run.store.look() as db:
-        number, key, labels = current_round(db), labels_key(db), train_labels(db)
+        number, key, labels = current_round(db), labels_key(db), settled_labels(db)
         damaged = damaged_fit(db, run.folder)
         if damaged is not None and is_batch_open(db):
             number = damaged  # a batch is out: the model that chose it is made again, from the labels of then
@@ -131,31 +130,56 @@ def write_picked(run: "Run", folder: Path, number: int) -> None:
 
 
 def choose(run: "Run", report: "Report") -> None:
-    """Asks the strategy for the next batch."""
+    """Asks the strategy for the next batch, or for what is missing to one that was begun ahead."""
     report("choosing", "Choosing the next batch", 0, 1)
     begun = time.perf_counter()
-    base = run.run_pool()
     with run.store.look() as db:
-        labels, classes = train_labels(db), shown_classes(db)
-        current, n = current_round(db), min(run.settings.batch, left_to_choose(db))
-        fitted = current in fitted_rounds(db) and damaged_fit(db, run.folder) is None
+        current, (kept, loose, left) = current_round(db), chosen_ahead(db)
+        n = min(round_size(len(kept), run.settings.batch) - len(kept), left)
         # All that was asked, labelled or not: a label that came after the training is none to the learner.
-        asked = asked_items(db)
-    names = [c.name for c in classes]
-    saved = round_folder(run.folder, current) / "learner"
-    if fitted:
-        learner = load_learner(saved, base, run.learnt)
-    else:
-        place = {c.id: i for i, c in enumerate(classes)}
-        learner = make_learner(base, run.settings, names, {i: place[y] for i, y in labels.items()}, None)
-    picks, info = next_batch(learner, base, n, names, fitted, asked, run.noun)
-    if fitted:
-        learner.save(saved, pool=False)  # what the strategy remembers of this batch
-    by = learner.strategy.name
+        asked = set(asked_items(db)).difference(loose)
+    by, picks, info = run.settings.strategy, list[Pick](), dict[str, Any]()
+    if n:
+        chooser = chooser_of(run, current)
+        picks, info = chooser.next_batch(n, asked)
+        if chooser.fitted:  # what the strategy remembers of this batch
+            chooser.learner.save(round_folder(run.folder, current) / "learner", pool=False)
+        by = chooser.learner.strategy.name
     with run.store.change() as db:
         asked_now = ask_round(db, current + 1, picks, by, time.perf_counter() - begun, info)
     if asked_now:
         report("choosing", f"Chosen by {by}", 1, 1)
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Who chooses after a round: its learner, `fitted` where a model could be trained. `names`: the classes."""
+
+    learner: ActiveLearner
+    base: "RunPool"
+    names: Sequence[str]
+    fitted: bool
+    noun: str
+
+    def next_batch(self, n: int, out: Collection[int]) -> tuple[list[Pick], dict[str, Any]]:
+        return next_batch(self.learner, self.base, n, self.names, self.fitted, sorted(out), self.noun)
+
+
+def chooser_of(run: "Run", number: int) -> Chooser:
+    """Who chooses after a round, as the round left it: without what was labelled of later ones."""
+    base = run.run_pool()
+    with run.store.look() as db:
+        later = set(asked_items(db, after=number))
+        labels = {item: label for item, label in settled_labels(db).items() if item not in later}
+        classes = shown_classes(db)
+        fitted = number in fitted_rounds(db) and damaged_fit(db, run.folder) is None
+    names = [c.name for c in classes]
+    if fitted:
+        learner = load_learner(round_folder(run.folder, number) / "learner", base, run.learnt)
+    else:
+        place = {c.id: i for i, c in enumerate(classes)}
+        learner = make_learner(base, run.settings, names, {i: place[y] for i, y in labels.items()}, None)
+    return Chooser(learner, base, names, fitted, run.noun)
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,7 @@ def work(folder: Path) -> None:
         status.rest(finished=False)
         while True:
             seen = run.store.version()  # before the look, so that nothing that comes after it is missed
-            if run.advance(status) is not None:
+            if run.advance(status, reserve=True) is not None:
                 continue
             status.rest(run.is_finished())
             while run.store.version() == seen:

@@ -3,6 +3,10 @@
 Tasks are chosen items, in rounds, and check images, by the draw; the budget pays for both. One atomic statement takes a
 lease, so no two people get the same item, whatever process they talk to.
 
+While one round is asked, the next may be there as well, chosen ahead: its items are handed out when nothing else is to be
+had, so that nobody waits for a training. Until somebody answers them they cost nothing: they are a reserve, and may be
+withdrawn. `askless.run.store.rounds` makes and settles it.
+
 Leases end by the wall clock, the only one that several processes and restarts share, and clocks jump. A lease is in force
 while its end lies ahead, but by no more than twice its length: a clock that is set back prolongs a lease by ten minutes at
 most. Who takes an item ends the leases that others let expire on it, so that none of them comes back when the clock does.
@@ -13,11 +17,11 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from askless.base.errors import InputError
 from askless.run.store.items import note_problem, note_skipped, noun
-from askless.run.store.store import get_meta, now, record, set_meta
+from askless.run.store.store import get_meta, record, set_meta
 from askless.sources import Skipped
 
 LEASE_SECONDS = 600.0
@@ -44,6 +48,14 @@ TASK = (
     "FROM task t JOIN item i ON i.id = t.item"
 )
 ADD = "INSERT INTO task (item, kind, round, rank, picked_by, reason, score, state) "
+AHEAD = "coalesce(round, 0) IN (SELECT id FROM round WHERE state = 'ahead')"  # tasks of the round that is chosen ahead
+RESERVE = f"(state = 'open' AND answers = 0 AND {AHEAD})"  # those that nobody has answered: they may be withdrawn
+# What is handed out, by kind; `ahead` are the chosen ones of the round that is chosen ahead.
+HANDED_OUT = {
+    "train": f"kind = 'train' AND NOT {AHEAD}",
+    "ahead": f"kind = 'train' AND {AHEAD}",
+    "check": "kind = 'check'",
+}
 
 
 def all_tasks(db: sqlite3.Connection) -> list[Task]:
@@ -51,8 +63,9 @@ def all_tasks(db: sqlite3.Connection) -> list[Task]:
 
 
 def open_tasks(db: sqlite3.Connection) -> list[Task]:
-    """What is to be labelled now, chosen items first."""
-    return [Task(*row) for row in db.execute(f"{TASK} WHERE state = 'open' ORDER BY kind DESC, skips, round, rank")]
+    """What is to be labelled now, chosen items first; nothing of what is chosen ahead."""
+    which = f"state = 'open' AND NOT {AHEAD}"
+    return [Task(*row) for row in db.execute(f"{TASK} WHERE {which} ORDER BY kind DESC, skips, round, rank")]
 
 
 def tasks_of_round(db: sqlite3.Connection, number: int) -> list[Task]:
@@ -76,12 +89,14 @@ def is_anything_open(db: sqlite3.Connection) -> bool:
 
 
 def is_batch_open(db: sqlite3.Connection) -> bool:
-    """Whether a chosen item waits for a label."""
-    return db.execute("SELECT 1 FROM task WHERE state = 'open' AND kind = 'train' LIMIT 1").fetchone() is not None
+    """Whether a chosen item waits for a label; those chosen ahead keep no round open."""
+    query = f"SELECT 1 FROM task WHERE state = 'open' AND {HANDED_OUT['train']} LIMIT 1"
+    return db.execute(query).fetchone() is not None
 
 
 def count_chosen(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT count(*) FROM task WHERE kind = 'train'").fetchone()[0])
+    """How many items were chosen, without the reserve."""
+    return int(db.execute(f"SELECT count(*) FROM task WHERE kind = 'train' AND NOT {RESERVE}").fetchone()[0])
 
 
 def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> list[int]:
@@ -91,7 +106,7 @@ def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> lis
         found += db.execute(
             "SELECT item FROM task t WHERE state = 'open' AND kind = ? AND item <> ? "
             "AND NOT EXISTS (SELECT 1 FROM lease l WHERE l.item = t.item AND l.expires > ?) "
-            "ORDER BY skips, round, rank LIMIT ?",
+            f"ORDER BY {AHEAD}, skips, round, rank LIMIT ?",
             (kind, -1 if item is None else item, at, most),
         ).fetchall()
     return [row[0] for row in found][: n + 1]
@@ -117,7 +132,8 @@ def forget_found(db: sqlite3.Connection, item: int) -> bool:
 
 
 class Round(NamedTuple):
-    """A batch; `seconds` is how long it took to choose. `state`: asking, or closed."""
+    """A batch; `seconds` is how long it took to choose. `state`: ahead (chosen for when the one before is used up), asking,
+    or closed."""
 
     id: int
     strategy: str
@@ -133,11 +149,14 @@ class Pick(NamedTuple):
 
 
 def all_rounds(db: sqlite3.Connection) -> list[Round]:
-    return [Round(*row) for row in db.execute("SELECT id, strategy, made_at, seconds, state FROM round ORDER BY id")]
+    """Those that were asked; not the one that is chosen ahead."""
+    query = "SELECT id, strategy, made_at, seconds, state FROM round WHERE state <> 'ahead' ORDER BY id"
+    return [Round(*row) for row in db.execute(query)]
 
 
 def current_round(db: sqlite3.Connection) -> int:
-    return int(db.execute("SELECT coalesce(max(id), 0) FROM round").fetchone()[0])
+    """The last round that was asked, 0 before the first; the one that is chosen ahead comes after it."""
+    return int(db.execute("SELECT coalesce(max(id), 0) FROM round WHERE state <> 'ahead'").fetchone()[0])
 
 
 def is_asking(db: sqlite3.Connection) -> bool:
@@ -149,32 +168,10 @@ def close_rounds(db: sqlite3.Connection) -> None:
     db.execute("UPDATE round SET state = 'closed' WHERE state = 'asking'")
 
 
-def ask_round(
-    db: sqlite3.Connection, number: int, picks: Sequence[Pick], picked_by: str, seconds: float, info: dict[str, Any]
-) -> int:
-    """Asks for the picks as a new round, in their order, and returns how many. Labels may have come in from elsewhere, or
-    the budget been lowered, while they were chosen: picks that are asked or labelled already, or exceed the budget, are left
-    out."""
-    taken = set(asked_items(db))
-    kept = [pick for pick in picks if pick.item not in taken][: left_to_choose(db)]
-    if not kept:
-        return 0
-    db.execute(
-        "INSERT INTO round (id, strategy, made_at, seconds, state) VALUES (?, ?, ?, ?, 'asking')",
-        (number, picked_by, now(), seconds),
-    )
-    db.executemany(
-        f"{ADD}VALUES (?, 'train', ?, ?, ?, ?, ?, 'open')",
-        [(p.item, number, rank, picked_by, p.reason, p.score) for rank, p in enumerate(kept, start=1)],
-    )
-    payload = {"round": number, "items": [pick.item for pick in kept], "info": info}
-    record(db, f"worker/round-{number}", "round", "worker", payload)
-    return len(kept)
-
-
 def withdraw_batch(db: sqlite3.Connection, request_id: str, annotator: str) -> int:
-    """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were."""
-    batch = "state = 'open' AND kind = 'train'"
+    """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were. What was chosen ahead
+    stays, to be labelled while the model trains."""
+    batch = f"state = 'open' AND {HANDED_OUT['train']}"
     items = [row[0] for row in db.execute(f"SELECT item FROM task WHERE {batch}")]
     record(db, request_id, "train_now", annotator, {"withdrawn": items})
     db.execute(f"DELETE FROM lease WHERE item IN (SELECT item FROM task WHERE {batch})")
@@ -198,10 +195,11 @@ def plan(db: sqlite3.Connection) -> Plan:
 
 
 def left_to_choose(db: sqlite3.Connection) -> int:
-    """How many items may still be chosen."""
+    """How many items may still be chosen, those of the reserve among them."""
     budget, check = plan(db)
     free = db.execute(
-        "SELECT count(*) FROM item WHERE split = 'pool' AND problem IS NULL AND id NOT IN (SELECT item FROM task)"
+        "SELECT count(*) FROM item WHERE split = 'pool' AND problem IS NULL "
+        f"AND id NOT IN (SELECT item FROM task WHERE NOT {RESERVE})"
     ).fetchone()[0]
     return max(0, min(budget - check - count_chosen(db), free))
 
@@ -221,6 +219,18 @@ def set_budget(db: sqlite3.Connection, request_id: str, annotator: str, budget: 
     check += draw_more(db, wanted - check) if wanted > check else -draw_fewer(db, check - wanted)
     set_meta(db, "budget", budget)
     set_meta(db, "check", check)
+    trim_reserve(db)
+
+
+def reserve_items(db: sqlite3.Connection) -> list[int]:
+    """What is chosen ahead and nobody has answered, in its order."""
+    return [row[0] for row in db.execute(f"SELECT item FROM task WHERE {RESERVE} ORDER BY rank, item")]
+
+
+def trim_reserve(db: sqlite3.Connection) -> None:
+    """Withdraws what the budget does not pay for any more of the items chosen ahead, the last first."""
+    for item in reserve_items(db)[left_to_choose(db) :]:
+        withdraw(db, item)
 
 
 def draw_fewer(db: sqlite3.Connection, n: int) -> int:
@@ -291,32 +301,42 @@ def clock() -> dict[str, float]:
     return {"now": time.time(), "latest": time.time() + 2 * LEASE_SECONDS}
 
 
-def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True) -> int | None:
+def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = True, ahead: bool = True) -> int | None:
     """The item that this tab is to show: the one it has, or a new one; None where nothing is to be had.
 
     Check images are mixed in so that their share of what is done keeps up with the chosen ones, and are all that is served
-    while nothing is chosen yet. With `lease=False` nothing changes: it says what would come.
+    while nothing is chosen yet; what is chosen ahead comes, with `ahead`, when nothing else is left. With `lease=False`
+    nothing changes: it says what would come.
     """
     held = held_items(db, desk)
     if held:
         if lease:
             renew(db, desk)
         return held[0]
-    for kind in kinds_in_order(db):
-        if free := free_items(db, desk, kind, overlap, 1):
-            if lease:
-                take(db, desk, free)
-            return free[0]
+    skipped = just_skipped(db, desk)
+    for but in (skipped, []) if skipped else ([],):
+        for kind in (*kinds_in_order(db), *(["ahead"] if ahead else [])):
+            if free := free_items(db, desk, kind, overlap, 1, but):
+                if lease:
+                    take(db, desk, free)
+                return free[0]
     return None
+
+
+def just_skipped(db: sqlite3.Connection, desk: Desk) -> list[int]:
+    """The item that was the last thing this person did, where they skipped it: it comes after at least one other."""
+    last = "(SELECT max(seq) FROM action WHERE annotator = ? AND state = 'done')"
+    rows = db.execute(f"SELECT item FROM event WHERE kind = 'skip' AND seq = {last}", (desk.annotator,))
+    return [row["item"] for row in rows]
 
 
 def free_items(
     db: sqlite3.Connection, desk: Desk, kind: str, overlap: int, n: int, but: Sequence[int] = ()
 ) -> list[int]:
     """Up to n open tasks that this annotator may take: not answered by them, not in another tab of theirs, and wanted by
-    fewer people than are to answer it. Skipped ones come last."""
+    fewer people than are to answer it. Skipped ones come last. `kind` is one of `HANDED_OUT`."""
     rows = db.execute(
-        f"""SELECT t.item FROM task t WHERE t.state = 'open' AND t.kind = :kind
+        f"""SELECT t.item FROM task t WHERE t.state = 'open' AND {HANDED_OUT[kind]}
         AND t.item NOT IN ({", ".join(map(str, but))})
         AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = :annotator)
         AND NOT EXISTS (
@@ -325,7 +345,7 @@ def free_items(
             SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND {IN_FORCE}
             AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator)) < :overlap
         ORDER BY t.skips, t.round, t.rank LIMIT :n""",
-        {"kind": kind, "annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, "n": n, **clock()},
+        {"annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, "n": n, **clock()},
     )
     return [row["item"] for row in rows]
 
@@ -405,11 +425,12 @@ def end_surplus(db: sqlite3.Connection, item: int, wanted: int) -> None:
 
 
 def take_batch(db: sqlite3.Connection, desk: Desk, overlap: int, n: int) -> list[int]:
-    """Open items of the current batch for the grid, up to n with those that the tab has already; check images only where
-    no chosen one is to be had."""
+    """Open items of the current batch for the grid, up to n with those that the tab has already; those chosen ahead, and
+    then check images, only where nothing else is to be had."""
     held = held_items(db, desk)
-    kind_of = {item: db.execute("SELECT kind FROM task WHERE item = ?", (item,)).fetchone()[0] for item in held}
-    for kind in ("train", "check"):
+    handed_out = f"SELECT iif(kind = 'train' AND {AHEAD}, 'ahead', kind) FROM task WHERE item = ?"
+    kind_of = {item: db.execute(handed_out, (item,)).fetchone()[0] for item in held}
+    for kind in ("train", "ahead", "check"):
         mine = [item for item in held if kind_of[item] == kind][:n]
         free = free_items(db, desk, kind, overlap, n - len(mine), but=mine)
         take(db, desk, free)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from askless.run.store.asking import AHEAD
 from askless.run.store.classes import final_class, shown_classes
 from askless.run.store.items import held_out_items
 
@@ -136,19 +137,26 @@ def train_labels(db: sqlite3.Connection) -> dict[int, int]:
     }
 
 
+def settled_labels(db: sqlite3.Connection) -> dict[int, int]:
+    """item -> class of what the next training learns from. Labels of the round that is chosen ahead wait for the one after
+    it: else a model would depend on how many of them were there when its training began."""
+    ahead = {row[0] for row in db.execute(f"SELECT item FROM task WHERE {AHEAD}")}
+    return {item: label for item, label in train_labels(db).items() if item not in ahead}
+
+
 def labels_of_check_items(db: sqlite3.Connection) -> dict[int, int]:
     return {a.item: a.label for a in agreed(db, ("check",)) if a.label is not None}
 
 
 def is_trainable(db: sqlite3.Connection) -> bool:
     """Whether there are labels of two classes at least."""
-    return len(set(train_labels(db).values())) >= 2
+    return len(set(settled_labels(db).values())) >= 2
 
 
 def labels_key(db: sqlite3.Connection) -> str:
-    """A text that changes when a label, or the list of classes, does."""
+    """A text that changes when a label to train on, or the list of classes, does."""
     shown = [c.id for c in shown_classes(db)]
-    return hashlib.sha256(json.dumps([sorted(train_labels(db).items()), shown]).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps([sorted(settled_labels(db).items()), shown]).encode()).hexdigest()[:16]
 
 
 def labels_in_order(db: sqlite3.Connection) -> list[int]:

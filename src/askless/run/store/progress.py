@@ -6,9 +6,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from askless.run.store.asking import Desk, done_tasks, plan
+from askless.run.store.asking import Desk, current_round, done_tasks, plan
 from askless.run.store.classes import all_classes, followed, is_shown
 from askless.run.store.looks import chosen_looks, colour_of, keys_of
+from askless.run.store.rounds import is_ahead, round_size
+from askless.run.store.store import get_meta
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,13 @@ class Done:
 
 @dataclass(frozen=True)
 class CurrentBatch:
-    """The current batch."""
+    """The batch that is being labelled. `ahead`: it was chosen by the model before, while the one that chooses the rest of
+    it is still being trained."""
 
     round: int
     done: int
     size: int
+    ahead: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,22 @@ def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> RunProgress
 
 
 def current_batch(db: sqlite3.Connection) -> CurrentBatch | None:
-    number = db.execute("SELECT max(id) FROM round").fetchone()[0]
-    if number is None:
-        return None
-    size, finished = db.execute(
-        "SELECT coalesce(sum(n), 0), coalesce(sum(n * (state = 'done')), 0) FROM tally WHERE round = ?", (number,)
-    ).fetchone()
-    return CurrentBatch(number, finished, size)
+    """The last batch that was asked; once all of it is labelled the one that is chosen ahead, as large as it would be if its
+    model were ready now."""
+    number = current_round(db)
+    size, done = tasks_in(db, number)
+    if size == done and is_ahead(db):
+        _, done = tasks_in(db, number + 1)
+        budget, planned = plan(db)
+        size = done + min(round_size(done, get_meta(db, "batch", 0)) - done, budget - planned - done_tasks(db)["train"])
+        return CurrentBatch(number + 1, done, size, ahead=True)
+    return CurrentBatch(number, done, size) if number else None
+
+
+def tasks_in(db: sqlite3.Connection, number: int) -> tuple[int, int]:
+    """How many items were asked in a round, and how many of these are done."""
+    query = "SELECT coalesce(sum(n), 0), coalesce(sum(n * (state = 'done')), 0) FROM tally WHERE round = ?"
+    return tuple(db.execute(query, (number,)).fetchone())
 
 
 def has_action(db: sqlite3.Connection, desk: Desk | None, state: str) -> bool:

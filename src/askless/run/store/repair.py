@@ -318,8 +318,9 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
     """Makes the rounds and tasks that are lost. Of chosen items only those with answers: others can be chosen again."""
     answered = set(answered_items(db))
     plain = {"rank": 0, "picked_by": settings.strategy, "reason": "recovered by askless doctor", "state": "open"}
-    for number, event in [(e.payload.get("round"), e) for e in reversed(events) if e.kind == "round"]:
-        made = {"strategy": settings.strategy, "made_at": event.at, "seconds": 0.0, "state": "asking"}
+    for number, event in [(e.payload.get("round"), e) for e in reversed(events) if e.kind in ("round", "ahead")]:
+        state = "asking" if event.kind == "round" else "ahead"
+        made = {"strategy": settings.strategy, "made_at": event.at, "seconds": 0.0, "state": state}
         insert(db, "round", [{"id": number, **made}])
         chosen = [item for item in event.payload.get("items", ()) if item in answered]
         insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])

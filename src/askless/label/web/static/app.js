@@ -12,7 +12,7 @@
 //   #tabs button[data-view="single|grid|items|review|progress|map"]    body[data-view] is the open one
 //   #items-box, #review-box: [data-filter=...] .tile[data-item] .browse-bar [data-tool] [data-class]
 //   #grid .tile[data-item]  aria-selected, class "answered"      #grid-next   #last button[data-item]
-//   #waiting                data-code=training|held|finished|no_classes|...   #first-names #first-form
+//   #waiting                data-code=training|held|other_tab|finished|no_classes|...   #first-names #first-form
 //   #toast #worker #trouble #notice (refusals, conflicts)        #live #alert (said aloud)
 //   #advice #verdict #measure-value #curve #budget-input #train-now #suggestions   #map #map-tip
 //   #review-show button[data-show]   #review-list .card[data-item]
@@ -134,10 +134,11 @@ function drawWorker() {
   waiting.drawWorker();
 }
 
-/** A new batch came while the person was busy with something else, or waiting: say so, quietly. */
+/** The model has chosen a new batch: say so, quietly. */
 function noticeBatch() {
-  const round = store.progress && store.progress.batch ? store.progress.batch.round : null;
-  if (round === null) return;
+  const batch = store.progress && store.progress.batch;
+  if (!batch || batch.ahead) return; // begun before its model was ready
+  const { round } = batch;
   if (lastRound !== null && round > lastRound) {
     toast(words.batchReady(round));
     if (document.hidden) document.title = words.titleReady(store.run.name);
@@ -214,7 +215,7 @@ async function poll() {
   } catch (error) {
     trouble(error);
   }
-  const soon = ["training", "held"].includes(document.body.dataset.waiting);
+  const soon = ["training", "held", "other_tab"].includes(document.body.dataset.waiting);
   pollTimer = setTimeout(poll, document.hidden ? POLL_HIDDEN : soon ? POLL_SOON : POLL);
 }
 

@@ -52,7 +52,7 @@ export function show(newCode, why) {
   const finished = code === "finished";
   $("#finished").hidden = !finished;
   $("#waiting-more").hidden = !finished;
-  $("#waiting-next").hidden = !["training", "held"].includes(code);
+  $("#waiting-next").hidden = !["training", "held", "other_tab"].includes(code);
   const answered = store.progress && store.progress.spent > 0;
   $("#waiting-review").hidden = !answered || ["no_classes", "sending", "starting"].includes(code);
   $("#waiting-progress").hidden = $("#waiting-review").hidden;

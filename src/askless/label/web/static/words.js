@@ -51,7 +51,7 @@ function wordsFor(image) {
   left: (clock) => `${clock} left`,
   steps: {
     indexing: "Reading the folder", decoding: `Reading the ${image}s`, embedding: `Looking at every ${image} once`,
-    choosing: "Choosing the next batch", training: "Training", predicting: "Predicting", reporting: "Writing the report",
+    choosing: "Choosing the next batch", "choosing ahead": `Choosing ${image}s for the time while the model trains`, training: "Training", predicting: "Predicting", reporting: "Writing the report",
     comparing: `Comparing the ${image}s`, closing: "", starting: "Starting", waiting: "", finished: "Finished.",
     stopped: "Stopped.", failed: "Training failed.",
   },
@@ -172,7 +172,7 @@ function wordsFor(image) {
 
   // Nothing to label just now.
   waitTitles: {
-    training: "The model is learning", held: `Others hold the last ${image}s`, finished: "All done. Thank you!",
+    training: "The model is learning", held: `Others hold the last ${image}s`, other_tab: `Another tab has the last ${image}s`, finished: "All done. Thank you!",
     no_classes: "What do you want to tell apart?", sending: "Sending your last answer", starting: "One moment",
     failed: "The training has stopped", other: "Nothing to label just now",
   },
