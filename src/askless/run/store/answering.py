@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.base.errors import AsklessError, InputError
-from askless.run.store.asking import IN_FORCE, Desk, clock, end_leases, end_surplus, take
+from askless.run.store.asking import IN_FORCE, Desk, add_extra, clock, end_leases, end_surplus, take, withdraw
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.labels import other_answers
 from askless.run.store.store import once, record, savepoint
@@ -181,17 +181,24 @@ def undo_answers(
     again: bool,
 ) -> None:
     open_again = []
-    for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
+    extra = payload.get("kinds", [None] * len(payload["items"]))  # of labels that nobody was asked for
+    for item, before, after, kind in zip(payload["items"], payload["before"], payload["after"], extra, strict=True):
         there = own_answer(db, item, desk.annotator)
         if not is_same(there, before if again else after):
             raise ConflictError(f"your answer to item {item} has been replaced since", item)
-        if again and before is None:
+        if again and kind is not None:
+            if not add_extra(db, item, kind):
+                raise ConflictError(f"item {item} was asked or labelled in the meantime", item)
+        elif again and before is None:
             check_room(db, desk, item, overlap)
         row = {**after, "seq": seq, "at": at} if again else before
         if row is None:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
             count_answers(db, item, overlap)
-            open_again.append(item)
+            if kind is None:
+                open_again.append(item)
+            elif not other_answers(db, item, desk.annotator):
+                withdraw(db, item)
         else:
             if row["class"] is not None:
                 show_again(db, row["class"])  # its class may have been taken back in the meantime
@@ -236,7 +243,7 @@ def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
     whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
     db.execute(
-        "UPDATE task SET answers = :n, state = CASE WHEN kind = 'prior' OR :n >= :overlap THEN 'done' "
+        "UPDATE task SET answers = :n, state = CASE WHEN kind IN ('prior', 'found', 'accepted') OR :n >= :overlap THEN 'done' "
         "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
         {"n": n, "overlap": overlap, "item": item},
     )

@@ -92,8 +92,9 @@ def import_answers(
         # What is held out in reserve waits, with its label, until it is drawn as a check image.
         kind = "check" if split == "check" else "prior"
         db.execute(
-            "INSERT OR IGNORE INTO task (item, kind, round, rank, picked_by, reason, state) "
-            "VALUES (?, ?, NULL, 0, 'import', 'labelled before', 'open')",
+            "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
+            "VALUES (?, ?, NULL, 0, 'import', 'labelled before', 'open') "
+            "ON CONFLICT DO UPDATE SET kind = excluded.kind WHERE kind IN ('found', 'accepted')",
             (item, kind),
         )
         if item in over:

@@ -5,9 +5,10 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-ANSWERS = ("label", "unsure", "change", "import")
+EXTRA = ("found", "accepted")  # labels that nobody was asked for
+ANSWERS = ("label", "unsure", "change", "import", *EXTRA)
 KEY = ("item", "annotator")  # of an answer
-CAN_BE_UNDONE = ("label", "unsure", "change", "skip", "class_add", "class_rename", "class_merge")
+CAN_BE_UNDONE = ("label", "unsure", "change", *EXTRA, "skip", "class_add", "class_rename", "class_merge")
 # What a damaged payload makes of a reader.
 GARBLED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -70,6 +71,9 @@ class Replay:
                 self.tables.classes[row["id"]] = (row["name"], row["merged_into"], bool(row["hidden"]))
         elif kind in ANSWERS:
             self.answered(event)
+        elif kind == "asked_afresh":
+            for key in [key for key in self.tables.answers if key[0] in payload["items"]]:
+                del self.tables.answers[key]
         elif kind.startswith("class_"):
             self.changed_class(kind, payload)
         elif kind in ("undo", "redo"):
