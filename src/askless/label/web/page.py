@@ -274,6 +274,8 @@ class Page:
             return f"not possible: {what['refused']}"
         if kind.startswith("class_"):
             return {"class_add": "new class", "class_rename": "renamed class", "class_merge": "merged class"}[kind]
+        if kind == "accepted" and not items:
+            return f"{self.run.noun}s clicked out of a class"
         return f"{kind} on {item_of(db, items[0]).path if len(items) == 1 else f'{len(items)} {self.run.noun}s'}"
 
     # --- classes -----------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 @dataclass(frozen=True)
 class LabelRow:
     """An answer, as a line of `labels.csv`: all but `path`, `label` and `status` may be unknown. Unsure answers have no
-    label. `item` is the one of the run that it is about, which a file does not tell (-1)."""
+    label. `kind` is why there is an answer: train, check, prior, found, or accepted (the model's word, looked over). `item` is the one of the run that it is about, which a file does not tell (-1)."""
 
     path: str
     label: str
@@ -47,6 +47,7 @@ class LabelRow:
     model_prob: float | None = None
     suggestion_shown: str = ""
     note: str = ""
+    kind: str = ""
     item: int = field(default=-1, compare=False)
 
 
@@ -119,7 +120,7 @@ def of_our_columns(records: list[dict[str, Any]], path: Path) -> list[LabelRow]:
 def of_table(path: Path) -> list[LabelRow]:
     """From a table of ours, or any that names images and classes."""
     header, records = read_records(path)
-    if set(COLUMNS) <= set(header):
+    if set(COLUMNS) - {"kind"} <= set(header):  # earlier versions had no kinds
         return of_our_columns(records, path)
     image, label = pick_column(header, PATH_NAMES, path), pick_column(header, LABEL_NAMES, path)
     out = []

@@ -294,7 +294,7 @@ def data(state: Snapshot) -> Data:
 
 
 def labels(state: Snapshot) -> Labels:
-    asked = [row for row in state.answered if row.kind != "prior"]
+    asked = [row for row in state.answered if row.kind in ("train", "check")]
     times = sorted(moment(row.at) for row in asked)
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     return Labels(
@@ -362,7 +362,8 @@ def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map
 
 
 def process(state: Snapshot) -> Process:
-    kinds, answered = Counter(count_events(state.db)), state.answered
+    kinds = Counter(count_events(state.db))
+    answered = [row for row in state.answered if row.kind != "accepted"]  # their precision is told apart
     people = []
     for name in sorted({row.annotator for row in answered}):
         own = [row for row in answered if row.annotator == name]
@@ -405,12 +406,12 @@ def suggestions(state: Snapshot) -> Suggestions:
     same = [
         (row.suggestion_shown != "none", final[row.label] == final[row.suggestion])
         for row in state.answered
-        if row.label is not None and row.suggestion is not None
+        if row.label is not None and row.suggestion is not None and row.kind in ("train", "check")
     ]
     seen, unseen = ([is_same for shown, is_same in same if shown is which] for which in (True, False))
     return Suggestions(
         mode=get_meta(state.db, "suggestions", "off"),
-        shown=dict(Counter(row.suggestion_shown for row in state.answered)),
+        shown=dict(Counter(row.suggestion_shown for row in state.answered if row.kind in ("train", "check"))),
         accepted=share(sum(seen), len(seen)),
         with_it=share(sum(seen), len(seen)),
         without=share(sum(unseen), len(unseen)),

@@ -243,7 +243,8 @@ def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
     whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
     db.execute(
-        "UPDATE task SET answers = :n, state = CASE WHEN kind IN ('prior', 'found', 'accepted') OR :n >= :overlap THEN 'done' "
+        "UPDATE task SET answers = :n, state = CASE "
+        "WHEN kind IN ('prior', 'found', 'accepted') OR :n >= :overlap THEN 'done' "
         "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
         {"n": n, "overlap": overlap, "item": item},
     )

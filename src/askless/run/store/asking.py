@@ -26,8 +26,8 @@ IN_FORCE = "expires > :now AND expires <= :latest"
 
 
 class Task(NamedTuple):
-    """`kind`: train (chosen in a round), check (drawn at random) or prior (labelled before, not asked); found or accepted, as
-    in `askless.run.store.extra`."""
+    """`kind`: train (chosen in a round), check (drawn at random) or prior (labelled before, not asked); found or
+    accepted, as in `askless.run.store.extra`."""
 
     item: int
     path: str
@@ -233,7 +233,8 @@ def draw_more(db: sqlite3.Connection, n: int) -> int:
 def forget_extra(db: sqlite3.Connection) -> None:
     """Drops the labels that nobody was asked for of items that are check images now: their answers must owe nothing to the
     model."""
-    query = "SELECT t.item FROM task t JOIN item i ON i.id = t.item WHERE i.split = 'check' AND t.kind IN ('found', 'accepted')"
+    both = "task t JOIN item i ON i.id = t.item"
+    query = f"SELECT t.item FROM {both} WHERE i.split = 'check' AND t.kind IN ('found', 'accepted')"
     items = [row[0] for row in db.execute(query)]
     if items:
         record(db, f"worker/asked-afresh-{secrets.token_hex(8)}", "asked_afresh", "worker", {"items": items})

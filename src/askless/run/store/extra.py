@@ -1,9 +1,9 @@
 """Labels that nobody was asked for: items that a person found (`found`), and those of a grid in which the model had put them
 and a person agreed (`accepted`).
 
-Both count apart from the budget. A `found` label is a person's judgement of one item, and is trained on. An `accepted` one is
-the model's own word, which people only looked over: it is never trained on, and never measures. An item of either kind that
-is drawn as a check image later is asked afresh.
+Both count apart from the budget. A `found` label is a person's judgement of one item, and is trained on. An `accepted` one
+is the model's own word, which people only looked over: it is never trained on, and never measures. An item of either kind
+that is drawn as a check image later is asked afresh.
 """
 
 import json
@@ -104,7 +104,12 @@ def store_extra(
         )
     payload = {"items": items, "before": [None] * len(items), "after": after, "kinds": [kinds[i] for i in items]}
     seq, at = record(
-        db, request_id, event, desk.annotator, {**payload, **about, "passed": passed}, items[0] if len(items) == 1 else None
+        db,
+        request_id,
+        event,
+        desk.annotator,
+        {**payload, **about, "passed": passed},
+        items[0] if len(items) == 1 else None,
     )
     for item, row in zip(items, after, strict=True):
         put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": at}, overlap=1)
@@ -154,7 +159,6 @@ def count_accepted(db: sqlite3.Connection) -> dict[int, int]:
     some = db.execute("SELECT sum(n) FROM tally WHERE kind = 'accepted'").fetchone()[0]
     if not some:
         return {}
-    counts = (
-        "SELECT a.class, count(*) FROM task t JOIN answer a ON a.item = t.item WHERE t.kind = 'accepted' GROUP BY a.class"
-    )
+    joined = "task t JOIN answer a ON a.item = t.item"
+    counts = f"SELECT a.class, count(*) FROM {joined} WHERE t.kind = 'accepted' GROUP BY a.class"
     return dict(db.execute(counts).fetchall())

@@ -109,7 +109,9 @@ class Agreed(NamedTuple):
     conflict: bool
 
 
-def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "check", "found", "accepted")) -> list[Agreed]:
+def agreed(
+    db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "check", "found", "accepted")
+) -> list[Agreed]:
     """One row per answered item, by item; of several answers the class that more than half of them have."""
     final = final_class(db)
     given: dict[int, list[int | None]] = {}
@@ -131,7 +133,9 @@ def train_labels(db: sqlite3.Connection) -> dict[int, int]:
     """item -> class of everything that may be trained on: what nobody was asked for may be held out by the draw, and what
     was accepted in a grid is the model's own word."""
     held = held_out_items(db)
-    return {a.item: a.label for a in agreed(db, ("train", "prior", "found")) if a.label is not None and a.item not in held}
+    return {
+        a.item: a.label for a in agreed(db, ("train", "prior", "found")) if a.label is not None and a.item not in held
+    }
 
 
 def labels_of_check_items(db: sqlite3.Connection) -> dict[int, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from askless.run.store.asking import Desk, done_tasks, plan
 from askless.run.store.classes import all_classes, followed, is_shown
+from askless.run.store.extra import count_accepted
 
 KEYS = (*"1234567890", *(f"Shift+{digit}" for digit in "1234567890"))  # of the first classes that are shown
 
@@ -31,7 +32,8 @@ class CurrentBatch:
 
 @dataclass(frozen=True)
 class Named:
-    """A class with the key that gives it and the labels that it has; `merged_into` is the class that counts them instead."""
+    """A class with the key that gives it and the labels that it has, `accepted` ones apart; `merged_into` is the class that
+    counts them instead."""
 
     id: int
     name: str
@@ -39,6 +41,7 @@ class Named:
     count: int
     hidden: bool
     merged_into: int | None
+    accepted: int = 0
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,14 @@ def classes_with_counts(db: sqlite3.Connection) -> list[Named]:
     classes = all_classes(db)
     final = followed(classes)
     counts: Counter[int] = Counter()
+    accepted: Counter[int] = Counter()
+    by_class = count_accepted(db)
     for c in classes:
-        counts[final[c.id]] += c.labels
+        accepted[final[c.id]] += by_class.get(c.id, 0)
+        counts[final[c.id]] += c.labels - by_class.get(c.id, 0)
     keys = dict(zip((c.id for c in classes if is_shown(c)), KEYS, strict=False))
     into = {c.id: None if c.merged_into is None else final[c.id] for c in classes}
-    return [Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id]) for c in classes]
+    return [
+        Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id], accepted[c.id])
+        for c in classes
+    ]

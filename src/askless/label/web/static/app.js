@@ -8,11 +8,12 @@
 //   #image, #text           what is on screen; data-item=ID, data-ready="true" once it can be answered
 //   #classes button[data-class="0"]   the class buttons          #skip #unsure #undo #redo #new-class #find #back #peek
 //   #saved                  data-state=saved|saving|failed       #spent #batch   "37 / 200", "batch 2 (17/20)"
-//   #tabs button[data-view="single|grid|review|progress|map"]    body[data-view] is the open one
+//   #tabs button[data-view="single|grid|sort|review|progress|map"]    body[data-view] is the open one
 //   #grid .tile[data-item]  aria-selected, class "answered"      #grid-next   #last button[data-item]
 //   #waiting                data-code=training|held|finished|no_classes|...   #first-names #first-form
 //   #toast #worker #trouble #notice (refusals, conflicts)        #live #alert (said aloud)
 //   #advice #verdict #measure-value #curve #budget-input #train-now #suggestions   #map #map-tip
+//   #sort-grid .tile[data-item] class "out"   #sort-accept #sort-classes #sort-give   #files-panel #files-state
 //   #review-show button[data-show]   #review-list .card[data-item]
 //   #new-class-dialog #new-class-name, #unsure-dialog button[data-reason], #find-dialog #find-name, #change-dialog,
 //   #name-dialog #name-input, #confirm-dialog #confirm-yes, #help-dialog #shortcuts-off
@@ -30,6 +31,7 @@ import { createProgress } from "./progress.js";
 import { createReview } from "./review.js";
 import { createSide } from "./side.js";
 import { createSingle } from "./single.js";
+import { createSort } from "./sort.js";
 import { allClasses, store, subscribe, update } from "./store.js";
 import * as waiting from "./waiting.js";
 import { refused } from "./work.js";
@@ -157,7 +159,7 @@ function open(name) {
   $("#label-view").hidden = !labels(name);
   $("#single-view").hidden = name !== "single";
   $("#grid-view").hidden = name !== "grid";
-  for (const other of ["review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
+  for (const other of ["sort", "review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
   window.scrollTo(0, 0);
   const patience = new Promise((resolve) => setTimeout(resolve, 1500));
   Promise.race([Promise.resolve(left), patience]).then(() => view === name && views[name].enter());
@@ -298,7 +300,7 @@ async function start() {
   sideKeys = () => side.drawKeys();
   views = {
     single: createSingle(side, trouble, perform), grid: createGrid(side, trouble), review: createReview(trouble),
-    progress: createProgress(trouble), map: createMap(trouble),
+    progress: createProgress(trouble), map: createMap(trouble), sort: createSort(trouble),
   };
   waiting.setUp(() => views[view].next?.(), open);
   waiting.show("starting", "");
