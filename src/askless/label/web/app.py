@@ -153,6 +153,7 @@ def add_pages(app: FastAPI, page: Page) -> None:
 
 def add_api(app: FastAPI, page: Page) -> None:
     sorting, jobs = Sorting(page), Jobs(page)
+    app.state.jobs = jobs
     asked: dict[str, Callable[..., Any]] = {
         "/api/state": page.state,
         "/api/next": page.look_at_next,

@@ -119,6 +119,7 @@ class Jobs:
             given = Path(typed.strip()).expanduser()
             out = (run.parent / given).resolve()
             above = next(folder for folder in out.parents if folder.is_dir())
+            out.exists()  # an error where no file can have this name
             owner = above.stat().st_uid
         except (OSError, RuntimeError, ValueError) as error:
             raise InputError(f"{typed[:100]}: cannot be written to ({error}); choose another folder") from None

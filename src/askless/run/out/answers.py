@@ -31,7 +31,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 @dataclass(frozen=True)
 class LabelRow:
     """An answer, as a line of `labels.csv`: all but `path`, `label` and `status` may be unknown. Unsure answers have no
-    label. `kind` is why there is an answer: train, check, prior, found, or accepted (the model's word, looked over). `item` is the one of the run that it is about, which a file does not tell (-1)."""
+    label. `kind` is why there is an answer: train, check, prior, found, or accepted (the model's word, looked over).
+    `item` is the one of the run that it is about, which a file does not tell (-1)."""
 
     path: str
     label: str

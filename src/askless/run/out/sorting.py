@@ -112,7 +112,7 @@ def precisions(db: sqlite3.Connection, run: Path) -> list[Precision]:
 
 
 def check_items(db: sqlite3.Connection, run: Path, least: dict[int, float]) -> dict[int, tuple[int, int]]:
-    """(right, n) for each class of the labelled check items that the last model puts there with at least that probability."""
+    """(right, n) for each class of the labelled check items that the last model puts there, as sure as that at least."""
     predictions, truth = last_predictions(db, run), labels_of_check_items(db)
     if predictions is None or not truth:
         return {}

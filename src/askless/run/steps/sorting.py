@@ -69,8 +69,10 @@ def wrong_left(seen: int, removed: int, right: int, n: int) -> Wrong | None:
     beta-binomial, with Jeffreys' prior: p(W) = C(N, W) B(W + a, N - W + b) / B(a, b), a = n - right + 1/2, b = right + 1/2.
     As W is at least what was removed, it is taken given W >= removed; W - removed are left.
 
-    >>> wrong_left(100, 0, 20, 20)
-    Wrong(expected=2.4, most=10)
+    `most` holds whatever the person does. `expected` also takes into account how many they removed: each removes a share of
+    the wrong ones that is as likely to be any from 0 to 1, so that p(removed | W) = 1 / (W + 1).
+
+    >>> wrong_left(100, 0, 20, 20), wrong_left(100, 5, 20, 20)
     """
     if n == 0 or seen == 0:
         return None
@@ -81,4 +83,6 @@ def wrong_left(seen: int, removed: int, right: int, n: int) -> Wrong | None:
     p = np.exp(logs - logs.max())
     p /= p.sum()
     left = np.arange(len(p))
-    return Wrong(round(float(p @ left), 1), int(np.searchsorted(np.cumsum(p), 0.95)))
+    likely = p / (removed + left + 1)
+    expected = float(likely @ left / likely.sum())
+    return Wrong(round(expected, 1), int(np.searchsorted(np.cumsum(p), 0.95)))
