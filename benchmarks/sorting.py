@@ -208,7 +208,7 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=2000)
     parser.add_argument("--budget", type=int, default=60)
     parser.add_argument("--chunk", type=int, default=96)
-    parser.add_argument("--leave", type=int, default=150, help="how many are left to the model's best guess")
+    parser.add_argument("--leave", type=int, default=100, help="how many are left to the model's best guess")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/sorting"), help="folder for images and runs")

@@ -7,6 +7,7 @@ import pytest
 
 from askless.base.errors import InputError
 from askless.run import Run
+from askless.run.out.answers import import_into, read_answers
 from askless.run.store.answering import ConflictError, Suggested, undo
 from askless.run.store.asking import Desk, left_to_choose, plan, task_of
 from askless.run.store.extra import Chunk, accept_chunk, chunks_of, count_accepted, label_extra, rest_items
@@ -212,3 +213,17 @@ def test_a_lost_task_table_is_rebuilt_with_the_kinds(room):
     with room.run.store.look() as db:
         assert [c.out for c in chunks_of(db)] == [[4]]
         assert train_labels(db) == {2: DOG, 3: DOG, 5: DOG}
+
+
+def test_accepted_labels_of_an_export_stay_accepted_in_another_run(room, make_room):
+    accept(room, {1: CAT, 2: CAT, 3: DOG})
+    room.run.write_views()
+    other = make_room(40, budget=20, check=0.2)
+    import_into(other.run, read_answers(room.run.folder / "labels.csv"), "file", "keep")
+    check = {*held(other, "check")}
+    kinds = dict(other.rows("SELECT item, kind FROM task WHERE answers > 0"))
+    expected = {1: "accepted", 2: "accepted", 3: "prior"}
+    assert kinds == {i: "check" if i in check else kind for i, kind in expected.items() if i not in check or i == 3}
+    with other.run.store.look() as db:
+        assert not {1, 2} & train_labels(db).keys()
+        assert replay(db) == stored(db)

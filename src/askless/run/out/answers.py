@@ -190,14 +190,15 @@ def import_into(
             f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
             "to add them. Nothing was taken"
         )
-    by_name: dict[str, list[LabelRow]] = {}
+    by_name: dict[tuple[str, bool], list[LabelRow]] = {}
     for one in answers:
-        by_name.setdefault(one.annotator or annotator, []).append(one)
+        by_name.setdefault((one.annotator or annotator, one.kind == "accepted"), []).append(one)
     with run.store.change() as db:
-        for name, own in by_name.items():
+        for (name, accepted), own in by_name.items():
             given = [(one.path, one.label if one.status == "labelled" else "") for one in own]
             request = f"import-{uuid.uuid4()}"
-            parts.append(import_answers(db, request, name, given, overlap=run.settings.annotators, policy=policy))
+            overlap = run.settings.annotators
+            parts.append(import_answers(db, request, name, given, overlap=overlap, policy=policy, accepted=accepted))
     run.write_views()
     return Imported(
         sum(part.taken for part in parts),

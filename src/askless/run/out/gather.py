@@ -15,6 +15,7 @@ import numpy as np
 from askless.base.files import sha256_of
 from askless.report.numbers import sentence
 from askless.run.out.account import (
+    Accepted,
     Account,
     Agreement,
     Batch,
@@ -35,6 +36,7 @@ from askless.run.out.account import (
     Shown,
     Suggestions,
 )
+from askless.run.out.sorting import precisions
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.measure import (
     accuracy_of,
@@ -265,6 +267,7 @@ def gather(run: "Run") -> Facts:
             confusion=confusion(predicted, truth, list(state.names)).tolist() if truth else [],
             mistakes=mistakes(state),
             problems=problems(state),
+            accepted=accepted(state),
             model=model(run, {file.name: file.sha256 for file in files}),
             files=files,
         )
@@ -445,6 +448,15 @@ def problems(state: Snapshot) -> Problems:
         suspicious=suspicious(state),
         replaced=replaced(state.run, state.db),
     )
+
+
+def accepted(state: Snapshot) -> list[Accepted]:
+    told = []
+    for one in precisions(state.db, state.run.folder):
+        name = "all" if one.class_ is None else state.names[one.class_]
+        wrong, most = (None, None) if one.wrong is None else one.wrong
+        told.append(Accepted(name, one.accepted, one.removed, one.check, wrong, most))
+    return told
 
 
 def suspicious(state: Snapshot) -> list[Shown]:

@@ -322,7 +322,7 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
         insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])
     ask_check_images(db)
     for item, kind in extra_kinds(events).items():
-        if item in answered:
+        if item in answered and kind != "prior":
             add_extra(db, item, kind)
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
@@ -337,7 +337,7 @@ def extra_kinds(events: list[LogEvent]) -> dict[int, str]:
             kinds |= zip(event.payload.get("items", ()), event.payload.get("kinds", ()), strict=False)
         elif event.kind == "import":
             for item in event.payload.get("items", ()):
-                kinds.pop(item, None)
+                kinds[item] = "accepted" if event.payload.get("accepted") else "prior"
     return kinds
 
 

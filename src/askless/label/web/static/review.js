@@ -56,6 +56,7 @@ export function createReview(trouble) {
     const lines = [];
     // What the model thinks is shown only where it is the question.
     if (show === "doubtful" && answer.model) lines.push(words.reviewModel(className(answer.model.class)));
+    if (words.reviewKinds[answer.item.kind]) lines.push(words.reviewKinds[answer.item.kind]);
     for (const other of answer.others || []) {
       lines.push(words.reviewOther(other.annotator || words.someone, answerText(other)));
     }

@@ -35,6 +35,7 @@ export function createSort(trouble) {
 
   /** How many tiles fit, a whole number of rows of them. */
   function fits() {
+    $("#sort-work").hidden = false; // what is hidden has no size
     const size = SIZES[$("#sort-size").value] + 8;
     const columns = Math.max(2, Math.floor((box.clientWidth - 12) / size));
     const rows = Math.max(2, Math.floor((window.innerHeight - box.getBoundingClientRect().top - 90) / size));
@@ -72,7 +73,7 @@ export function createSort(trouble) {
 
   function draw() {
     drawClasses();
-    const nothing = reply && !tiles.length;
+    const nothing = !tiles.length;
     $("#sort-none").hidden = !nothing;
     $("#sort-work").hidden = !tiles.length;
     if (nothing) setText($("#sort-none"), reply.model === null ? words.sortNoModel : words.sortDone);
@@ -130,6 +131,8 @@ export function createSort(trouble) {
     setText($("#sort-what"), left ? words.sortLeftOverWhat(tiles.length, waiting) : words.sortWhat(name, tiles.length, waiting));
     setText($("#sort-accept"), accepted ? words.sortAccept(accepted, name) : words.sortSave(right));
     $("#sort-accept").disabled = left && right === 0;
+    $("#sort-undo").disabled = !store.progress.can_undo;
+    $("#sort-redo").disabled = !store.progress.can_redo;
     setText($("#sort-changed"), words.sortChanged(tiles.filter((tile) => tile.given === null).length, right));
   }
 
