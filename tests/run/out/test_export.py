@@ -17,7 +17,7 @@ FORMATS = [to for to in exporting.FORMATS if to != "datasets"]  # which needs a 
 CLASSES = ["cat", "dog", "=1+1", "a/b"]
 HEADER = (
     "path,label,status,split,annotator,labelled_at,seconds,round,rank,picked_by,model_label,model_prob,suggestion_shown,"
-    "note"
+    "note,kind"
 )
 
 

@@ -9,7 +9,7 @@ from askless.run.out.export import export_run
 from askless.run.store.items import held_out_items
 from askless.run.store.labels import train_labels
 
-from .conftest import COLOURS
+from ..conftest import COLOURS
 
 NAMES = list(COLOURS)
 
