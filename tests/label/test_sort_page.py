@@ -12,7 +12,7 @@ pytestmark = [
 
 
 def items(screen):
-    return [int(tile.get_attribute("data-item")) for tile in screen("#sort-grid .tile").all()]
+    return screen("#sort-grid .tile").evaluate_all("all => all.map((one) => Number(one.dataset.item))")
 
 
 def chunk(screen, but=()):
