@@ -18,7 +18,7 @@ def check_progress(progress):
     assert set(progress["check"]) == set(progress["train"]) == {"done", "planned"}
     assert progress["batch"] is None or set(progress["batch"]) == {"round", "done", "size", "ahead"}
     for one in progress["classes"]:
-        assert set(one) == {"id", "name", "key", "count", "hidden", "merged_into", "colour"}
+        assert set(one) == {"id", "name", "key", "count", "accepted", "hidden", "merged_into", "colour"}
 
 
 def check_item(item):
@@ -497,9 +497,8 @@ def test_classes_are_added_renamed_and_merged(ann, office):
     request = ann.request()
     for _ in range(2):  # the second time the same request
         found = ann.post("/api/classes", request_id=request, name=" owl ")
-        assert found["class"] == {
-            **{"id": 4, "name": "owl", "key": "5", "count": 0, "hidden": False, "merged_into": None, "colour": 4}
-        }
+        plain = {"count": 0, "accepted": 0, "hidden": False, "merged_into": None, "colour": 4}
+        assert found["class"] == {"id": 4, "name": "owl", "key": "5", **plain}
         check_progress(found["progress"])
         assert len(found["progress"]["classes"]) == 5
     request = ann.request()

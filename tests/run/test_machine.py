@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 from askless.base.errors import InputError
 from askless.run import Run
 from askless.run.store import asking, store
-from askless.run.store.answering import UNSURE, ConflictError, Given, answer, mark_shown, skip, undo
+from askless.run.store.answering import UNSURE, ConflictError, Given, Suggested, answer, mark_shown, skip, undo
 from askless.run.store.asking import (
     Desk,
     Pick,
@@ -33,11 +33,12 @@ from askless.run.store.asking import (
     take_batch,
 )
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
+from askless.run.store.extra import Chunk, accept_chunk, label_extra
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import labels_of_check_items, settled_labels, train_labels
 from askless.run.store.looks import COLOURS, choose_look
 from askless.run.store.progress import progress_of
-from askless.run.store.replay import CAN_BE_UNDONE, contradictions
+from askless.run.store.replay import CAN_BE_UNDONE, EXTRA, contradictions
 from askless.run.store.rounds import ask_round, chosen_ahead, keep_ahead, lacks_reserve
 from askless.run.store.store import RepeatedError
 
@@ -48,6 +49,7 @@ ITEMS, BUDGET = 20, 14
 SCENE, SCENES = 16, 16  # steps in a scene at most, scenes in an example
 WEIGHTS = {
     **{"label": 20, "answer_late": 4, "label_in_bulk": 3, "skip": 4, "change_an_answer": 6, "tell": 2},
+    **{"accept": 5, "find": 3},
     **{"undo": 14, "redo": 10, "add": 4, "rename": 3, "merge": 6, "look": 4, "bring_in": 5, "ask": 5, "beat": 3},
     **{"jump": 5, "choose": 3, "choose_ahead": 6, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
 }
@@ -101,14 +103,19 @@ def check_invariants(db, overlap):
     for row in tasks:
         n = len(people[row["item"]])
         assert row["answers"] == n, f"item {row['item']} has {n} answers, not {row['answers']}"
-        assert row["state"] == "done" or (n < overlap and row["kind"] != "prior"), f"item {row['item']} is still open"
-        assert row["split"] in {"train": ("pool",), "check": ("check",), "prior": ("pool", "reserve")}[row["kind"]]
+        assert row["state"] == "done" or (n < overlap and row["kind"] in ("train", "check")), (
+            f"{row['item']} is still open"
+        )
+        assert n or row["kind"] not in EXTRA, f"item {row['item']} was not asked, and has no answer"
+        held = dict.fromkeys(("prior", *EXTRA), ("pool", "reserve"))
+        assert row["split"] in {"train": ("pool",), "check": ("check",), **held}[row["kind"]]
     for item, who in db.execute("SELECT item, annotator FROM lease WHERE expires > 0"):
         people[item].add(who)
     assert all(len(at_it) <= overlap for at_it in people.values()), f"too many people on one item: {people}"
 
     trained = train_labels(db)
-    assert trained.keys() <= {row["item"] for row in tasks if row["kind"] != "check" and row["split"] == "pool"}
+    not_trained = ("check", "accepted")
+    assert trained.keys() <= {r["item"] for r in tasks if r["kind"] not in not_trained and r["split"] == "pool"}
     assert set(trained.values()) <= shown == {c.id for c in all_classes(db) if is_shown(c)}
 
     budget, planned = plan(db)
@@ -146,7 +153,7 @@ def check_log(db, before):
     assert list(contradictions(db)) == []
     progress = progress_of(db)
     assert progress.spent == sum(
-        row["kind"] != "prior" for row in db.execute("SELECT kind FROM task WHERE state = 'done'")
+        row["kind"] in ("train", "check") for row in db.execute("SELECT kind FROM task WHERE state = 'done'")
     )
     assert labels_of_check_items(db).keys() <= {
         row[0] for row in db.execute("SELECT id FROM item WHERE split = 'check'")
@@ -285,6 +292,22 @@ class Office(RuleBasedStateMachine):
         """A program answers an item, whoever has it."""
         path = self.rng.choice(self.run.waiting() or ["0"])
         self.do("tell", self.run.tell, {path: self.rng.choice(self.shown()).name}, self.desk.annotator)
+
+    # --- what nobody was asked for
+
+    def extra(self):
+        """A few items, of which some may be asked, labelled or held out, and a class for each."""
+        numbers = [c.id for c in self.shown()]
+        return {self.item(): self.rng.choice(numbers) for _ in range(self.rng.randrange(4))}
+
+    def accept(self):
+        labels, number, out = self.extra(), self.rng.choice(self.shown()).id, self.item()
+        said = {item: Suggested(number, 0.9) for item in labels}
+        chunk = Chunk(number, labels, [out] if out not in labels else [], len(labels), 0, 0.5)
+        self.change("accept", accept_chunk, self.desk, self.request(), chunk, said)
+
+    def find(self):
+        self.change("find", label_extra, self.desk, self.request(), self.extra(), "found")
 
     # --- taking back
 

@@ -101,6 +101,9 @@ def export(
     min_prob: Annotated[float, typer.Option(help="Least probability of the model's labels.")] = 0.0,
     link: Annotated[str, typer.Option(help="imagefolder: copy, hard or sym.")] = "copy",
     by_split: Annotated[bool, typer.Option(help="imagefolder: folders train and check.")] = False,
+    accepted: Annotated[
+        bool, typer.Option(help="Take what was accepted in the page's Sort view; marked in the column kind.")
+    ] = True,
     safe_cells: Annotated[
         bool | None,
         typer.Option(help="csv: put ' before cells that a spreadsheet would compute; default: where there are any."),
@@ -142,6 +145,7 @@ def export(
             min_prob=min_prob,
             link=link,
             by_split=by_split,
+            accepted=accepted,
             safe_cells=safe_cells,
             overwrite=overwrite,
         )

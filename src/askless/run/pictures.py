@@ -91,6 +91,12 @@ class Pictures:
             return os.path.getsize(os.path.join(self.root, self.paths[item])) != self._sizes[item]
         return False
 
+    def bytes_of(self, items: Sequence[int]) -> int | None:
+        """How large these files are together; None where that is not known."""
+        if self.kind != "files" or self._sizes is None:
+            return None
+        return int(self._sizes[list(items)].sum())
+
     @cached_property
     def _sizes(self) -> np.ndarray | None:
         """Those of the index; None in a run of before they were kept, or where the file is damaged."""

@@ -14,7 +14,9 @@ from starlette.exceptions import HTTPException as StarletteError
 
 from askless.base.errors import AsklessError
 from askless.label.web.guard import Gate, Guard
+from askless.label.web.jobs import Jobs
 from askless.label.web.page import Json, Page, worker_status
+from askless.label.web.sorting import Sorting
 from askless.run import Run
 from askless.run.pictures import NoPictureError
 from askless.run.store.answering import ConflictError
@@ -150,6 +152,8 @@ def add_pages(app: FastAPI, page: Page) -> None:
 
 
 def add_api(app: FastAPI, page: Page) -> None:
+    sorting, jobs = Sorting(page), Jobs(page)
+    app.state.jobs = jobs
     asked: dict[str, Callable[..., Any]] = {
         "/api/state": page.state,
         "/api/next": page.look_at_next,
@@ -158,6 +162,8 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/items": page.items,
         "/api/progress": page.account,
         "/api/map": page.map,
+        "/api/sort": sorting.overview,
+        "/api/jobs": jobs.state,
     }
     sent: dict[str, Callable[..., Any]] = {
         "/api/next": page.next,
@@ -178,6 +184,10 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/train": page.train_now,
         "/api/settings": page.set_suggestions,
         "/api/annotator": page.set_name,
+        "/api/sort": sorting.accept,
+        "/api/jobs/folders": jobs.sort_into_folders,
+        "/api/jobs/export": jobs.export,
+        "/api/jobs/report": jobs.report,
     }
     for verb, routes in (("GET", asked), ("POST", sent)):
         for path, method in routes.items():

@@ -96,3 +96,42 @@ class SettingsBody(Request):
 
 class AnnotatorBody(Body):
     name: Annotated[str, Field(min_length=1, max_length=60)]
+
+
+class RightBody(Body):
+    item: ItemId
+    class_: Annotated[ClassId, Field(alias="class")]
+
+
+class SortBody(RequestAtTab):
+    """A chunk: what is accepted for its class, what was put right, and what was clicked out. Without a class, what is left
+    over, of which labels are only ever a person's own."""
+
+    class_: Annotated[ClassId | None, Field(alias="class")] = None
+    accepted: Annotated[list[ItemId], Field(max_length=500)] = []
+    right: Annotated[list[RightBody], Field(max_length=500)] = []
+    out: Annotated[list[ItemId], Field(max_length=500)] = []
+
+    @model_validator(mode="after")
+    def each_item_once(self) -> "SortBody":
+        items = [*self.accepted, *(one.item for one in self.right), *self.out]
+        if len(set(items)) < len(items) or not items:
+            raise ValueError("expected each item once, and at least one")
+        if self.class_ is None and (self.accepted or self.out):
+            raise ValueError("expected a class to accept items for, or to click them out of")
+        return self
+
+
+class FoldersBody(Request):
+    """`rest`: what becomes of the items without a label: left out, a folder of their own, or by the model's best guess."""
+
+    rest: Literal["leave", "unsorted", "guess"] = "leave"
+    out: Annotated[str, Field(max_length=1000)] = ""
+    overwrite: bool = False
+
+
+class ExportBody(Request):
+    to: Literal["csv", "jsonl", "npz", "coco"] = "csv"
+    accepted: bool = True
+    out: Annotated[str, Field(max_length=1000)] = ""
+    overwrite: bool = False

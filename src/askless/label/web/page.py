@@ -307,6 +307,8 @@ class Page:
                 "class_merge": "merged class",
                 "class_look": "colour or key of a class",
             }[kind]
+        if kind == "accepted" and not items:
+            return f"{self.run.noun}s clicked out of a class"
         return f"{kind} on {item_of(db, items[0]).path if len(items) == 1 else f'{len(items)} {self.run.noun}s'}"
 
     # --- classes -----------------------------------------------------------------------------------------------------

@@ -263,6 +263,20 @@ class Process:
 
 
 @dataclass(frozen=True)
+class Accepted:
+    """The labels of a class, or of all, that people accepted in a grid of the model's: the share that they took out of what
+    they saw, the share right of the check items that the model is as sure of, how many are expected to be wrong still, and
+    with 95 % confidence at most."""
+
+    name: str
+    labels: int
+    removed: Share
+    check: Share
+    wrong: float | None
+    most: int | None
+
+
+@dataclass(frozen=True)
 class Model:
     """The model card."""
 
@@ -310,6 +324,7 @@ class Facts:
     confusion: list[list[int]] = field(default_factory=list)
     mistakes: list[Mistake] = field(default_factory=list)
     problems: Problems = field(default_factory=Problems)
+    accepted: list[Accepted] = field(default_factory=list)
     model: Model | None = None
     files: list[FileFact] = field(default_factory=list)
     outlook: Outlook = field(default_factory=Outlook)

@@ -31,7 +31,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 @dataclass(frozen=True)
 class LabelRow:
     """An answer, as a line of `labels.csv`: all but `path`, `label` and `status` may be unknown. Unsure answers have no
-    label. `item` is the one of the run that it is about, which a file does not tell (-1)."""
+    label. `kind` is why there is an answer: train, check, prior, found, or accepted (the model's word, looked over).
+    `item` is the one of the run that it is about, which a file does not tell (-1)."""
 
     path: str
     label: str
@@ -47,6 +48,7 @@ class LabelRow:
     model_prob: float | None = None
     suggestion_shown: str = ""
     note: str = ""
+    kind: str = ""
     item: int = field(default=-1, compare=False)
 
 
@@ -119,7 +121,7 @@ def of_our_columns(records: list[dict[str, Any]], path: Path) -> list[LabelRow]:
 def of_table(path: Path) -> list[LabelRow]:
     """From a table of ours, or any that names images and classes."""
     header, records = read_records(path)
-    if set(COLUMNS) <= set(header):
+    if set(COLUMNS) - {"kind"} <= set(header):  # earlier versions had no kinds
         return of_our_columns(records, path)
     image, label = pick_column(header, PATH_NAMES, path), pick_column(header, LABEL_NAMES, path)
     out = []
@@ -188,14 +190,15 @@ def import_into(
             f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
             "to add them. Nothing was taken"
         )
-    by_name: dict[str, list[LabelRow]] = {}
+    by_name: dict[tuple[str, bool], list[LabelRow]] = {}
     for one in answers:
-        by_name.setdefault(one.annotator or annotator, []).append(one)
+        by_name.setdefault((one.annotator or annotator, one.kind == "accepted"), []).append(one)
     with run.store.change() as db:
-        for name, own in by_name.items():
+        for (name, accepted), own in by_name.items():
             given = [(one.path, one.label if one.status == "labelled" else "") for one in own]
             request = f"import-{uuid.uuid4()}"
-            parts.append(import_answers(db, request, name, given, overlap=run.settings.annotators, policy=policy))
+            overlap = run.settings.annotators
+            parts.append(import_answers(db, request, name, given, overlap=overlap, policy=policy, accepted=accepted))
     run.write_views()
     return Imported(
         sum(part.taken for part in parts),

@@ -38,7 +38,7 @@ from askless.run.out.label_table import (
 from askless.run.steps.round_files import again, last_predictions
 from askless.run.store.classes import shown_classes
 from askless.run.store.fits import last_fitted
-from askless.run.store.items import columns_by_path
+from askless.run.store.items import columns_by_path, unreadable_items
 from askless.sources import UnreadableError, image_size, read_image
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ TABLES = ("csv", "jsonl", "parquet")
 FOLDERS = ("imagefolder", "hf", "datasets")
 WHAT = ("human", "human+model")
 LINKS = ("copy", "hard", "sym")
+UNSORTED = "unsorted"
 MARK = "export.json"  # by which a folder of ours is known, so that overwriting never deletes anything else
 LARGEST = 2**31  # bytes of pixels that an npz may hold
 GUARDED = "they are prefixed with ' for spreadsheets, which `askless import` removes; or pass --no-safe-cells"
@@ -77,14 +78,19 @@ def export_run(
     min_prob: float = 0.0,
     link: str = "copy",
     by_split: bool = False,
+    accepted: bool = True,
+    unsorted: bool = False,
     safe_cells: bool | None = None,
     overwrite: bool = False,
+    progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Exported:
     """Writes the labels of a run to `out` in the format `to`, whole or not at all.
 
     csv, jsonl and parquet have a row for each answer; the other formats one label for each image: the one that more than
     half of its answers give. `what="human+model"` adds the model's labels of at least `min_prob`. `link` copies the image
-    files into imagefolder and hf, or links to them; `by_split` makes `train` and `check` folders in imagefolder.
+    files into imagefolder and hf, or links to them; `by_split` makes `train`, `check` and `accepted` folders in imagefolder.
+    Labels that people accepted in a grid of the model's are in it and marked, by the column `kind` or a split of their own;
+    `accepted=False` leaves them out. `unsorted` puts the images without a label into a folder `unsorted` of an imagefolder.
     `safe_cells` puts ' before CSV cells that a spreadsheet would take for a formula; reading such a file takes it off. By
     default that is done, and said in the notes, where there is such a cell.
     An existing file is replaced only with `overwrite`, an existing folder only if it was written by this function too.
@@ -94,12 +100,18 @@ def export_run(
         raise OptionError(f"{to} is for {such}; rows of features go to csv, jsonl, npz or parquet")
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
         raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or datasets")
+    if unsorted and (to != "imagefolder" or what != "human"):
+        raise OptionError("unsorted: goes with imagefolder and without the model's labels, which sort what is left")
     with run.store.look() as db:
         predictions, fitted = last_predictions(db, run.folder), last_fitted(db)
+        rows = [row for row in label_rows(db, predictions) if accepted or row.kind != "accepted"]
+        labelled = {row.item for row in rows if row.status == "labelled"}
+        without = labelled | unreadable_items(db)
+        rest = [(i, path) for i, path in enumerate(run.paths) if i not in without]
         job = Job(
             to,
             out,
-            label_rows(db, predictions),
+            rows,
             [c.name for c in shown_classes(db)],
             predicted=predicted_rows(db, predictions),
             columns=columns_by_path(db, everything=what != "human"),
@@ -112,6 +124,8 @@ def export_run(
             by_split=by_split,
             safe_cells=safe_cells,
             overwrite=overwrite,
+            unsorted=[LabelRow(path, UNSORTED, item=i) for i, path in rest] if unsorted else [],
+            progress=progress,
         )
     exported = export(job)
     if fitted is not None and predictions is None:
@@ -142,6 +156,9 @@ class Job:
     by_split: bool
     safe_cells: bool | None
     overwrite: bool
+    unsorted: Sequence[LabelRow] = ()
+    progress: Callable[[int, int], None] = lambda done, total: None
+    done: int = 0
     model: list[Predicted] = field(init=False)
     table: LabelTable = field(init=False)
     settled: list[LabelRow] = field(init=False)
@@ -186,6 +203,8 @@ class Job:
     def put(self, each: LabelRow | Predicted, target: Path) -> bool:
         """Puts an image at `target`: copied, linked to, or written as PNG; one that cannot be had any more is left out."""
         target.parent.mkdir(parents=True, exist_ok=True)
+        self.done += 1
+        self.progress(self.done, len(self.settled) + len(self.model) + len(self.unsorted))
         try:
             file = self.file_of(each.item)
             if file is None:
@@ -275,6 +294,9 @@ def _imagefolder(job: Job) -> Written:
         human = sum(put(s, *["human"] * job.both, *[s.split or "train"] * job.by_split) for s in job.settled)
         pseudo = sum(put(p, PSEUDO) for p in job.model)
         require_some(job, human)
+        folder[UNSORTED] = _free(UNSORTED, {name.casefold() for name in folder.values()}, "%")
+        for each in job.unsorted:
+            put(each)
         _describe(root, job, names)
     notes = [f"the folder of the class {name} is called {folder[name]}" for name in job.classes if folder[name] != name]
     return human, pseudo, notes
@@ -334,8 +356,9 @@ def _datasets(job: Job) -> Written:
 
 
 def _in_splits(job: Job) -> Iterator[tuple[LabelRow | Predicted, str]]:
-    """What has a label, and its split as Hugging Face calls it: train, test (what is held out) or pseudo."""
-    yield from ((row, "train" if row.split in ("train", "") else "test") for row in job.settled)
+    """What has a label, and its split as Hugging Face calls it: train, test (what is held out), accepted or pseudo."""
+    splits = {"train": "train", "": "train", "accepted": "accepted"}
+    yield from ((row, splits.get(row.split, "test")) for row in job.settled)
     yield from ((predicted, PSEUDO) for predicted in job.model)
 
 

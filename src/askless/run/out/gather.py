@@ -15,6 +15,7 @@ import numpy as np
 from askless.base.files import sha256_of
 from askless.report.numbers import sentence
 from askless.run.out.account import (
+    Accepted,
     Account,
     Agreement,
     Batch,
@@ -38,6 +39,7 @@ from askless.run.out.account import (
 )
 from askless.run.out.doubts import doubts_of
 from askless.run.out.outlook import outlook_of
+from askless.run.out.sorting import precisions
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
@@ -285,6 +287,7 @@ def gather(run: "Run") -> Facts:
             confusion=confusion(predicted, truth, list(state.names)).tolist() if truth else [],
             mistakes=mistakes(state),
             problems=problems(state),
+            accepted=accepted(state),
             model=model(run, {file.name: file.sha256 for file in files}),
             files=files,
             outlook=state.account.outlook,
@@ -315,7 +318,7 @@ def data(state: Snapshot) -> Data:
 
 
 def labels(state: Snapshot) -> Labels:
-    asked = [row for row in state.answered if row.kind not in ("prior", "found")]
+    asked = [row for row in state.answered if row.kind in ("train", "check")]
     times = sorted(moment(row.at) for row in asked)
     gaps = [(b - a).total_seconds() for a, b in pairwise(times)]
     return Labels(
@@ -386,7 +389,8 @@ def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map
 
 
 def process(state: Snapshot) -> Process:
-    kinds, answered = Counter(count_events(state.db)), state.answered
+    kinds = Counter(count_events(state.db))
+    answered = [row for row in state.answered if row.kind != "accepted"]  # their precision is told apart
     people = []
     for name in sorted({row.annotator for row in answered}):
         own = [row for row in answered if row.annotator == name]
@@ -429,12 +433,12 @@ def suggestions(state: Snapshot) -> Suggestions:
     same = [
         (row.suggestion_shown != "none", final[row.label] == final[row.suggestion])
         for row in state.answered
-        if row.label is not None and row.suggestion is not None
+        if row.label is not None and row.suggestion is not None and row.kind in ("train", "check")
     ]
     seen, unseen = ([is_same for shown, is_same in same if shown is which] for which in (True, False))
     return Suggestions(
         mode=get_meta(state.db, "suggestions", "off"),
-        shown=dict(Counter(row.suggestion_shown for row in state.answered)),
+        shown=dict(Counter(row.suggestion_shown for row in state.answered if row.kind in ("train", "check"))),
         accepted=share(sum(seen), len(seen)),
         with_it=share(sum(seen), len(seen)),
         without=share(sum(unseen), len(unseen)),
@@ -468,6 +472,15 @@ def problems(state: Snapshot) -> Problems:
         suspicious=suspicious(state),
         replaced=replaced(state.run, state.db),
     )
+
+
+def accepted(state: Snapshot) -> list[Accepted]:
+    told = []
+    for one in precisions(state.db, state.run.folder):
+        name = "all" if one.class_ is None else state.names[one.class_]
+        wrong, most = (None, None) if one.wrong is None else one.wrong
+        told.append(Accepted(name, one.accepted, one.removed, one.check, wrong, most))
+    return told
 
 
 def suspicious(state: Snapshot) -> list[Shown]:

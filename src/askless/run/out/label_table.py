@@ -32,7 +32,7 @@ class Predicted(NamedTuple):
 
 # ---- rows -------------------------------------------------------------------------------------------------------------
 
-SPLITS = {"train": "train", "prior": "train", "found": "train", "check": "check"}
+SPLITS = {"train": "train", "prior": "train", "found": "train", "check": "check", "accepted": "accepted"}
 
 
 def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -> list[LabelRow]:
@@ -47,7 +47,7 @@ def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -
                 path=given.path,
                 label="" if given.label is None else names[given.label],
                 status="unsure" if given.label is None else "labelled",
-                split="reserve" if given.split == "reserve" else SPLITS[given.kind],
+                split="reserve" if given.split == "reserve" and given.kind != "accepted" else SPLITS[given.kind],
                 annotator=given.annotator,
                 labelled_at=given.at,
                 seconds=given.seconds,
@@ -58,6 +58,7 @@ def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -
                 model_prob=None if model is None else round(model[1], 4),
                 suggestion_shown=given.suggestion_shown,
                 note=given.unsure or given.note,
+                kind=given.kind,
                 item=given.item,
             )
         )

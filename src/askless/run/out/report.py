@@ -45,7 +45,7 @@ def page(facts: Facts, thumb: Thumb) -> str:
         Section("The classes", markup(_classes(facts), mistakes), "Classes"),
         Section("What was chosen, and why", _chosen(facts, thumbs), f"Chosen {thumbs.noun}s"),
         Section("Problems in the data", markup(_problems(facts), suspicious), "Problems"),
-        Section("How the labels were made", _process(facts), "Labelling"),
+        Section("How the labels were made", markup(_process(facts), _accepted(facts)), "Labelling"),
         Section("Model card", _model(facts), "Model"),
         Section("Files, and how to get them again", _files(facts), "Files"),
     ]
@@ -353,6 +353,32 @@ def _suspicious(found: Sequence[Shown], thumbs: Thumbs) -> Markup:
     said = "These labels do not fit the others. They may be right all the same."
     heading = tag("h3", f"{many(len(found), 'label')} to look at again")
     return markup(heading, tag("p", said), shots(found, thumbs, DOUBTS, len(found)))
+
+
+def _accepted(facts: Facts) -> Markup:
+    """The labels that people accepted in a grid, apart from all others."""
+    if not facts.accepted:
+        return Markup()
+    rows, noun = facts.accepted, facts.data.noun
+    table = Table.by_columns(
+        "Accepted in a grid",
+        [
+            ("Class", [row.name for row in rows]),
+            ("Accepted", [f"{row.labels:,}" for row in rows]),
+            ("Taken out or put right", [_words(row.removed) if row.removed else NOTHING for row in rows]),
+            (f"Check {noun}s as sure", [_words(row.check) if row.check else NOT_MEASURED for row in rows]),
+            ("Wrong, expected", [known(row.wrong, ".1f") for row in rows]),
+            ("Wrong, at most", [known(row.most, ",") for row in rows]),
+        ],
+    )
+    return markup(
+        table.html(),
+        note(
+            "People looked over these labels, which are the model's own word: none of them was trained on, none "
+            f"measures, and none is in the budget. Check {noun}s that the model is as sure of tell how often it is wrong "
+            "there; what was taken out is subtracted. The last column holds with 95 % confidence."
+        ),
+    )
 
 
 def _process(facts: Facts) -> Markup:

@@ -14,7 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from askless.base.errors import AsklessError, InputError
-from askless.run.store.asking import IN_FORCE, Desk, add_found, clock, end_leases, end_surplus, forget_found, take
+from askless.run.store.asking import (
+    IN_FORCE,
+    Desk,
+    add_extra,
+    add_found,
+    clock,
+    end_leases,
+    end_surplus,
+    forget_found,
+    take,
+    withdraw,
+)
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.labels import other_answers
 from askless.run.store.looks import undo_look
@@ -194,18 +205,28 @@ def undo_answers(
     open_again = []
     for item in payload.get("found", ()) if again else ():
         add_found(db, item)
-    for item, before, after in zip(payload["items"], payload["before"], payload["after"], strict=True):
+    extra = payload.get("kinds", [None] * len(payload["items"]))  # of labels that nobody was asked for
+    for item, before, after, kind in zip(payload["items"], payload["before"], payload["after"], extra, strict=True):
         there = own_answer(db, item, desk.annotator)
         if not is_same(there, before if again else after):
             raise ConflictError(f"your answer to item {item} has been replaced since", item)
-        if again and before is None:
+        if again and kind is not None:
+            if not add_extra(db, item, kind):
+                raise ConflictError(f"item {item} was asked or labelled in the meantime", item)
+        elif again and before is None:
             check_room(db, desk, item, overlap)
         row = {**after, "seq": seq, "at": at} if again else before
         if row is None:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
-            if not forget_found(db, item):
+            if kind is None and forget_found(db, item):
+                pass
+            elif kind is None:
                 count_answers(db, item, overlap)
                 open_again.append(item)
+            elif other_answers(db, item, desk.annotator):
+                count_answers(db, item, overlap)
+            else:
+                withdraw(db, item)
         else:
             if row["class"] is not None:
                 show_again(db, row["class"])  # its class may have been taken back in the meantime
@@ -250,7 +271,8 @@ def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
     whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
     db.execute(
-        "UPDATE task SET answers = :n, state = CASE WHEN kind IN ('prior', 'found') OR :n >= :overlap THEN 'done' "
+        "UPDATE task SET answers = :n, state = CASE "
+        "WHEN kind IN ('prior', 'found', 'accepted') OR :n >= :overlap THEN 'done' "
         "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
         {"n": n, "overlap": overlap, "item": item},
     )

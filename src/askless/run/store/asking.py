@@ -12,6 +12,7 @@ while its end lies ahead, but by no more than twice its length: a clock that is 
 most. Who takes an item ends the leases that others let expire on it, so that none of them comes back when the clock does.
 """
 
+import secrets
 import sqlite3
 import time
 from collections import Counter
@@ -29,8 +30,8 @@ IN_FORCE = "expires > :now AND expires <= :latest"
 
 
 class Task(NamedTuple):
-    """`kind`: train (chosen in a round), check (drawn at random), prior (labelled before, not asked) or found (labelled by
-    somebody who came across it)."""
+    """`kind`: train (chosen in a round), check (drawn at random) or prior (labelled before, not asked); found or
+    accepted, as in `askless.run.store.extra`."""
 
     item: int
     path: str
@@ -250,8 +251,22 @@ def draw_more(db: sqlite3.Connection, n: int) -> int:
     """Makes the next n held-out items check images, in the order of the draw; how many there were."""
     reserve = "SELECT id FROM item WHERE split = 'reserve' AND problem IS NULL ORDER BY place LIMIT ?"
     drawn = db.execute(f"UPDATE item SET split = 'check' WHERE id IN ({reserve})", (n,)).rowcount
+    forget_extra(db)
     ask_check_images(db)
     return drawn
+
+
+def forget_extra(db: sqlite3.Connection) -> None:
+    """Drops the labels that nobody was asked for of items that are check images now: their answers must owe nothing to the
+    model."""
+    both = "task t JOIN item i ON i.id = t.item"
+    query = f"SELECT t.item FROM {both} WHERE i.split = 'check' AND t.kind IN ('found', 'accepted')"
+    items = [row[0] for row in db.execute(query)]
+    if items:
+        record(db, f"worker/asked-afresh-{secrets.token_hex(8)}", "asked_afresh", "worker", {"items": items})
+    for item in items:
+        db.execute("DELETE FROM answer WHERE item = ?", (item,))
+        withdraw(db, item)
 
 
 def ask_check_images(db: sqlite3.Connection) -> None:
@@ -262,6 +277,13 @@ def ask_check_images(db: sqlite3.Connection) -> None:
         "ON CONFLICT (item) DO UPDATE SET kind = 'check' WHERE kind <> 'check'",
         (f"random check {noun(get_meta(db, 'kind'))}",),
     )
+
+
+def add_extra(db: sqlite3.Connection, item: int, kind: str) -> bool:
+    """Makes room for a label that nobody was asked for; False where the item is asked or labelled already."""
+    by, reason = {"found": ("person", "found"), "accepted": ("model", "accepted in the grid of a class")}[kind]
+    added = f"{ADD}VALUES (?, ?, NULL, 0, ?, ?, NULL, 'done') ON CONFLICT DO NOTHING"
+    return db.execute(added, (item, kind, by, reason)).rowcount == 1
 
 
 def withdraw(db: sqlite3.Connection, item: int) -> None:

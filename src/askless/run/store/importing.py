@@ -32,11 +32,13 @@ def import_answers(
     overlap: int,
     policy: Policy = "keep",
     new_classes: bool = True,
+    accepted: bool = False,
 ) -> Imported:
     """Takes labels (path, class name; "" means unsure). Classes that are new are added in the order in which they come.
 
     Where the run has another label of this annotator already, or all the answers it wants, `policy` decides. Labels of
-    check images, which were drawn at random, count as their answers.
+    check images, which were drawn at random, count as their answers. Labels that were `accepted` in a grid stay such, and
+    those of check images are left out, and named as unknown.
     """
     ids = {row["path"]: (row["id"], row["split"]) for row in db.execute("SELECT id, path, split FROM item")}
     numbers = class_numbers(db)
@@ -50,6 +52,9 @@ def import_answers(
             unknown.append(path)
             continue
         item, split = ids[path]
+        if accepted and split == "check":
+            unknown.append(path)
+            continue
         if name and folded(name) not in numbers:
             if not new_classes:
                 raise InputError(f"unknown class {name!r}; the classes are {', '.join(sorted(names.values()))}")
@@ -86,14 +91,15 @@ def import_answers(
         "note": "",
     }
     after = [{"class": label, "unsure": UNSURE if label is None else None, **plain} for _, _, label in taken]
-    payload = {"items": items, "before": before_rows, "after": after, "over": over}
+    payload = {"items": items, "before": before_rows, "after": after, "over": over, "accepted": accepted}
     seq, at = record(db, request_id, "import", annotator, payload)
     for (item, split, _label), row in zip(taken, after, strict=True):
         # What is held out in reserve waits, with its label, until it is drawn as a check image.
-        kind = "check" if split == "check" else "prior"
+        kind = "check" if split == "check" else "accepted" if accepted else "prior"
         db.execute(
-            "INSERT OR IGNORE INTO task (item, kind, round, rank, picked_by, reason, state) "
-            "VALUES (?, ?, NULL, 0, 'import', 'labelled before', 'open')",
+            "INSERT INTO task (item, kind, round, rank, picked_by, reason, state) "
+            "VALUES (?, ?, NULL, 0, 'import', 'labelled before', 'open') "
+            "ON CONFLICT DO UPDATE SET kind = excluded.kind WHERE kind IN ('found', 'accepted')",
             (item, kind),
         )
         if item in over:

@@ -111,7 +111,9 @@ class Agreed(NamedTuple):
     conflict: bool
 
 
-def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "found", "check")) -> list[Agreed]:
+def agreed(
+    db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "check", "found", "accepted")
+) -> list[Agreed]:
     """One row per answered item, by item; of several answers the class that more than half of them have."""
     final = final_class(db)
     given: dict[int, list[int | None]] = {}
@@ -130,7 +132,8 @@ def agreed(db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "
 
 
 def train_labels(db: sqlite3.Connection) -> dict[int, int]:
-    """item -> class of everything that may be trained on: what was labelled before the run may be held out by the draw."""
+    """item -> class of everything that may be trained on: what nobody was asked for may be held out by the draw, and what
+    was accepted in a grid is the model's own word."""
     held = held_out_items(db)
     return {
         a.item: a.label for a in agreed(db, ("train", "prior", "found")) if a.label is not None and a.item not in held
@@ -160,9 +163,12 @@ def labels_key(db: sqlite3.Connection) -> str:
 
 
 def labels_in_order(db: sqlite3.Connection) -> list[int]:
-    """The class of every label, in the order in which they were given."""
+    """The class of every label that people were asked for or found, in the order in which they were given."""
     final = final_class(db)
-    rows = db.execute("SELECT class FROM answer WHERE class IS NOT NULL ORDER BY seq, item")
+    rows = db.execute(
+        "SELECT a.class FROM answer a JOIN task t ON t.item = a.item WHERE a.class IS NOT NULL AND t.kind <> 'accepted' "
+        "ORDER BY a.seq, a.item"
+    )
     return [final[row[0]] for row in rows]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from askless.run.store.asking import Desk, current_round, done_tasks, plan
 from askless.run.store.classes import all_classes, followed, is_shown
+from askless.run.store.extra import count_accepted
 from askless.run.store.looks import chosen_looks, colour_of, keys_of
 from askless.run.store.rounds import is_ahead, round_size
 from askless.run.store.store import get_meta
@@ -34,8 +35,8 @@ class CurrentBatch:
 
 @dataclass(frozen=True)
 class Named:
-    """A class with its colour, the key that gives it and the labels that it has; `merged_into` is the class that counts them
-    instead."""
+    """A class with its colour, the key that gives it and the labels that it has, `accepted` ones apart; `merged_into` is the
+    class that counts them instead."""
 
     id: int
     name: str
@@ -44,6 +45,7 @@ class Named:
     hidden: bool
     merged_into: int | None
     colour: int
+    accepted: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,12 +120,24 @@ def classes_with_counts(db: sqlite3.Connection) -> list[Named]:
     classes = all_classes(db)
     final = followed(classes)
     counts: Counter[int] = Counter()
+    accepted: Counter[int] = Counter()
+    by_class = count_accepted(db)
     for c in classes:
-        counts[final[c.id]] += c.labels
+        accepted[final[c.id]] += by_class.get(c.id, 0)
+        counts[final[c.id]] += c.labels - by_class.get(c.id, 0)
     looks = chosen_looks(db)
     keys = keys_of([c.id for c in classes if is_shown(c)], looks)
     into = {c.id: None if c.merged_into is None else final[c.id] for c in classes}
     return [
-        Named(c.id, c.name, keys.get(c.id, ""), counts[c.id], not is_shown(c), into[c.id], colour_of(c.id, looks))
+        Named(
+            c.id,
+            c.name,
+            keys.get(c.id, ""),
+            counts[c.id],
+            not is_shown(c),
+            into[c.id],
+            colour_of(c.id, looks),
+            accepted[c.id],
+        )
         for c in classes
     ]

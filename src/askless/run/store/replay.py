@@ -8,9 +8,13 @@ from typing import Any, NamedTuple
 
 from askless.run.store.looks import Look, chosen_looks
 
-ANSWERS = ("label", "unsure", "change", "import")
+EXTRA = ("found", "accepted")  # labels that nobody was asked for
+ANSWERS = ("label", "unsure", "change", "import", *EXTRA)
 KEY = ("item", "annotator")  # of an answer
-CAN_BE_UNDONE = ("label", "unsure", "change", "skip", "class_add", "class_rename", "class_merge", "class_look")
+CAN_BE_UNDONE = (
+    *("label", "unsure", "change", *EXTRA, "skip"),
+    *("class_add", "class_rename", "class_merge", "class_look"),
+)
 # What a damaged payload makes of a reader.
 GARBLED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
@@ -76,6 +80,9 @@ class Replay:
                 self.set_look(int(number), Look(*look))
         elif kind in ANSWERS:
             self.answered(event)
+        elif kind == "asked_afresh":
+            for key in [key for key in self.tables.answers if key[0] in payload["items"]]:
+                del self.tables.answers[key]
         elif kind.startswith("class_"):
             self.changed_class(kind, payload)
         elif kind in ("undo", "redo"):

@@ -9,12 +9,13 @@
 //   #image, #text           what is on screen; data-item=ID, data-ready="true" once it can be answered
 //   #classes button[data-class="0"]   the class buttons          #skip #unsure #undo #redo #new-class #find #back #peek
 //   #saved                  data-state=saved|saving|failed       #spent #batch   "37 / 200", "batch 2 (17/20)"
-//   #tabs button[data-view="single|grid|items|review|progress|map"]    body[data-view] is the open one
+//   #tabs button[data-view="single|grid|sort|items|review|progress|map"]    body[data-view] is the open one
 //   #items-box, #review-box: [data-filter=...] .tile[data-item] .browse-bar [data-tool] [data-class]
 //   #grid .tile[data-item]  aria-selected, class "answered"      #grid-next   #last button[data-item]
 //   #waiting                data-code=training|held|other_tab|finished|no_classes|...   #first-names #first-form
 //   #toast #worker #trouble #notice (refusals, conflicts)        #live #alert (said aloud)
 //   #advice #verdict #measure-value #curve #budget-input #train-now #suggestions   #map #map-tip
+//   #sort-grid .tile[data-item] class "out"   #sort-accept #sort-classes #sort-give   #files-panel #files-state
 //   #review-show button[data-show]   #review-list .card[data-item]
 //   #new-class-dialog #new-class-name, #unsure-dialog button[data-reason], #find-dialog #find-name, #change-dialog,
 //   #classes [data-menu="0"], #menu-classes, #class-dialog #class-which #class-name #class-key #class-colours #class-merge,
@@ -35,6 +36,7 @@ import { createProgress } from "./progress.js";
 import { createReview } from "./review.js";
 import { createSide } from "./side.js";
 import { createSingle } from "./single.js";
+import { createSort } from "./sort.js";
 import { allClasses, openClasses, store, subscribe, update } from "./store.js";
 import * as waiting from "./waiting.js";
 import { refused } from "./work.js";
@@ -163,7 +165,7 @@ function open(name) {
   $("#label-view").hidden = !labels(name);
   $("#single-view").hidden = name !== "single";
   $("#grid-view").hidden = name !== "grid";
-  for (const other of ["items", "review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
+  for (const other of ["sort", "items", "review", "progress", "map"]) $(`#${other}-view`).hidden = name !== other;
   window.scrollTo(0, 0);
   const patience = new Promise((resolve) => setTimeout(resolve, 1500));
   Promise.race([Promise.resolve(left), patience]).then(() => view === name && views[name].enter());
@@ -321,8 +323,9 @@ async function start() {
   const side = createSide(perform);
   sideKeys = () => side.drawKeys();
   views = {
-    single: createSingle(side, trouble, perform), grid: createGrid(side, trouble), items: createItems(trouble, perform),
-    review: createReview(trouble, perform), progress: createProgress(trouble), map: createMap(trouble, show),
+    single: createSingle(side, trouble, perform), grid: createGrid(side, trouble), sort: createSort(trouble),
+    items: createItems(trouble, perform), review: createReview(trouble, perform), progress: createProgress(trouble),
+    map: createMap(trouble, show),
   };
   waiting.setUp(() => views[view].next?.(), open);
   waiting.show("starting", "");

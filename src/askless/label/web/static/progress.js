@@ -5,6 +5,7 @@ import { $, $$, make, named, setText } from "./dom.js";
 import { changeClass } from "./classes.js";
 import { confirm } from "./dialogs.js";
 import { drawCurve } from "./curve.js";
+import { createFiles } from "./files.js";
 import { clock, count, isKnown, oneDigit, percent, twoDigits } from "./format.js";
 import * as keys from "./keys.js";
 import { colourOf, mark } from "./marks.js";
@@ -17,12 +18,14 @@ export function createProgress(trouble) {
   let active = false;
   let turn = 0;
   let drawnVersion = null;
+  const files = createFiles();
 
   function enter() {
     active = true;
     drawnVersion = null;
     fillBudget("");
     load();
+    files.enter();
   }
 
   /** The number in the box, unless somebody is typing there. */
@@ -148,7 +151,7 @@ export function createProgress(trouble) {
     $("#class-table tbody").replaceChildren(...open.map((one) => {
       const share = mix.find((each) => each.class === one.id);
       const bar = make("span", { class: `bar mark-${colourOf(one.id)}` });
-      const number = make("span", { class: "number", text: count(one.count) });
+      const number = make("span", { class: "number", text: words.classLabels(one.count, one.accepted) });
       bar.style.width = `${(100 * one.count) / most}%`;
       return make("tr", {},
         make("th", { scope: "row" }, mark(one.id), named(one.name)),

@@ -75,6 +75,7 @@ export function createReview(trouble, press) {
   function card(answer) {
     const text = answerText(answer);
     const lines = [];
+    if (words.reviewKinds[answer.item.kind]) lines.push(words.reviewKinds[answer.item.kind]);
     for (const other of answer.others || []) {
       lines.push(words.reviewOther(other.annotator || words.someone, answerText(other)));
     }

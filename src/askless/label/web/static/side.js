@@ -60,7 +60,7 @@ export function createSide(perform) {
     for (const one of classes) {
       const element = $(`#classes [data-class="${one.id}"] .count`);
       setText(element, count(one.count));
-      element.title = words.classCount(one.count);
+      element.title = words.classCount(one.count, one.accepted);
     }
     $("#undo").disabled = Boolean(store.progress && !store.progress.can_undo);
     $("#redo").disabled = Boolean(store.progress && !store.progress.can_redo);
