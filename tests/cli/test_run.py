@@ -350,6 +350,27 @@ def test_labels_go_into_a_fresh_run_unchanged(finished, tmp_path, capsys):
     assert now == {**kept[0], path: other}
 
 
+def test_predictions_from_elsewhere_are_measured_and_are_no_labels(finished, tmp_path, capsys):
+    shutil.copytree(finished, tmp_path / "run")
+    with Run.open(finished) as run:
+        rows = [f"{path},red,{i / 100}" for i, path in enumerate(run.paths)]
+    (tmp_path / "gpt.csv").write_text(
+        "\n".join(["path,label,confidence", *rows, "b/none.png,blue,0.9"]), encoding="utf-8"
+    )
+    labels = (tmp_path / "run" / "labels.csv").read_bytes()
+    code, out, _ = call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--as", "gpt")
+    assert code == 0
+    assert "gpt: 36 predictions taken, 1 of images that the run does not have" in out
+    assert re.search(r"Right on \d of 4 \(\d+ %; 95 % interval \d+ to \d+\) check images", out)
+    assert re.search(r"red +│ +4 +│", out)
+    assert "0.28 or more" in out
+    assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
+    code, _, err = call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--as", "gpt", "--accept", "0.9")
+    assert code == 3
+    assert "4 check items cannot show that 90% of any of its predictions are right" in " ".join(err.split())
+    assert call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--accept", "0.9")[0] == 2
+
+
 def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, tmp_path, capsys):
     truth = write_photos(tmp_path / "new", 6, seed=1)
     (tmp_path / "new" / "broken.png").write_bytes(b"no image")

@@ -163,8 +163,23 @@ def import_(
     annotator: Annotated[str, typer.Option(help="Whose labels these are.")] = "import",
     from_: Annotated[str, typer.Option("--from", help="labelstudio: its JSON export, answers to what was asked.")] = "",
     add_classes: labelstudio.AddClasses = False,
+    as_: Annotated[
+        str,
+        typer.Option(
+            "--as", help="Whose predictions these are, such as gpt: measured on the check images, not labels."
+        ),
+    ] = "",
+    accept: Annotated[
+        float, typer.Option(help="With --as: accept predictions of which at least this share is right, such as 0.95.")
+    ] = 0.0,
 ) -> None:
-    """Bring labels in; they cost no budget, but for answers to what the run asked."""
+    """Bring labels in; they cost no budget, but for answers to what the run asked. With `--as NAME` they are predictions
+    from elsewhere, which are measured."""
+    if as_:
+        import_predictions(folder, given, as_, accept)
+        return
+    if accept:
+        raise OptionError(f"--accept: goes with --as NAME, got {accept} without a name")
     if from_ == "labelstudio":
         labelstudio.import_export(folder, given, add_classes)
         return
@@ -199,6 +214,56 @@ def import_(
     for path in result.unknown[:3]:
         reason = f" ({why[path]})" if path in why else ""
         notes.print(f"not in the run: {path}{reason}")
+
+
+def import_predictions(folder: Path, given: Path, name: str, accept: float) -> None:
+    from askless.run import Run
+    from askless.run.out.claims import accept_claims, import_claims, read_claims, standing_of
+
+    with Run.open(folder) as run:
+        n, unknown_paths = import_claims(run, name, read_claims(given))
+        found, noun = standing_of(run, name), run.noun
+    out.print(f"{name}: {n} predictions taken, {len(unknown_paths)} of {noun}s that the run does not have")
+    if found.measure is None:
+        notes.print(f"None of them is of a labelled check {noun}, so nothing is known of how good they are")
+        return
+    out.print(f"Right on {right_of(found.measure)} check {noun}s")
+    table = Table("class", "predicted", "of them right", "95 % interval", title="By class, on check items")
+    for row in found.classes:
+        table.add_row(row["class"], str(row["predicted"]), *shown_share(row["precision"]))
+    out.print(table)
+    if len(found.levels) > 1:
+        table = Table(
+            "confidence", "predictions", "check items", "of them right", "95 % interval", title="By confidence"
+        )
+        for row in found.levels:
+            cells = shown_share(row if row["n"] else None)
+            table.add_row(f"{row['confidence']:.2f} or more", str(row["claims"]), str(row["n"]), *cells)
+        out.print(table)
+    if accept:
+        with Run.open(folder) as run:
+            trusted, taken = accept_claims(run, name, accept)
+        out.print(
+            f"{taken} accepted, with a confidence of {trusted.confidence:.2f} or more: right on {trusted.correct} of "
+            f"{trusted.n} check {noun}s, so at least {trusted.low:.0%} are right (95 % sure)"
+        )
+
+
+def right_of(share: dict[str, Any]) -> str:
+    """
+    >>> right_of({"n": 40, "correct": 36, "accuracy": 0.9, "low": 0.77, "high": 0.96})
+    '36 of 40 (90 %; 95 % interval 77 to 96)'
+    """
+    low, high = (round(100 * share[name]) for name in ("low", "high"))
+    return f"{share['correct']} of {share['n']} ({share['accuracy']:.0%}; 95 % interval {low} to {high})".replace(
+        "%;", " %;"
+    )
+
+
+def shown_share(share: dict[str, Any] | None) -> tuple[str, str]:
+    if share is None:
+        return "not measured", ""
+    return f"{share['accuracy']:.0%}", f"{share['low']:.0%} to {share['high']:.0%}"
 
 
 def predict(
