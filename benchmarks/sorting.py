@@ -194,7 +194,7 @@ def keep(rows: list[dict[str, Any]], out: Path) -> None:
     record = {
         "benchmark": "sorting",
         "date": datetime.now(timezone.utc).date().isoformat(),
-        "machine": {"processor": cpu(), "cores": cores()},
+        "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
         "rows": [*(row for row in before if (*row["classes"], row["seed"]) not in new), *rows],
     }
     text = json.dumps(record, indent=1) + "\n"
