@@ -72,7 +72,10 @@ def wrong_left(seen: int, removed: int, right: int, n: int) -> Wrong | None:
     `most` holds whatever the person does. `expected` also takes into account how many they removed: each removes a share of
     the wrong ones that is as likely to be any from 0 to 1, so that p(removed | W) = 1 / (W + 1).
 
-    >>> wrong_left(100, 0, 20, 20), wrong_left(100, 5, 20, 20)
+    >>> wrong_left(100, 0, 20, 20)
+    Wrong(expected=0.7, most=10)
+    >>> wrong_left(100, 5, 20, 20)
+    Wrong(expected=2.4, most=12)
     """
     if n == 0 or seen == 0:
         return None
