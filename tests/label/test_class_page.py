@@ -166,7 +166,7 @@ def test_a_colour_is_the_same_everywhere_on_the_page(serve, look):
     screen("#class-dialog .primary").click()
     for place in ('#classes [data-class="0"]', "#last button"):
         screen.see(f"{place} .mark-6")
-    for view, place in (("review", ".card .answer"), ("progress", "#class-table th")):
+    for view, place in (("review", "#review-box .tile"), ("progress", "#class-table th")):
         screen.open(view)
         screen.see(f"#{view}-view {place} .mark-6")
     screen.open("grid")

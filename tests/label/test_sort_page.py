@@ -76,7 +76,7 @@ def test_a_chunk_is_accepted_by_mouse_and_its_precision_is_told(serve, look, tra
     screen.open("progress")
     until(lambda: f"+ {len(first) - 1} accepted" in screen.text("#class-table"))
     screen.open("review")
-    screen.see("#review-list .card")
+    screen.see("#review-box .tile")
 
 
 def test_images_are_sorted_into_folders_by_a_button_that_replaces_nothing_unasked(serve, look, trained):  # noqa: F811
