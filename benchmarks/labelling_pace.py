@@ -169,8 +169,8 @@ def table(record: dict[str, Any]) -> str:
         f"median {1000 * np.median(waits):.0f} ms, longest {waits.max():.2f} s, and {record['longest_while_training']:.2f} "
         f"s among the {record['while_training']} while a model was trained or chose. {len(trainings)} trainings of "
         f"{min(trainings):.1f} to {max(trainings):.1f} s; {record['ahead']} images came while the next model was not ready, "
-        f"and {len(record['without_an_image'])} times there was none. {machine['processor']}, {machine['cores']} cores with "
-        f"other work on them (load {load}), {record['date']}."
+        f"and {len(record['without_an_image'])} times there was none. {machine['processor']}, {machine['cores']} cores, "
+        f"load {load}, {record['date']}."
     )
     return "\n".join(lines) + f"\n\n{about}"
 
