@@ -1,6 +1,6 @@
 """Which eyes to take: images or texts per second on one core, and accuracy from a few random labels, of each encoder.
 
-    python benchmarks/encoders.py --data cifar10_subset.npz --data digits --data reviews.csv --out results.json
+    python benchmarks/encoders.py --data cifar10_subset.npz --data digits --data r8 --out results.json
     python benchmarks/encoders.py --data photos --encoders efficientnet-lite2@192,raw@16     # CLASS/*.jpg: your own
     python benchmarks/encoders.py --quick                                   # small: that it works
     python benchmarks/encoders.py --docs                                    # nothing run: the tables into docs/encoders.md
@@ -32,9 +32,7 @@ from askless.features.frozen import Frozen, make_backbone, outside_bytes
 from askless.features.text_backbone import text_backbone
 
 PAGE = HERE.parent / "docs" / "encoders.md"
-LITE = tuple(
-    f"efficientnet-{name}" for name in ("lite0@128", "lite0@224", "lite1@224", "lite2@128", "lite2@192", "lite2@224")
-)
+LITE = tuple(f"efficientnet-lite{n}@{size}" for n in range(3) for size in (128, 192, 224))
 IMAGES = ("raw@16", *LITE)
 TEXTS = ("tfidf", "minilm", "tfidf+minilm")
 LABELS = (50, 100, 200)

@@ -3,7 +3,7 @@
 Starts `askless start` and `askless oracle` as two processes, as one would in two terminals, and prints how long it took to
 the first image, to embed, for each round, and how the accuracy on the check images compares with 2,000 test images. Fails
 where the run does not end with 200 labels, a model that predicts, five points of a curve, and an interval that covers the
-test accuracy. Some minutes on two cores.
+test accuracy. Some minutes on two cores. `--json` keeps the numbers.
 
     python benchmarks/labelling_cifar.py --out build/labelling      # CIFAR-10 from `askless data fetch cifar10`
     python benchmarks/labelling_cifar.py --data cifar10_subset.npz  # or any npz with x_train, y_train, x_test, y_test
@@ -17,12 +17,16 @@ import shutil
 import subprocess
 import sys
 import time
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
+from suite import PACKAGES, cpu
 
 import askless as al
+from askless.base.files import write_whole
+from askless.base.machine import cores, versions
 from askless.label.oracle import PageClient
 from askless.run.out.gather import account_of
 
@@ -59,6 +63,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=Path("build/labelling"))
     parser.add_argument("--budget", type=int, default=200)
+    parser.add_argument("--json", type=Path, help="keep the numbers here")
     args = parser.parse_args()
     shutil.rmtree(args.out, ignore_errors=True)
     truth, test = images(args.data, args.out)
@@ -76,19 +81,20 @@ def main() -> None:
     )
     assert start.stdout is not None
     rounds: list[float] = []
-    embedded = False
+    first_image, embedded = float("nan"), 0.0
     for line in start.stdout:
         event = json.loads(line)
         if event["event"] == "ready":
             client = PageClient(event["url"], "first")
             item = client.next()["item"]
             client.get(f"/image/{item['id']}")
-            print(f"first image after {time.perf_counter() - begun:.1f} s")
+            first_image = time.perf_counter() - begun
+            print(f"first image after {first_image:.1f} s")
             client.post("/api/release", {"tab": client.tab})
             oracle = subprocess.Popen([*ASKLESS, "oracle", str(folder), "--truth", str(args.out / "truth.csv")])
         elif event["event"] == "status" and event["step"] == "choosing" and not embedded:
-            embedded = True
-            print(f"embedded and ready to choose after {time.perf_counter() - begun:.1f} s")
+            embedded = time.perf_counter() - begun
+            print(f"embedded and ready to choose after {embedded:.1f} s")
         elif event["event"] == "round":
             rounds.append(event["train_seconds"] + (event["choose_seconds"] or 0))
             print(f"round {event['round']}: {event['labels']} labels, {rounds[-1]:.1f} s")
@@ -110,6 +116,20 @@ def main() -> None:
     assert json.loads((folder / "report.json").read_text())["curve"][4:], "expected at least five points of the curve"
     assert measure["low"] <= accuracy <= measure["high"], "the interval does not cover the test accuracy"
     assert max(rounds) < 30, "a round took more than 30 s"
+    if args.json is not None:
+        record = {
+            "benchmark": "labelling_cifar",
+            "date": datetime.now(timezone.utc).date().isoformat(),
+            "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
+            "versions": versions(PACKAGES),
+            "items": len(truth),
+            "first_image": round(first_image, 2),
+            "embedded": round(embedded, 1),
+            "rounds": [round(seconds, 2) for seconds in rounds],
+            "check": measure,
+            "test_accuracy": accuracy,
+        }
+        write_whole(args.json, lambda file: file.write((json.dumps(record, indent=1) + "\n").encode()))
 
 
 if __name__ == "__main__":
