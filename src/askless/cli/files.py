@@ -33,7 +33,9 @@ STANDING, PAGES, PER_ITEM = 2**29, 8, 96
 RunFolder = Annotated[Path, typer.Argument(help="The folder of a run.", metavar="RUN")]
 Track = Annotated[
     list[str] | None,
-    typer.Option(help="Where rounds are told of: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE, wandb:PROJECT."),
+    typer.Option(
+        help="Where to log each round: jsonl:FILE, tensorboard:FOLDER, mlflow:FILE or wandb:PROJECT. Repeatable."
+    ),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing file without asking.")]
 UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}

@@ -19,21 +19,23 @@ if TYPE_CHECKING:
 
 
 labelstudio_app = typer.Typer(
-    help="Label in Label Studio: check, push the batch, pull the answers.", no_args_is_help=True
+    help="Label in Label Studio: check the connection, push the batch, pull the answers.", no_args_is_help=True
 )
 
 KEY = "LABEL_STUDIO_API_KEY"
 Url = Annotated[
-    str | None, typer.Option(help="Address of Label Studio; default: LABEL_STUDIO_URL, or that of the last push.")
+    str | None, typer.Option(help="Address of Label Studio. Default: LABEL_STUDIO_URL, or that of the last push.")
 ]
-Token = Annotated[str | None, typer.Option(help=f"Personal access token or legacy token; better in {KEY}.")]
+Token = Annotated[str | None, typer.Option(help=f"Personal access token or legacy token; {KEY} is safer.")]
 Project = Annotated[
-    str | None, typer.Option(help="Number or title; default: that of the last push, or the run's name.")
+    str | None, typer.Option(help="Project number or title. Default: that of the last push, or the run's name.")
 ]
-HowImages = Annotated[str, typer.Option("--images", help="inline, or local-files that the server reads below --root.")]
+HowImages = Annotated[
+    str, typer.Option("--images", help="inline, or local-files, which the server reads below --root.")
+]
 Root = Annotated[Path | None, typer.Option(help="The server's LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.")]
-Largest = Annotated[str, typer.Option(help="inline: images of more bytes are made smaller.")]
-AddClasses = Annotated[bool, typer.Option("--add-classes", help="Classes that the run does not have are added.")]
+Largest = Annotated[str, typer.Option(help="With inline: images of more bytes are scaled down.")]
+AddClasses = Annotated[bool, typer.Option("--add-classes", help="Add classes that the run does not have.")]
 
 
 @labelstudio_app.command()
@@ -45,7 +47,7 @@ def check(
     images: HowImages = "inline",
     root: Root = None,
 ) -> None:
-    """Check server, token, project, classes, images or texts, and say what to do; nothing is changed."""
+    """Check server, token, project, classes and data, and say what to do. Changes nothing."""
     from askless.label import labelstudio
     from askless.run import Run
 
@@ -63,10 +65,10 @@ def push(
     root: Root = None,
     largest: Largest = "512KB",
     close: Annotated[
-        bool, typer.Option("--close", help="Withdraw what is still open of the batch, and choose the next.")
+        bool, typer.Option("--close", help="Withdraw the open items of the batch and choose the next one.")
     ] = False,
 ) -> None:
-    """Train on what was answered, choose the next batch, and put it into the project, best first."""
+    """Train on the answers, choose the next batch, and add it to the project, best first."""
     from askless.label import labelstudio
     from askless.run import Run
 
@@ -105,7 +107,7 @@ def pull(
     project: Project = None,
     add_classes: AddClasses = False,
 ) -> None:
-    """Take the answers that the run does not have yet; a repeated pull adds nothing."""
+    """Fetch the answers that the run does not have yet. Repeating it adds nothing."""
     from askless.label import labelstudio
     from askless.run import Run
 

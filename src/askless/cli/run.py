@@ -25,10 +25,10 @@ EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "c
 
 def status(
     folder: RunFolder,
-    as_json: Annotated[bool, typer.Option("--json", help="As one JSON object.")] = False,
-    price: Annotated[float | None, typer.Option(help="Cost of one answer, if not as the run was started with.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    price: Annotated[float | None, typer.Option(help="Cost of one answer, to override the run's own.")] = None,
 ) -> None:
-    """How far a run is: labels, accuracy on the check images with its interval, and whether to go on."""
+    """Show the labels, the accuracy on the check images with its interval, and whether to continue."""
     from askless.label.web.page import worker_status
     from askless.label.web.serve import served_at
     from askless.run import Run
@@ -76,10 +76,10 @@ def status(
 
 def report(
     folder: RunFolder,
-    place: Annotated[Path | None, typer.Option("--out", help="Folder for them; default: the run's.")] = None,
-    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open it.")] = False,
+    place: Annotated[Path | None, typer.Option("--out", help="Folder for both files. Default: the run's.")] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the report.")] = False,
 ) -> None:
-    """Write report.html and report.json, and open the first."""
+    """Write report.html and report.json, and open the report."""
     from askless.run import Run
 
     with Run.open(folder) as run, warned_of_damage(run):
@@ -93,29 +93,32 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="csv, jsonl, imagefolder, npz, parquet, hf, datasets, coco or labelstudio; model or onnx."
+            "--to", help="csv, jsonl, imagefolder, npz, parquet, hf, datasets, coco or labelstudio; or model or onnx."
         ),
     ],
-    place: Annotated[Path, typer.Option("--out", help="File, or folder for imagefolder, hf, datasets, model, onnx.")],
-    what: Annotated[str, typer.Option(help="human, or human+model: the model's labels apart, as pseudo.")] = "human",
-    min_prob: Annotated[float, typer.Option(help="Least probability of the model's labels.")] = 0.0,
-    link: Annotated[str, typer.Option(help="imagefolder: copy, hard or sym.")] = "copy",
-    by_split: Annotated[bool, typer.Option(help="imagefolder: folders train and check.")] = False,
+    place: Annotated[
+        Path, typer.Option("--out", help="File to write; a folder for imagefolder, hf, datasets, model and onnx.")
+    ],
+    what: Annotated[
+        str, typer.Option(help="human, or human+model to add the model's labels, marked as pseudo.")
+    ] = "human",
+    min_prob: Annotated[float, typer.Option(help="Minimum probability of the model's labels.")] = 0.0,
+    link: Annotated[str, typer.Option(help="With imagefolder: copy, hard or sym(bolic) links.")] = "copy",
+    by_split: Annotated[bool, typer.Option(help="With imagefolder: separate folders train and check.")] = False,
     accepted: Annotated[
-        bool, typer.Option(help="Take what was accepted in the page's Sort view; marked in the column kind.")
+        bool, typer.Option(help="Include labels accepted under Sort, marked in the column kind.")
     ] = True,
     safe_cells: Annotated[
         bool | None,
-        typer.Option(help="csv: put ' before cells that a spreadsheet would compute; default: where there are any."),
+        typer.Option(help="With csv: put ' before cells that a spreadsheet would compute. Default: if there are any."),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
-    final: Annotated[bool, typer.Option(help="model, onnx: let it learn from the check labels, too.")] = False,
+    final: Annotated[bool, typer.Option(help="With model or onnx: learn from the check labels, too.")] = False,
     images: labelstudio.HowImages = "inline",
     root: labelstudio.Root = None,
     largest: labelstudio.Largest = "512KB",
 ) -> None:
-    """Take the labels elsewhere, or with `--to model` (safetensors) and `--to onnx` the model; for Label Studio the batch
-    that is to be labelled."""
+    """Export the labels in another format, the model (`--to model`, `--to onnx`), or the current batch for Label Studio."""
     if to not in EXPORTS:
         raise OptionError(unknown("format", to, EXPORTS))
     if final and to not in ("model", "onnx"):
@@ -158,23 +161,26 @@ def export(
 
 def import_(
     folder: RunFolder,
-    given: Annotated[Path, typer.Argument(help="csv, tsv, jsonl, npz, parquet, or a folder with a folder per class.")],
-    on_conflict: Annotated[str, typer.Option(help="Where the run has another label: keep, replace or ask.")] = "keep",
-    annotator: Annotated[str, typer.Option(help="Whose labels these are.")] = "import",
-    from_: Annotated[str, typer.Option("--from", help="labelstudio: its JSON export, answers to what was asked.")] = "",
+    given: Annotated[
+        Path, typer.Argument(help="A csv, tsv, jsonl, npz or parquet file, or a folder with a folder per class.")
+    ],
+    on_conflict: Annotated[str, typer.Option(help="If the run has another label: keep, replace or ask.")] = "keep",
+    annotator: Annotated[str, typer.Option(help="Name of the person whose labels these are.")] = "import",
+    from_: Annotated[str, typer.Option("--from", help="labelstudio: read its JSON export.")] = "",
     add_classes: labelstudio.AddClasses = False,
     as_: Annotated[
         str,
         typer.Option(
-            "--as", help="Whose predictions these are, such as gpt: measured on the check images, not labels."
+            "--as", help="Import predictions under this name, such as gpt: they are measured, not used as labels."
         ),
     ] = "",
     accept: Annotated[
-        float, typer.Option(help="With --as: accept predictions of which at least this share is right, such as 0.95.")
+        float,
+        typer.Option(help="With --as: accept the predictions of which at least this share, such as 0.95, is right."),
     ] = 0.0,
 ) -> None:
-    """Bring labels in; they cost no budget, but for answers to what the run asked. With `--as NAME` they are predictions
-    from elsewhere, which are measured."""
+    """Import labels. They cost no budget, except for answers to what the run asked. With `--as NAME`, import predictions
+    and measure them."""
     if as_:
         import_predictions(folder, given, as_, accept)
         return
@@ -268,21 +274,23 @@ def shown_share(share: dict[str, Any] | None) -> tuple[str, str]:
 
 def predict(
     folder: Annotated[
-        Path, typer.Argument(help="The folder of a run or of an exported model, or an .onnx file.", metavar="MODEL")
+        Path, typer.Argument(help="A run, an exported model's folder, or an .onnx file.", metavar="MODEL")
     ],
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="Images, or folders of them; an .npz or .npy for a run on features; tables for one on texts."
+            help="Images or folders of images; an .npz or .npy for a run on features; tables for one on texts."
         ),
     ],
-    to: Annotated[Path | None, typer.Option("--out", help="A .csv; default: print.")] = None,
-    probabilities: Annotated[bool, typer.Option(help="Also the probability of every class.")] = False,
-    text: Annotated[str, typer.Option(help="The column with the texts, if not as in the run.", metavar="COLUMN")] = "",
-    encoding: Annotated[str, typer.Option(help="Of tables or files of texts.")] = "utf-8",
+    to: Annotated[Path | None, typer.Option("--out", help="Write a .csv instead of printing.")] = None,
+    probabilities: Annotated[bool, typer.Option(help="Add the probability of every class.")] = False,
+    text: Annotated[
+        str, typer.Option(help="The column that contains the texts, if not the run's.", metavar="COLUMN")
+    ] = "",
+    encoding: Annotated[str, typer.Option(help="Encoding of tables or text files.")] = "utf-8",
     overwrite: files.Overwrite = False,
 ) -> None:
-    """What a model says of new images or texts: path, label, prob."""
+    """Predict new images or texts: path, label, probability."""
     from askless.models import load
     from askless.sources import UnreadableError
 
@@ -339,12 +347,13 @@ def no_bar(done: int, total: int) -> None:
 def oracle(
     folder: RunFolder,
     truth: Annotated[
-        Path, typer.Option(help="The labels: csv, jsonl, npz, parquet, or a folder with a folder per class.")
+        Path,
+        typer.Option(help="The true labels: a csv, jsonl, npz or parquet file, or a folder with a folder per class."),
     ],
-    pause: Annotated[float, typer.Option(help="Seconds for each answer.", min=0)] = 0.0,
+    pause: Annotated[float, typer.Option(help="Seconds per answer.", min=0)] = 0.0,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the page.", min=0)] = 30.0,
 ) -> None:
-    """Answer everything the page asks, from known labels: a rehearsal without a person. Needs `askless start` beside it."""
+    """Answer everything the page asks from known labels, as a rehearsal. Run it beside `askless start`."""
     from askless.label.oracle import answer_all
     from askless.label.web.serve import served_at
     from askless.run import Run

@@ -24,48 +24,62 @@ def start(
     ctx: typer.Context,
     what: Annotated[
         Path,
-        typer.Argument(help="A folder of images, a .csv, .tsv or .npz; texts (.csv, .jsonl, .txt files); or a run."),
+        typer.Argument(
+            help="A folder of images, a .csv, .tsv or .npz, texts (.csv, .jsonl, .txt), or an existing run."
+        ),
     ],
-    classes: Annotated[str | None, typer.Option(help="Names with commas, or a .txt with one per line.")] = None,
-    text: Annotated[str, typer.Option(help="Label texts: the column that has them.", metavar="COLUMN")] = "",
-    budget: Annotated[int, typer.Option(help="How many images you are ready to label.")] = 200,
-    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
-    net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network trained from scratch.")] = "",
-    weights: Annotated[str, typer.Option(help="File or folder with those of frozen:timm/… or torchvision/….")] = "",
+    classes: Annotated[
+        str | None, typer.Option(help="Comma-separated class names, or a .txt file with one per line.")
+    ] = None,
+    text: Annotated[str, typer.Option(help="Label texts: the column that contains them.", metavar="COLUMN")] = "",
+    budget: Annotated[int, typer.Option(help="How many labels you are willing to give.")] = 200,
+    strategy: Annotated[str, typer.Option(help="How to choose; see `askless strategies`.")] = "askless",
+    net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network to train from scratch.")] = "",
+    weights: Annotated[
+        str, typer.Option(help="Weights for frozen:timm/… or frozen:torchvision/…: a file or folder.")
+    ] = "",
     learner: Annotated[
         str, typer.Option(help="auto, fixmatch, supervised, mean-teacher, pi-model or label-propagation.")
     ] = "auto",
-    steps: Annotated[int, typer.Option(help="Training steps of each round.")] = 300,
-    check: Annotated[float, typer.Option(help="Share of the budget for random images that measure the model.")] = 0.2,
-    batch: Annotated[int, typer.Option(help="Images that are chosen at a time.")] = 20,
-    size: Annotated[int, typer.Option(help="Side in pixels that the model sees; 0: its own choice.")] = 0,
+    steps: Annotated[int, typer.Option(help="Training steps per round.")] = 300,
+    check: Annotated[
+        float, typer.Option(help="Share of the budget spent on random check images, which measure the model.")
+    ] = 0.2,
+    batch: Annotated[int, typer.Option(help="Images per batch.")] = 20,
+    size: Annotated[
+        int, typer.Option(help="Side in pixels at which the model sees an image; 0 for the network's own.")
+    ] = 0,
     to: Annotated[
-        Path | None, typer.Option("--out", help="Folder of the run; default: NAME-run here, not among the images.")
+        Path | None,
+        typer.Option("--out", help="Folder for the run. Default: NAME-run in this folder, or beside the images."),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="Where the page is served; default 8347 or the next free one.", min=0, max=65535),
+        typer.Option(help="Port of the page. Default: 8347, or the next free one.", min=0, max=65535),
     ] = None,
-    host: Annotated[str, typer.Option(help="Other than 127.0.0.1 opens the page to other computers.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Address to serve on; any but 127.0.0.1 opens the page to other computers.")
+    ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Say what happens as lines of JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the address only.")] = False,
-    seed: Annotated[int, typer.Option(help="Same seed and same answers, same picks.")] = 0,
-    keys: Annotated[str, typer.Option(help='Keys of your own, as in "cat=c,dog=d".')] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Report events as JSON lines.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the address.")] = False,
+    seed: Annotated[int, typer.Option(help="The same seed and answers give the same picks.")] = 0,
+    keys: Annotated[str, typer.Option(help='Custom keys, such as "cat=c,dog=d".')] = "",
     annotators: Annotated[int, typer.Option(help="How many people label each image.")] = 1,
-    suggestions: Annotated[str, typer.Option(help="The model's guess on the page: off, peek or prefill.")] = "off",
-    target: Annotated[float, typer.Option(help="Accuracy that is enough; 0: none.")] = 0.0,
-    price: Annotated[float, typer.Option(help="Cost of one answer: the forecast is then also in money.")] = 0.0,
-    labels_from_folders: Annotated[bool, typer.Option(help="Folders are classes, and known labels.")] = False,
-    encoding: Annotated[str, typer.Option(help="Of a table or of files of texts.")] = "utf-8",
-    follow_links: Annotated[bool, typer.Option(help="Also read what links out of the folder point at.")] = False,
-    until_done: Annotated[bool, typer.Option(help="End when the budget is used and the report written.")] = False,
+    suggestions: Annotated[str, typer.Option(help="Show the model's guess on the page: off, peek or prefill.")] = "off",
+    target: Annotated[float, typer.Option(help="Accuracy at which to advise stopping; 0 for none.")] = 0.0,
+    price: Annotated[float, typer.Option(help="Cost of one answer; adds money to the forecast.")] = 0.0,
+    labels_from_folders: Annotated[bool, typer.Option(help="Use folder names as classes and known labels.")] = False,
+    encoding: Annotated[str, typer.Option(help="Encoding of the table or text files.")] = "utf-8",
+    follow_links: Annotated[bool, typer.Option(help="Also read files outside the folder that links point to.")] = False,
+    until_done: Annotated[bool, typer.Option(help="Exit once the budget is used and the report is written.")] = False,
     track: Track = None,
     no_page: Annotated[
-        bool, typer.Option("--no-page", help="Serve nothing: train and choose until labels are needed, then end.")
+        bool,
+        typer.Option("--no-page", help="Do not serve a page: train and choose until labels are needed, then exit."),
     ] = False,
 ) -> None:
-    """Label a folder of images, or texts, on a page of this computer; stop any time, and start again to go on."""
+    """Label a folder of images or texts on a page served to this computer. Stop any time; the same command resumes."""
     options: dict[str, Any] = {
         **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},

@@ -23,17 +23,19 @@ def stream(
         int,
         typer.Option("-n", "--number", help="How many items to choose.", parser=files.read_count, metavar="<int>"),
     ],
-    memory: Annotated[int, typer.Option(help="Unlabelled items held at a time, at least twice -n.")] = 1000,
-    strategy: Annotated[str, typer.Option(help="One of `askless strategies`.")] = "askless",
-    option: Annotated[list[str] | None, typer.Option(help="Of the strategy, as in trust=5; repeatable.")] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same picks.")] = 0,
+    memory: Annotated[int, typer.Option(help="Maximum number of unlabelled items held, at least twice -n.")] = 1000,
+    strategy: Annotated[str, typer.Option(help="How to choose; see `askless strategies`.")] = "askless",
+    option: Annotated[
+        list[str] | None, typer.Option(help="An option of the strategy, such as trust=5. Repeatable.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same picks.")] = 0,
     to: Annotated[
-        Path | None, typer.Option("--out", help="Write a .csv (rank, index, score, id); default: print.")
+        Path | None, typer.Option("--out", help="Write a .csv (rank, index, score, id) instead of printing.")
     ] = None,
     overwrite: files.Overwrite = False,
 ) -> None:
-    """Choose from items that are seen once: JSON lines on standard input, such as {"id": "a", "features": [0.1, 2], "probs":
-    [0.4, 0.6]}. A "label" (a class number) marks an item as labelled."""
+    """Choose from a stream that is read once: JSON lines on standard input, such as {"id": "a", "features": [0.1, 2],
+    "probs": [0.4, 0.6]}. A "label" (a class number) marks an item as labelled."""
     import askless
 
     files.check_writable(to)

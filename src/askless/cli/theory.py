@@ -21,18 +21,16 @@ DATA = ("data", "net", "augment", "validation")  # settings of a row that decide
 
 
 def theory(
-    run: Annotated[Path, typer.Argument(help="A saved learner, a folder of `askless bench run`, or one of its cells.")],
+    run: Annotated[Path, typer.Argument(help="A saved learner, a benchmark's folder, or one of its cells.")],
     cell: Annotated[
-        str | None, typer.Option(help="Of a benchmark: a name under cells/; default: the first finished one.")
+        str | None, typer.Option(help="With a benchmark: a name under cells/. Default: the first finished one.")
     ] = None,
-    to: Annotated[
-        Path | None, typer.Option("--out", help="Folder; default: RUN/theory, of a benchmark RUN/theory/CELL.")
-    ] = None,
-    items: Annotated[int, typer.Option(help="Labelled items to look at, at most.", min=4)] = 200,
-    queries: Annotated[int, typer.Option(help="Random queries for the approximation ratio.", min=1)] = 20,
-    seed: Annotated[int, typer.Option(help="Same seed, same numbers.", min=0)] = 0,
+    to: Annotated[Path | None, typer.Option("--out", help="Folder. Default: RUN/theory, or RUN/theory/CELL.")] = None,
+    items: Annotated[int, typer.Option(help="Maximum number of labelled items to look at.", min=4)] = 200,
+    queries: Annotated[int, typer.Option(help="Number of random queries for the approximation ratio.", min=1)] = 20,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.", min=0)] = 0,
 ) -> None:
-    """Kernel, bounds, dynamics: the theory's quantities for a finished run. Writes theory.html and theory.json."""
+    """Compute kernel, bounds and training dynamics of a finished run. Writes theory.html and theory.json."""
     from askless.theory.findings import examine
     from askless.theory.page import write
     from askless.theory.words import table
