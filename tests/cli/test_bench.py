@@ -189,7 +189,7 @@ def test_an_unknown_scale_is_exit_code_2_with_the_known_names(capsys, tmp_path):
 
 
 def test_the_names_that_are_checked_first_are_those_there_are():
-    assert tuple(PRESETS) == bench.PRESETS
+    assert list(PRESETS) == list(bench.PRESETS)
     assert bench.SCALES == SCALES
 
 

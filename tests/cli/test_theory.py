@@ -121,7 +121,7 @@ def test_a_run_of_a_preset_that_noted_only_its_name(capsys, benchmark_folder, tm
 
     made = command.find(str(benchmark_folder.parent / "mine.py"), "small", None)
     monkeypatch.setitem(presets.PRESETS, "tiny", SimpleNamespace(make=lambda scale: made))
-    monkeypatch.setattr(command, "PRESETS", (*command.PRESETS, "tiny"))
+    monkeypatch.setitem(command.PRESETS, "tiny", "a tiny one")
     copied = copy_of(benchmark_folder, tmp_path, what=None)
     code, _, err = run(capsys, "theory", copied, *FEW)
     assert code == 0, err

@@ -76,7 +76,6 @@ class Preset:
     """
 
     name: str
-    what: str
     title: str
     rows: At
     seeds: tuple[int, int] = (5, 5)
@@ -96,7 +95,7 @@ class Preset:
     def make(self, scale: str) -> Benchmark:
         if scale not in SCALES:
             raise OptionError(unknown("scale", scale, SCALES))
-        same = [f.name for f in fields(self) if f.name not in ("what", "rows", "seeds", "comparable")]
+        same = [f.name for f in fields(self) if f.name not in ("rows", "seeds", "comparable")]
         return Benchmark(
             **{name: at(scale, getattr(self, name)) for name in same},
             rows=tuple(Row(**fields) for fields in at(scale, self.rows)),

@@ -103,7 +103,6 @@ def groups_of_five_or_two(by: Literal["features", "kernel"]) -> At:
 
 table1 = Preset(
     name="crc.table1",
-    what="CRC by the last layer or by all layers",
     title="CRC, table 1: the kernel of the last layer or of all layers",
     rows=grid(
         [
@@ -146,7 +145,6 @@ table1 = Preset(
 
 table2 = Preset(
     name="crc.table2",
-    what="group sizes 2, 5, 10, 100 with Q = 100",
     title="CRC, table 2: the size of the groups",
     rows=grid(
         [{**CIFAR, "start": At(full=100, smoke=20), "counts": At(full=multiples(100, 6), smoke=multiples(20, 2))}],
@@ -170,7 +168,6 @@ def queries(Q: int, steps: int) -> dict[str, Any]:
 
 table3 = Preset(
     name="crc.table3",
-    what="CIFAR-10, five strategies, Q = 50 and 100",
     title="CRC, table 3: CIFAR-10, queries of 50 and of 100",
     rows=grid(At(full=(queries(50, 6), queries(100, 6)), smoke=(queries(10, 2), queries(20, 2))), STRATEGIES),
     seeds=(3, 10),
@@ -183,7 +180,6 @@ table3 = Preset(
 
 table4 = Preset(
     name="crc.table4",
-    what="SVHN under Mean Teacher, CIFAR-100 under FixMatch",
     title="CRC, table 4: SVHN under Mean Teacher, CIFAR-100 under FixMatch",
     rows=grid(
         [
@@ -238,7 +234,6 @@ table4 = Preset(
 
 figure1 = Preset(
     name="crc.fig1",
-    what="two moons, decision boundaries",
     title="CRC, figure 1: two moons, from four labelled points",
     rows=grid(
         {
@@ -270,7 +265,6 @@ figure1 = Preset(
 
 figure2 = Preset(
     name="crc.fig2",
-    what="first query by an untrained network",
     title="CRC, figure 2: the first query by an untrained network, then another one is trained",
     rows=grid(
         {
@@ -302,7 +296,6 @@ figure2 = Preset(
 MEASURED = "The test loss is measured along the training, every {} steps: that is the figure's epoch."
 figure3 = Preset(
     name="crc.fig3",
-    what="smallest eigenvalue against epochs to the minimum",
     title="CRC, figure 3: the smallest eigenvalue, epochs to the minimum of the test loss, and its spread per step",
     rows=grid(
         {

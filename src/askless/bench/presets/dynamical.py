@@ -177,7 +177,6 @@ class Comparison(NamedTuple):
         name = self.where.name
         return Preset(
             name=f"dal.table{number}",
-            what=f"{name}, b = {self.b}, {'seven' if self.strategies is WITHOUT_BADGE else 'eight'} strategies",
             title=f"dynamicAL, table {number}: {name}, batches of {self.b}",
             rows=grid(self.fields(), self.strategies),
             protocol=protocol(),
@@ -203,7 +202,6 @@ def retraining(number: int, where: Setting) -> Preset:
     """Tables 11 and 12: the network begins anew in every round."""
     return replace(
         Comparison(where, 500).table(number),
-        what=f"{where.name}, b = 500, retrained from scratch",
         title=f"dynamicAL, table {number}: {where.name}, retrained from scratch",
         rows=grid(
             where.fields(where.rounds(500), retrained=True),
@@ -220,7 +218,6 @@ def several(figure: int, *numbers: int) -> Preset:
     panels = [grid(c.fields() | {"group": c.where.group(f", b = {c.b}")}, c.strategies) for c in plotted]
     return Preset(
         name=f"dal.fig{figure}",
-        what=f"accuracy by round: the settings of tables {', '.join(map(str, numbers[:-1]))} and {numbers[-1]}",
         title=f"dynamicAL, figure {figure}: accuracy by query round",
         rows=by_scale(lambda scale: tuple(row for panel in panels for row in at(scale, panel))),
         protocol=protocol(),
@@ -240,7 +237,6 @@ def planned(where: Setting, plan: tuple[int, int]) -> Fields:
 
 table1 = Preset(
     name="dal.table1",
-    what="a budget of 1,000 in R rounds of b",
     title="dynamicAL, table 1: a budget of 1,000 labels in many rounds or in few",
     rows=grid(
         At((CIFAR_CNN, CIFAR_RESNET, SVHN_VGG, CALTECH), (CIFAR_CNN, CALTECH), (CIFAR_CNN,)),
@@ -281,7 +277,6 @@ def drift(
     """Figures 1 and 7 and table 10: MMD and B after each round of dynamicAL."""
     return Preset(
         name=name,
-        what=title.split(": ", 1)[1],
         title=title,
         rows=grid(At((GAP,), (GAP, GAP_DIGITS), (GAP,)), plans, with_drift),
         protocol=protocol(
@@ -331,7 +326,6 @@ QUERIES = At(
 )
 figure2 = Preset(
     name="dal.fig2",
-    what="alignment against training dynamics, Kendall's tau",
     title="dynamicAL, figure 2: alignment against training dynamics",
     rows=grid(QUERIES, {"at initialisation": False, "after training": True}, Queries.fields),
     protocol=protocol(by_scale(lambda scale: " ".join(q.text(scale) for q in at(scale, QUERIES)))),
@@ -366,7 +360,6 @@ def along_training(where: Setting, b: int) -> At:
 
 figure4 = Preset(
     name="dal.fig4",
-    what="the approximation ratio along the training",
     title="dynamicAL, figure 4: the approximation ratio along the training",
     rows=grid(
         At((CIFAR_RESNET, SVHN_VGG), (CIFAR_CNN, SVHN_VGG), (CIFAR_CNN,)),
@@ -398,7 +391,6 @@ def weighted(where: Setting, gamma: float) -> Fields:
 
 figure5 = Preset(
     name="dal.fig5",
-    what="gamma = 0, 1, 2, infinity",
     title="dynamicAL, figure 5: the weight of the second term",
     rows=grid(
         At((CIFAR_CNN, SVHN_VGG, CIFAR_RESNET), (CIFAR_CNN, SVHN_DIGITS), (CIFAR_CNN,)),

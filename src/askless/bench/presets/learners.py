@@ -75,7 +75,6 @@ def panels(scale: str) -> list[Fields]:
 
 learners = Preset(
     name="learners",
-    what="every learner on the same labels, random and chosen, of 8 pools: images, texts, tables",
     title="Which learner to take: 10 to 400 labels of images, texts and tables",
     rows=grid(
         At(panels("full"), panels("small"), [panel("digits", Measured(data=TINY), "waves", COUNTS[:2])]),

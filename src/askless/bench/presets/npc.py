@@ -40,7 +40,6 @@ CIFAR = {**common.ON_CIFAR10, "learner": fixmatch(darp=True), "start": 10, "tria
 
 table1 = Preset(
     name="npc.table1",
-    what="CIFAR-10, 10 to 70 labels, five strategies under FixMatch + DARP",
     title="NPC, table 1: CIFAR-10 from 10 to 70 labels",
     rows=grid(
         {
@@ -62,7 +61,6 @@ table1 = Preset(
 
 table2 = Preset(
     name="npc.table2",
-    what="CIFAR-100, 100 to 900 labels",
     title="NPC, table 2: CIFAR-100 from 300 to 900 labels",
     rows=grid(
         {
@@ -122,7 +120,6 @@ def one_query(*settings: tuple[str, int, dict[str, object]]) -> list[dict[str, o
 
 table3 = Preset(
     name="npc.table3",
-    what="zero-shot and single-shot: one query of 30 or 50",
     title="NPC, table 3: one query only, by an untrained network or by one trained on 10 labels",
     rows=grid(
         At(
@@ -160,7 +157,6 @@ table3 = Preset(
 figure1 = replace(
     table2,
     name="npc.fig1",
-    what="intersection over union of the label sets of table 2",
     title="NPC, figure 1: which algorithms ask for the same labels",
     protocol=text(
         PROTOCOL, "The runs are those of npc.table2: run it in the same folder and no cell is computed twice."

@@ -62,7 +62,6 @@ def protocol(own: str, full: str = "") -> At:
 ON_CIFAR10 = At(Embedded(data=Data(name="cifar10")), Embedded(data=CIFAR10), SMOKE)
 zero = Preset(
     name="askless.zero",
-    what="the same from no label at all",
     title="askless against nine others: CIFAR-10 with frozen features, from no label at all",
     rows=grid([on_features(group, ON_CIFAR10, learner) for group, learner in LEARNERS.items()], STRATEGIES),
     seeds=(10, 10),
@@ -78,7 +77,6 @@ zero = Preset(
 frozen = dataclasses.replace(
     zero,
     name="askless.frozen",
-    what="CIFAR-10 with frozen features, 10 to 210 labels, ten strategies, three trainings",
     title="askless against nine others: CIFAR-10 with frozen features, from 10 labels, one per class",
     rows=grid(
         [on_features(group, ON_CIFAR10, learner, FROM_TEN) | {"start": 10} for group, learner in LEARNERS.items()],
@@ -104,7 +102,6 @@ UNSEEN = {
 }
 unseen = Preset(
     name="askless.unseen",
-    what="seven pools that askless was not developed on, two of them texts",
     title="askless against nine others on data it was not developed on, from no label at all",
     rows=grid(
         At(full=[on_features(group, pool) for group, pool in UNSEEN.items()], smoke=[on_features("digits", SMOKE)]),
@@ -132,7 +129,6 @@ def from_scratch(group: str, data: Data, counts: tuple[int, ...] = (10, 30, 50, 
 
 scratch = Preset(
     name="askless.scratch",
-    what="digits and Fashion-MNIST, a small CNN trained from scratch by FixMatch",
     title="askless against nine others: a small CNN trained from scratch by FixMatch",
     rows=grid(
         At(
@@ -168,7 +164,6 @@ def by_both(pools: dict[str, Embedded]) -> list[Fields]:
 
 ablation = Preset(
     name="askless.ablation",
-    what="askless without each of its ingredients",
     title="askless without each of its ingredients",
     rows=grid(
         At(full=by_both(ABLATED), smoke=by_both({"digits": SMOKE})),

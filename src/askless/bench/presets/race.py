@@ -114,10 +114,9 @@ CEILING = (
 ON_OURS = "At small scale it is run on “ours” only, and without an oracle; race.logistic has both preparations."
 
 
-def race(name: str, classifier: str, pools: str, rows: At, *points: str) -> Preset:
+def race(name: str, classifier: str, rows: At, *points: str) -> Preset:
     return Preset(
         name=name,
-        what=f"every strategy under {classifier}, {pools}",
         title=f"The race: every strategy under {classifier}",
         rows=rows,
         seeds=(20, 20),
@@ -152,14 +151,12 @@ HEAD = At(full=Supervised(steps=200, batch=32), smoke=Supervised(steps=5, batch=
 logistic = race(
     "race.logistic",
     "scikit-learn's logistic regression",
-    "13 pools x 2 preparations",
     grid(panels("logistic regression", LogisticRegression(), BOTH), AND_ORACLE),
     *(GROUPS, CEILING),
 )
 head = race(
     "race.head",
     "our linear head",
-    "13 pools",
     grid(panels("linear head", HEAD, OURS), At(AND_ORACLE.full, FAST, AND_ORACLE.smoke)),
     ON_OURS,
     "At small scale ProbCover, look-ahead, NPC and Refine, the slowest, do not take part.",
@@ -168,7 +165,6 @@ LEADING: Fields = {name: CHEAP[name] for name in (*SHOWN, "maxherding", "tcm") i
 auto = race(
     "race.auto",
     "auto",
-    "13 pools",
     grid(
         panels("auto", Auto(), OURS), At(AND_ORACLE.full, {name: CHEAP[name] for name in SHOWN[:6]}, AND_ORACLE.smoke)
     ),
@@ -179,7 +175,6 @@ MANY = ("groceries", "R52", "20 Newsgroups", "letter")
 bait = race(
     "race.bait",
     "logistic regression, with BAIT, at low budgets",
-    "9 pools of at most 11 classes",
     grid(
         panels(
             "logistic regression",
@@ -209,7 +204,6 @@ def cifar10(name: str, what: str, data: Any, counts: tuple[int, ...], protocol: 
     }
     return Preset(
         name=name,
-        what=f"every strategy on 10,000 images of CIFAR-10, {what}",
         title=f"The race on CIFAR-10: {what}",
         rows=grid(panel, METHODS),
         seeds=(10, 10),
