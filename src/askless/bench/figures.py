@@ -58,7 +58,8 @@ def check_figure(spec: dict[str, Any]) -> None:
 def curves(
     results: Results, metric: str | None = None, log_x: bool = False, methods: Sequence[str] | None = None
 ) -> Any:
-    """The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band.
+    """The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band, cut where it leaves
+    the axes.
 
     Of the main metric, if no other is named; axes by group x learner; of these methods, or of all.
     """
@@ -91,6 +92,8 @@ def _by_labels(
         for method in shown:
             if method in v.methods:
                 _band(axes, results, method, np.array(v.labels), _scaled(v.of(method), metric))
+        if more_is_better(metric) and not gained:
+            _frame(axes)
         axes.set(xlabel="labels", ylabel=f"gain in {words(metric)}, points" if gained else unit(metric))
         plots.level(axes, 0 if gained else None)
         plots.title(axes, plain(v.group, v.learner))
@@ -417,6 +420,14 @@ def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.nda
     axes.plot(x, mean, lw=1.8, markersize=5, **look)
     if (~np.isnan(half)).any():
         axes.fill_between(x, mean - half, mean + half, color=look["color"], alpha=0.15, lw=0)
+
+
+def _frame(axes: Any) -> None:
+    """Scales an axis of percentages to the means: the bands of few seeds may reach far beyond, even above 100 %."""
+    means = np.concatenate([line.get_ydata() for line in axes.lines])
+    room = max(1.0, 0.15 * (means.max() - means.min())) if len(means) else 0.0
+    if room:
+        axes.set_ylim(max(0.0, means.min() - room), min(100.0, means.max() + room))
 
 
 def _legend(figure: Any, results: Results, methods: set[str], line: bool = True) -> Any:
