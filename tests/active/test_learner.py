@@ -60,6 +60,43 @@ def test_every_learner_learns_in_the_loop(learner):
     assert active.predict_proba(active.pool.test[0]).sum(axis=1) == pytest.approx(np.ones(30))
 
 
+@pytest.mark.parametrize("net", ["linear", "waves"])
+@pytest.mark.parametrize("learner", [*(name for name in al.learn.LEARNERS if name != "fixmatch"), FAST], ids=str)
+def test_truth_values_are_features_of_0_and_1(learner, net):
+    """Learnt from and predicted as the same rows in floats."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    x = rng.random((60, 9)) < 0.1 + 0.8 * (np.arange(9) % 3 == y[:, None])
+    short = {"supervised", "mean-teacher", "pi-model"}
+    options = {"steps": 5, "batch": 4} if learner in short else {}
+    learner = al.learn.make(learner, **options) if isinstance(learner, str) else learner
+    found = []
+    for rows in (x, torch.from_numpy(x), x.astype(np.float32)):
+        loop_ = al.ActiveLearner(rows, net=net, learner=learner, classes=3)
+        asked = loop_.ask(6).indices
+        loop_.tell(asked, y[asked])
+        loop_.fit()
+        found.append((asked, loop_.predict_proba(rows[:5]), loop_.predict_pool()))
+    for arrays in zip(*found, strict=True):
+        assert (arrays[0] == arrays[1]).all()
+        assert (arrays[0] == arrays[2]).all()
+
+
+@pytest.mark.parametrize("learner", [al.Auto(), al.LabelPropagation(), al.Supervised(steps=5)])
+def test_labels_of_one_class_only_are_said_to_be_so(learner, caplog):
+    one = al.ActiveLearner(blobs().x, net="linear", learner=learner, classes=["cat", "dog", "owl"])
+    one.tell([0, 1, 2], ["dog"] * 3)
+    one.fit()
+    assert [record.getMessage() for record in caplog.records] == [
+        "all labels so far are of the class 'dog', so the model knows no other and is sure of it everywhere; label an item "
+        "of another class before you use its probabilities"
+    ]
+    caplog.clear()
+    one.tell([3], ["owl"])
+    one.fit()
+    assert not caplog.records
+
+
 def test_same_seed_same_picks_and_asking_twice_changes_nothing():
     one, two = (al.ActiveLearner(blobs(), net="mlp", learner=FAST, strategy="npc", seed=3) for _ in range(2))
     assert loop(one) == loop(two)

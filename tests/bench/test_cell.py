@@ -2,13 +2,14 @@
 
 import dataclasses
 import json
+import shutil
 
 import numpy as np
 import pytest
 import torch
 
 from askless import ActiveLearner, Supervised, nets
-from askless.acquire import ALBL, CRC, NPC, Coreset, Margin, Selection
+from askless.acquire import ALBL, CRC, NPC, Coreset, Entropy, Margin, Refine, Selection
 from askless.base import digest
 from askless.base.errors import InputError
 from askless.base.rng import stream
@@ -446,6 +447,34 @@ def test_a_finished_cell_is_left_alone_and_other_settings_are_refused(tmp_path, 
             InputError, match=f"was made with {words} = .*, now it is .*; use another folder, or remove"
         ):
             run_cell(row(**options), 0, tmp_path)
+
+
+@pytest.mark.parametrize("of", ["strategy", "learner", "part"])
+def test_results_of_another_revision_of_a_method_are_refused(tmp_path, monkeypatch, of):
+    """Also of a strategy within another one, and in both directions; the first revision is as if there were none."""
+    parted = Refine(strategies=(Margin(), Entropy()), final=Margin(), depth=1, batches=2)
+    strategy = parted if of == "part" else Margin()
+    one = row(counts=(10,), strategy=strategy)
+    run_cell(one, 0, tmp_path)
+    changed = {"strategy": Margin, "learner": type(one.learner), "part": Entropy}[of]
+    monkeypatch.setattr(changed, "revision", 1, raising=False)
+    assert finished(tmp_path, one, 0)
+    monkeypatch.setattr(changed, "revision", 2)
+    setting = "learner" if of == "learner" else "strategy"
+    said = f"was made with {setting} = .*, now it is .*{changed.__name__}\\(.*revision=2.*: the method has another revision"
+    with pytest.raises(InputError, match=said):
+        finished(tmp_path, one, 0)
+    shutil.rmtree(tmp_path)
+    run_cell(one, 0, tmp_path)
+    assert finished(tmp_path, one, 0)
+    monkeypatch.setattr(changed, "revision", 3)
+    with pytest.raises(
+        InputError, match=r"revision=2.* now it is .*revision=3.*; use another folder, or remove this one"
+    ):
+        finished(tmp_path, one, 0)
+    monkeypatch.setattr(changed, "revision", 1)
+    with pytest.raises(InputError, match="the method has another revision"):
+        finished(tmp_path, one, 0)
 
 
 def test_what_a_kill_after_the_result_left_is_removed(tmp_path, monkeypatch):

@@ -388,9 +388,11 @@ def test_an_option_that_came_later_is_in_the_text_where_it_is_used():
     assert text_of(Frozen(backbone="raw", dropout=0.25)) == before + ", dropout=0.25)"
 
 
-def test_the_text_is_of_what_an_object_holds_and_not_of_where_it_is():
+def test_the_text_is_of_what_an_object_holds_and_not_of_where_it_is(monkeypatch):
     assert text_of(Held(1)) == text_of(Held(1)) == "Held({k: 1})"
     assert text_of(named) == "named"
+    monkeypatch.setattr(Held, "revision", 2, raising=False)
+    assert text_of(Held(1)) == "Held({k: 1, revision: 2})"
 
 
 def test_a_figure_that_there_is_not_is_refused_before_anything_runs():

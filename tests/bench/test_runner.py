@@ -448,6 +448,20 @@ def test_the_first_run_settles_the_number_of_threads_and_later_ones_say_so(tmp_p
     ]
 
 
+def test_a_folder_of_another_version_is_gone_on_with_and_said_once(tmp_path, caplog):
+    run(benchmark(row(), seeds=(0,)), tmp_path)
+    about = json.loads((tmp_path / "benchmark.json").read_text())
+    now = about["versions"]["askless"]
+    about["versions"]["askless"] = "0.0.1"
+    (tmp_path / "benchmark.json").write_text(json.dumps(about))
+    for _ in range(2):
+        run(benchmark(row(), seeds=(0,)), tmp_path)
+    assert caplog.messages == [
+        f"{tmp_path} was computed by askless 0.0.1 so far, and this is askless {now}; finished cells stay as they are: if "
+        "their methods have changed since, use another folder"
+    ]
+
+
 def test_more_threads_than_cores_are_said(tmp_path, monkeypatch, caplog):
     """As in a folder that was begun by one worker and is resumed by two; a Ray cluster has its own cores."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

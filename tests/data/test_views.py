@@ -282,6 +282,9 @@ def test_items_from_outside():
     assert views.of([1.0, 2.0, 3.0]).shape == (1, 3)
     with pytest.raises(InputError, match=r"items: expected shape \(3,\) as in the pool, got \(4,\)"):
         views.of(np.ones((2, 4)))
+    for whole in ([[1, 0, 1]], np.array([[True, False, True]])):
+        assert views.of(whole).tolist() == [[1.0, 0.0, 1.0]]
+        assert views.of(whole).dtype == torch.float32
     tokens = PlainViews(as_pool(np.zeros((4, 3), np.int64)))
     assert tokens.of(np.ones((2, 7), np.int64)).shape == (2, 7)  # sequences may be longer
     data = PlainViews(as_pool(Data(torch.zeros(3, 2, 2))))

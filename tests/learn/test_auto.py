@@ -268,10 +268,57 @@ def test_one_label_leaves_what_was_thought_before():
     assert (numbers["alone_decay"], numbers["decay"], numbers["temperature"]) == (DECAYS[0], LEARNT[0], 1)
 
 
-@pytest.mark.parametrize("scale", [1e-18, 1e-6, 1e6, 1e18])
-def test_features_of_any_scale_are_learnt_alike(scale):
-    x, y = groups([30] * 3)
-    assert (learn(x * np.float32(scale), y, one_of_each(y, 3)).predict_pool().argmax(axis=1) == y).all()
+@pytest.mark.parametrize("net", ["linear", "waves"])
+@pytest.mark.parametrize("scale", [2.0**-100, 1e-30, 1e-18, 1e6, 1e20, 2.0**100])
+def test_features_of_any_scale_are_learnt_alike(net, scale):
+    x, y = groups([30] * 3, apart=1.5)
+
+    def learnt(scale):
+        loop = al.ActiveLearner(x * np.float32(scale), net=net, learner="auto", strategy="margin", classes=3)
+        loop.tell(one_of_each(y, 3), y[one_of_each(y, 3)])
+        loop.fit()
+        return loop
+
+    plain, scaled = learnt(1), learnt(scale)
+    assert (plain.predict_pool().argmax(axis=1) == y).mean() > 0.7
+    if np.log2(scale) % 1 == 0:  # no digit of the features changes
+        assert (scaled.predict_pool() == plain.predict_pool()).all()
+        assert (scaled.ask(5).indices == plain.ask(5).indices).all()
+    else:
+        assert scaled.predict_pool() == pytest.approx(plain.predict_pool(), abs=0.05)
+
+
+@pytest.mark.parametrize("net", ["linear", "waves"])
+def test_a_row_far_beyond_all_others_spoils_nothing(net, caplog):
+    x, y = groups([30] * 3, apart=2.0)
+    far = x.copy()
+    far[7] *= 1e4
+    found = []
+    for rows, labelled in ((x, one_of_each(y, 3)), (far, one_of_each(y, 3)), (far, np.append(one_of_each(y, 3), 7))):
+        loop = al.ActiveLearner(rows, net=net, learner="auto", classes=3)
+        loop.tell(labelled, y[labelled])
+        loop.fit()
+        found.append((loop.predict_pool().argmax(axis=1) == y).mean())
+        assert loop.learnt.metrics[-1].get("far", 0) == (rows is far)
+    assert min(found[1:]) > found[0] - 0.05
+    assert [record.getMessage()[:93] for record in caplog.records] == 2 * [
+        "1 of 90 rows lie more than 100 times as far out as the others, the first is row 7; auto learn"
+    ]
+
+
+def test_a_far_row_that_was_not_drawn_is_moved_when_it_gets_a_label():
+    x, y = groups([60] * 3, apart=3.0)
+    at = np.sort(al.base.rng.stream(0, "items").permutation(len(x))[:90])
+    row = int(np.setdiff1d(np.arange(len(x)), at)[0])
+    x[row] *= 1e4
+    loop = learn(x, y, at[:: len(at) // 9], Auto(items=90))
+    assert "far" not in loop.learnt.metrics[-1]
+    ground = loop.learnt.ground
+    loop.tell([row], [y[row]])
+    loop.fit()
+    assert loop.learnt.metrics[-1]["far"] == 1
+    assert loop.learnt.ground is ground
+    assert (loop.predict_pool().argmax(axis=1) == y).mean() > 0.9
 
 
 def test_the_main_directions_of_very_wide_rows_are_found_nearly(monkeypatch):

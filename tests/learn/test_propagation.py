@@ -86,6 +86,32 @@ def test_cosine_affinities_ignore_the_length_of_a_row():
     np.testing.assert_allclose(neighbour_graph(X * lengths).toarray(), neighbour_graph(X).toarray(), atol=1e-4)
 
 
+SCALES = [2.0**-100, 1e-30, 1e-25, 1e-12, 1e12, 1e20, 1e30, 2.0**100]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_a_common_scale_of_the_features_changes_nothing(metric, scale):
+    """Powers of two not a bit of it; others round the features themselves."""
+    X = blobs()[0].astype(np.float32)
+    new, scores = X[:7] + np.float32(0.1), np.eye(3)[np.arange(len(X)) % 3]
+    ways = [
+        lambda s: neighbour_graph(X * s, 8, metric=metric).toarray(),
+        lambda s: predict_new(X * s, scores, new * s, metric=metric),
+    ]
+    for way in ways:
+        plain, scaled = way(np.float32(1)), way(np.float32(scale))
+        np.testing.assert_allclose(scaled, plain, rtol=0, atol=0 if np.log2(scale) % 1 == 0 else 1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1e25])
+def test_a_row_of_another_scale_has_its_direction_all_the_same(scale):
+    X = blobs()[0]
+    other = X.copy()
+    other[4] *= scale
+    np.testing.assert_allclose(neighbour_graph(other).toarray(), neighbour_graph(X).toarray(), atol=1e-4)
+
+
 def test_a_label_each_is_enough_for_two_moons():
     X, y = make_moons(400, noise=0.05, random_state=0)
     labelled = np.array([np.flatnonzero(y == c)[0] for c in (0, 1)])
@@ -222,6 +248,14 @@ FULL, GAP = np.ones((3, 3)), np.array([[1.0, 0.0], [np.nan, 1.0]])
         (
             lambda: neighbour_graph(GAP),
             "features: expected finite numbers, got others in row 1; remove or mend that row",
+        ),
+        *[
+            (lambda k=k: neighbour_graph(FULL, k), f"neighbour_graph: k must be a whole number >= 1, got {k!r}")
+            for k in (-1, 0, "a", 2.0)
+        ],
+        (
+            lambda: predict_new(FULL, FULL, FULL, k=0),
+            "predict_new: k must be a whole number >= 1, got 0",
         ),
         (lambda: propagate(FULL, [0, 0], [0, 1], 2), "labelled: expected each position once, got one twice"),
         (lambda: predict_new(FULL, FULL, np.eye(2)), "features_new: expected 3 columns as features_pool has, got 2"),

@@ -86,7 +86,8 @@ class Strategy(Protocol):
     def needs(self) -> tuple[str, ...]:
         """Names of the arrays it cannot do without (`labelled` is always there, perhaps empty). A strategy may also have
         `wants`, names of those that it uses where they are given: see `looks_at`; and `uses_history = True`, where it learns
-        from what was selected so far: see `uses_history`."""
+        from what was selected so far: see `uses_history`. Its `revision`, 1 where it has none, is raised when the same
+        options give other picks: a benchmark then refuses to mix them with those of before."""
         ...
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...

@@ -1,6 +1,7 @@
 """`ActiveLearner`: ask, tell, fit."""
 
 import copy
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -38,6 +39,8 @@ from askless.learn.observe import Sight, without_bias
 from askless.learn.ranks import these
 from askless.learn.training import TrainingError
 from askless.track import Tracker
+
+logger = logging.getLogger(__name__)
 
 SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "random_share", "device")
 
@@ -276,6 +279,12 @@ class ActiveLearner:
         each of them then has the same network: all of them ask and tell alike.
         """
         began = time.perf_counter()
+        if len(seen := set(self.labels.values())) == 1:
+            logger.warning(
+                "all labels so far are of the class %r, so the model knows no other and is sure of it everywhere; label an "
+                "item of another class before you use its probabilities",
+                self.class_names[seen.pop()],
+            )
         held_out = None
         if validation is not None:
             x = torch.cat(list(self._outside(validation[0])))

@@ -6,6 +6,7 @@ cell that was killed goes on with the round it was in, and one that is finished 
 
 import dataclasses
 import json
+import re
 import shutil
 import time
 from collections.abc import Callable
@@ -124,8 +125,10 @@ def check_same(folder: Path, now: dict[str, str], but: str = "") -> None:
     for name in dict.fromkeys([*now, *then]):
         was, is_now = (found.get(name, default_settings().get(name)) for found in (then, now))
         if was != is_now and name != but:
+            revised = re.search(r"\brevision[=:] ?\d", f"{was} {is_now}")
+            why = ": the method has another revision, so the same options give other results" if revised else ""
             raise InputError(
-                f"{folder} was made with {name} = {was}, now it is {is_now}; use another folder, or remove this one"
+                f"{folder} was made with {name} = {was}, now it is {is_now}{why}; use another folder, or remove this one"
             )
 
 

@@ -16,7 +16,7 @@ from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net
 from askless.base import digest
 from askless.base.errors import InputError, OptionError, unknown
-from askless.base.options import Count, check_annotated, check_choice, check_count
+from askless.base.options import Count, check_annotated, check_choice, check_count, is_whole_number
 from askless.base.rng import stream
 from askless.bench import figures
 from askless.bench.papers import PaperRow
@@ -287,14 +287,22 @@ def text_of(value: Any) -> str:
         shown = [
             (f.name, v) for f, v in given if not (f.metadata.get("later") and v == f.metadata.get("before", f.default))
         ]
+        shown += revision(value)
         return f"{type(value).__name__}({', '.join(f'{name}={text_of(v)}' for name, v in shown)})"
     if isinstance(value, functools.partial):
         return f"partial({text_of((value.func, *value.args, value.keywords))})"
     if callable(value) and hasattr(value, "__qualname__"):
         return value.__qualname__
     if type(value).__repr__ is object.__repr__:  # which says where in memory it is
-        return f"{type(value).__qualname__}({text_of(getattr(value, '__dict__', {}))})"
+        return f"{type(value).__qualname__}({text_of(getattr(value, '__dict__', {}) | dict(revision(value)))})"
     return repr(value)
+
+
+def revision(value: Any) -> list[tuple[str, int]]:
+    """The `revision` of a strategy's or learner's class, where it is not the first: with the same options as before, it now
+    chooses or learns otherwise."""
+    number = getattr(type(value), "revision", 1)
+    return [] if number == 1 or not is_whole_number(number) else [("revision", number)]
 
 
 def start_positions(pool: Pool, n: int, by: Start, seed: int) -> np.ndarray:

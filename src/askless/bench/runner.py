@@ -91,7 +91,8 @@ def run(
         check_folder(benchmark, out, about)
         if before is None:  # the number of threads holds for the trials too
             write_json(out / ABOUT, about)
-        for note in thread_notes(out, workers, threads, about["threads"], engine):
+        notes = thread_notes(out, workers, threads, about["threads"], engine)
+        for note in [*version_notes(out, before, about), *notes]:
             log.warning("%s", note)
         make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
         here = CellWorker(benchmark, out, trail.rates)
@@ -168,6 +169,17 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
             f"down; lower workers{', or use another folder with threads=1' if threads > 1 else ''}"
         )
     return notes
+
+
+def version_notes(out: Path, before: dict[str, Any] | None, about: dict[str, Any]) -> list[str]:
+    """What there is to say about the askless that was here last."""
+    was, now = ((found.get("versions") or {}).get("askless") for found in (before or about, about))
+    if was in (None, now):
+        return []
+    return [
+        f"{out} was computed by askless {was} so far, and this is askless {now}; finished cells stay as they are: if their "
+        "methods have changed since, use another folder"
+    ]
 
 
 def check_data(benchmark: Benchmark, rows: Sequence[Row], out: Path, tally: Tally) -> None:

@@ -70,6 +70,8 @@ def status(
     if sum(not c.hidden for c in progress.classes) == 1:
         out.print("There is one class so far. A model needs at least two: add another on the page with New class (n)")
     out.print(account.advice.text)
+    if account.training:
+        out.print(account.training)
     if account.doubtful:
         out.print(f"Doubtful labels: {account.doubtful}; look at them again on the page, under Review")
 

@@ -218,7 +218,8 @@ class PlainViews:
 
     def _ready(self, x: Tensor) -> Tensor:
         x = x if self.device is None else x.to(self.device)
-        return x.float() if x.is_floating_point() else x
+        is_number = x.is_floating_point() or x.dtype == torch.bool or self.pool.kind == "features"
+        return x.float() if is_number else x
 
 
 class CachedViews:

@@ -47,6 +47,9 @@ class Auto:
     Cross-validation also picks the final head's weight decay and temperature. The log records every choice: `graph` and
     `alone` (the weights of the two predictors), `alone_decay`, `decay` and `temperature`.
 
+    Rows that lie more than 100 times as far out as the others would spoil every mean: auto learns as if they lay as far out
+    as the others, and logs their number as `far`.
+
     Wider features are reduced to their `directions` principal directions. From pools with more than `items` items, that
     many are drawn once for all rounds; labelled items are always included.
     """
@@ -94,6 +97,7 @@ class Auto:
         ground.space.put(Weights(weights.slope * sure, weights.offset * sure), head)
         numbers = {"step": 1, "loss": loss, "decay": decay, "temperature": 1 / sure}
         numbers |= {"graph": mixture.graph, "alone": mixture.alone, "alone_decay": mixture.decay}
+        numbers |= {"far": len(ground.far)} if len(ground.far) else {}
         written.add(numbers)
         watch(1, 1, numbers)
         return [numbers]

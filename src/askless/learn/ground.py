@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from askless.data import Views
 from askless.kernels import features
+from askless.learn.far import Reach
 from askless.learn.learner import Task
 from askless.learn.linear import Weights
 from askless.learn.propagation import Metric, Nearest, graph_of, neighbours, prepared, with_more
@@ -21,9 +22,11 @@ WIDE = 4096  # columns up to which main directions are exact: their matrix is as
 
 class Ground(NamedTuple):
     """What does not depend on labels: the items `at` (n,) that are learnt from, the head's inputs `z` (n, k) in a `space`,
-    and a `graph` (n, n) of the `nearest` among `rows` (n, d)."""
+    and a `graph` (n, n) of the `nearest` among `rows` (n, d). Inputs of the items `far` lay out of `reach`."""
 
     at: np.ndarray
+    reach: Reach
+    far: np.ndarray
     space: "Space"
     z: Tensor
     rows: Tensor
@@ -33,19 +36,22 @@ class Ground(NamedTuple):
     @classmethod
     def of(cls, net: nn.Module, views: Views, at: np.ndarray, *, directions: int, k: int) -> "Ground":
         inputs, rows = looked_at(net, views, at)
+        reach = Reach.of(inputs)
+        inputs, far = reach.near(inputs, at)
         space = Space.of(inputs, directions)
         z = space.into(inputs)
         rows = compared(z, rows)
         nearest = neighbours(rows, rows, min(k, len(rows) - 1), itself=0)
-        return cls(at, space, z, rows, nearest, graph_of(nearest))
+        return cls(at, reach, far, space, z, rows, nearest, graph_of(nearest))
 
     def is_of(self, net: nn.Module, views: Views, at: np.ndarray) -> bool:
         """Whether it is of these items as this network sees them, by a look at a few."""
         if not np.array_equal(self.at, at):
             return False
-        inputs, _ = looked_at(net, views, at[:8])
+        few = np.setdiff1d(at, self.far)[:8]
+        inputs, _ = looked_at(net, views, few)
         return inputs.shape[1:] == self.space.middle.shape and torch.allclose(
-            self.space.into(inputs), self.z[:8], rtol=0, atol=1e-4
+            self.space.into(inputs), self.z[np.searchsorted(at, few)], rtol=0, atol=1e-4
         )
 
     def including(self, net: nn.Module, task: Task) -> "Ground":
@@ -54,11 +60,13 @@ class Ground(NamedTuple):
         if len(more) == 0:
             return self
         inputs, rows = looked_at(net, task.views, more)
+        inputs, far = self.reach.near(inputs, more)
         z = self.space.into(inputs)
         rows = compared(z, rows)
         nearest = with_more(self.nearest, self.rows, rows)
         both = torch.cat([self.z, z]), torch.cat([self.rows, rows])
-        return Ground(np.concatenate([self.at, more]), self.space, *both, nearest, graph_of(nearest))
+        at, far = np.concatenate([self.at, more]), np.concatenate([self.far, far])
+        return Ground(at, self.reach, far, self.space, *both, nearest, graph_of(nearest))
 
 
 def looked_at(net: nn.Module, views: Views, at: np.ndarray) -> tuple[Tensor, Tensor | None]:
@@ -87,7 +95,7 @@ class Space(NamedTuple):
         middle = rows.mean(dim=0)
         centred = rows - middle
         squares = torch.stack([part.double().square().sum() for part in centred.split(TILE)])
-        length = (squares.sum() / len(rows)).sqrt().clamp_min(1e-30).float()
+        length = (squares.sum() / len(rows)).sqrt().clamp_min(1e-37).float()
         if rows.shape[1] <= directions:
             return cls(middle, torch.eye(rows.shape[1]), length)
         centred /= length

@@ -14,6 +14,7 @@ from askless.data import Views
 from askless.learn.learner import Course, Learnt, Task
 from askless.learn.observe import WithoutNetwork
 from askless.learn.propagation import Metric, neighbour_graph, predict_new, prepared, propagate
+from askless.linalg.scale import divisor
 
 
 @options
@@ -73,24 +74,31 @@ class Propagated(WithoutNetwork):
     def as_network(self) -> "Neighbours":
         """The same for those who have only torch."""
         (items, *shape), options, probs = self.features.shape, self.options, torch.from_numpy(self.probs)
-        how: Any = {"neighbours": options.neighbours, "metric": options.metric}
+        unit = divisor(torch.as_tensor(self.features))
+        rows = prepared("features", self.features / unit, options.metric)
+        how: Any = {"neighbours": options.neighbours, "metric": options.metric, "unit": unit}
         net = Neighbours(items=items, shape=tuple(shape), classes=probs.shape[1], **how)
-        net.load_state_dict({"rows": prepared("features", self.features, options.metric), "probs": probs.float()})
+        net.load_state_dict({"rows": rows, "probs": probs.float()})
         return net.eval()
 
 
 class Neighbours(nn.Module):
     """What label propagation says of new rows, as a network that can be taken anywhere: it has `items` rows with their
-    probabilities, and gives log probabilities, as `predict_new` has them. Nothing of it is trained."""
+    probabilities, and gives log probabilities, as `predict_new` has them. Nothing of it is trained. New rows are divided by
+    `unit` first, as its own were."""
 
-    def __init__(self, *, items: int, shape: tuple[int, ...], classes: int, neighbours: int, metric: Metric) -> None:
+    def __init__(
+        self, *, items: int, shape: tuple[int, ...], classes: int, neighbours: int, metric: Metric, unit: float = 1.0
+    ) -> None:
         super().__init__()
-        self.k, self.metric = min(neighbours, items), metric
-        self.options = {"items": items, "neighbours": neighbours, "metric": metric}
+        self.k, self.metric, self.unit = min(neighbours, items), metric, unit
+        self.options: dict[str, Any] = {"items": items, "neighbours": neighbours, "metric": metric}
+        self.options |= {} if unit == 1 else {"unit": unit}
         self.rows = nn.Parameter(torch.zeros(items, *shape), requires_grad=False)
         self.probs = nn.Parameter(torch.zeros(items, classes), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        x = x if self.unit == 1 else x / self.unit
         x = nn.functional.normalize(x) if self.metric == "cosine" else x
         sq_dist = (x.square().sum(dim=1, keepdim=True) + self.rows.square().sum(dim=1) - 2 * x @ self.rows.T).clamp_min(
             0

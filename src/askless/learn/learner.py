@@ -95,7 +95,8 @@ class Learnt(Protocol):
 
 @runtime_checkable
 class Learner(Protocol):
-    """Options that say how to learn. `has_network`: whether there is a network that it trains."""
+    """Options that say how to learn. `has_network`: whether there is a network that it trains. It may have a `revision`,
+    as a `Strategy` does."""
 
     @property
     def has_network(self) -> bool: ...

@@ -20,6 +20,8 @@ from scipy.sparse.linalg import LinearOperator, cg
 from scipy.special import softmax
 
 from askless.base.errors import InputError
+from askless.base.options import check_count
+from askless.linalg.scale import FAR, divisor
 
 Metric = Literal["cosine", "euclidean"]
 
@@ -36,6 +38,7 @@ def neighbour_graph(features: Any, k: int = 15, *, metric: Metric = "cosine") ->
     with s_i the distance of i to its 7th neighbour, so that dense and sparse regions hold together alike. "cosine" suits
     the features of networks; "euclidean" suits a few measured numbers.
     """
+    check_count("neighbour_graph", "k", k)
     X = prepared("features", features, metric)
     return graph_of(neighbours(X, X, min(k, len(X) - 1), itself=0))
 
@@ -54,7 +57,7 @@ def graph_of(nearest: Nearest) -> sparse.csr_array:
     if k == 0:
         return sparse.csr_array((N, N))
     scale = distance[:, min(SCALE_OF, k) - 1]
-    scale = np.maximum(scale, max(1e-6 * scale.max(), 1e-30))  # copies have neighbours at distance 0
+    scale = np.maximum(scale, max(1e-6 * scale.max(), 1e-150))  # copies have neighbours at distance 0
     affinity = np.exp(-(distance**2) / (scale[:, None] * scale[position]))
     rows = np.repeat(np.arange(N), k)
     A = sparse.csr_array((affinity.ravel(), (rows, position.ravel())), shape=(N, N))
@@ -127,6 +130,7 @@ def predict_new(
     `scores` (N, C) are those of the pool, as `propagate` gives them. The weight of a neighbour at distance d is
     exp(-d^2 / r^2), r the distance of the furthest of the k.
     """
+    check_count("predict_new", "k", k)
     X, new = prepared("features_pool", features_pool, metric), prepared("features_new", features_new, metric)
     if new.shape[1] != X.shape[1]:
         raise InputError(f"features_new: expected {X.shape[1]} columns as features_pool has, got {new.shape[1]}")
@@ -143,6 +147,8 @@ def predict_new(
 def neighbours(Q: torch.Tensor, X: torch.Tensor, k: int, *, itself: int | None = None) -> Nearest:
     """The k rows of X (N, d) nearest to each row of Q (n, d). With `itself`, row i of Q is row i + itself of X, and is not
     its own neighbour."""
+    unit = divisor(X)  # of lengths: float32 holds no squares of 1e-25 or 1e20
+    Q, X = (Q, X) if unit == 1 else (Q / unit, X / unit)
     sq = X.square().sum(dim=1)
     step = max(1, TILE // len(X))
     distances, positions = [np.empty((0, k))], [np.empty((0, k), dtype=np.int64)]
@@ -154,7 +160,7 @@ def neighbours(Q: torch.Tensor, X: torch.Tensor, k: int, *, itself: int | None =
             sq_dist[rows, rows + start + itself] = torch.inf
         value, position = sq_dist.topk(k, dim=1, largest=False)
         sq_dist_k = (value + part.square().sum(dim=1, keepdim=True)).clamp_min(0)
-        distances.append(sq_dist_k.double().sqrt().numpy())
+        distances.append(sq_dist_k.double().sqrt().numpy() * unit)
         positions.append(position.numpy())
     return Nearest(np.concatenate(distances), np.concatenate(positions))
 
@@ -188,6 +194,13 @@ def prepared(name: str, given: Any, metric: Metric) -> torch.Tensor:
             f"{name}: expected finite numbers, got others in row {finite.argmin()}; remove or mend that row"
         )
     if metric == "cosine":
-        norm = np.linalg.norm(rows, axis=1, keepdims=True)
+        with np.errstate(over="ignore"):
+            norm = np.linalg.norm(rows, axis=1, keepdims=True)
+        odd = ~((norm > 1 / FAR) & (norm < FAR))[:, 0]  # zero, or of squares that float32 does not hold
+        if odd.any():
+            exponent = np.frexp(np.abs(rows[odd]).max(axis=1, keepdims=True))[1]
+            rows = rows.copy()
+            rows[odd] = np.ldexp(rows[odd], -exponent)
+            norm[odd] = np.linalg.norm(rows[odd], axis=1, keepdims=True)
         rows = rows / np.where(norm > 0, norm, 1)
     return torch.from_numpy(np.ascontiguousarray(rows))

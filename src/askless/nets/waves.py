@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.base.options import Count, check_annotated
+from askless.linalg.scale import divisor
 from askless.nets.checks import Net, input_shape
 
 SQ_LENGTH = 1000.0  # mean squared length of the features, so that the learners' default learning rate suits them
@@ -41,7 +42,8 @@ class Waves(Net):
         rows = rows.flatten(1).float()
         self.middle.copy_(rows.mean(dim=0))
         few = rows[torch.linspace(0, len(rows) - 1, min(SOME, len(rows))).long()]
-        self.reach.fill_(float(torch.pdist(few).median() / 2) or 1.0 if len(few) > 1 else 1.0)
+        unit = divisor(few)
+        self.reach.fill_(unit * float(torch.pdist(few / unit).median() / 2) or 1.0 if len(few) > 1 else 1.0)
 
     def features(self, x: Tensor) -> Tensor:
         z = (x.flatten(1) - self.middle) / self.reach

@@ -7,12 +7,13 @@ from askless.base.intervals import exact
 from askless.run import Run
 from askless.run.out.account import FileFact
 from askless.run.out.gather import account_of, file_facts, gather, rate, since_new_class
+from askless.run.out.training import in_words
 from askless.run.steps.estimate import level_of_look
 from askless.run.steps.round_files import read_held
 from askless.run.store.answering import Given, Suggested, answer
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, merge_class
-from askless.run.store.fits import last_fitted
+from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.progress import progress_of
 
@@ -193,6 +194,35 @@ def test_the_page_the_status_and_the_report_tell_the_same(finished):
         *("round", "labels", "seconds", "at", "n", "correct", "accuracy", "low", "high", "worth", "change", "margin")
     }
     assert page["mix"][0].keys() == {"class", "share"}
+    assert page["training"] == account.training == told.model.chose
+
+
+def test_what_auto_chose_and_why_is_told_in_a_sentence(tmp_path):
+    y = np.arange(80) % 2
+    rows = np.random.default_rng(0).normal(size=(80, 3)).astype(np.float32)
+    rows[:, 0] += 4 * y
+    rows[5] *= 1e4
+    np.savez(tmp_path / "rows.npz", X=rows)
+    run = Run.create(tmp_path / "rows.npz", tmp_path / "run", classes=("a", "b"), budget=20, check=0, batch=10)
+    while run.advance() is not None or run.waiting():
+        run.tell({path: "ab"[y[int(path)]] for path in run.waiting()})
+    chosen = training_of(run)
+    share = round(100 * chosen["graph"] / (chosen["graph"] + chosen["alone"]))
+    said = account_of(run).training
+    assert f"(cross-validation on 20 labels): similar rows count {share} % and the labels alone {100 - share} %" in said
+    assert f"(temperature {round(chosen['temperature'], 2):g}). 1 row lies so far from all others" in said
+    assert gather(run).model.chose == said
+    run.close()
+
+
+def training_of(run: Run) -> dict[str, float]:
+    with run.store.look() as db:
+        return list(all_fits(db).values())[-1].metrics["training"]
+
+
+def test_a_learner_that_chooses_nothing_says_nothing(finished):
+    assert ("graph" in training_of(finished)) == bool(account_of(finished).training)
+    assert in_words({"step": 20, "loss": 0.1}, 5, "image") == ""
 
 
 def test_files_and_their_sums(tmp_path):

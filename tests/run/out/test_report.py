@@ -139,6 +139,7 @@ def some_facts(pool=600):
             {"size": "32 × 32", "mean": "0.49 0.48 0.45", "interpolation": "bicubic"}, NAMES, 117, 483,
             {"askless": "0.1.0", "torch": "2.6.0", "numpy": "1.26"}, {"steps": 3000, "seed": 7},
             ["it knows only these four classes and calls everything one of them", "probabilities are not calibrated"],
+            chose="Similar images count 75 %.",
         ),
         files=[
             told.FileFact("labels.csv", 20_412, "ab" * 32),
@@ -162,6 +163,13 @@ def written(facts, tmp_path_factory):
 @pytest.fixture(scope="module")
 def text(written):
     return (written / "report.html").read_text(encoding="utf-8")
+
+
+def test_the_model_card_says_what_the_training_chose(text, facts):
+    assert "Chosen by itself" in text
+    assert "Similar images count 75 %." in text
+    silent = replace(facts, model=replace(facts.model, chose=""))
+    assert "Chosen by itself" not in report.page(silent, picture)
 
 
 def test_the_page_is_whole_and_needs_nothing_from_elsewhere(text):

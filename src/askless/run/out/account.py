@@ -94,7 +94,7 @@ class Account:
     accuracy on the check images, None if not measured. `rate`: labels per minute, breaks left out, and the minutes left in
     the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
     `skipped`: how many files are left out, by the reason. `doubtful`: labels to look at again. `unsure_check`: check images
-    without an agreed label. `outlook`: what more labels would bring."""
+    without an agreed label. `outlook`: what more labels would bring. `training`: what the last training chose by itself."""
 
     progress: RunProgress
     curve: list[Point]
@@ -108,6 +108,7 @@ class Account:
     doubtful: int
     unsure_check: int
     outlook: Outlook
+    training: str = ""
 
     def as_json(self) -> dict[str, Any]:
         """What `askless status --json` prints and the page's /api/progress sends."""
@@ -126,6 +127,7 @@ class Account:
             "doubtful": self.doubtful,
             "unsure_check": self.unsure_check,
             "outlook": self.outlook.as_json(),
+            "training": self.training,
         }
 
 
@@ -278,7 +280,7 @@ class Accepted:
 
 @dataclass(frozen=True)
 class Model:
-    """The model card."""
+    """The model card; `chose`: what its training chose by itself, in words."""
 
     architecture: str
     learner: str
@@ -291,6 +293,7 @@ class Model:
     versions: dict[str, str] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     limits: list[str] = field(default_factory=list)
+    chose: str = ""
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from askless.run.out.account import (
 from askless.run.out.doubts import doubts_of
 from askless.run.out.outlook import outlook_of
 from askless.run.out.sorting import precisions
+from askless.run.out.training import in_words
 from askless.run.steps.advice import Standing, advise
 from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
@@ -122,6 +123,7 @@ def account_of(run: "Run", price: float | None = None) -> Account:
             doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
             outlook=outlook,
+            training=in_words(fits[-1].metrics.get("training", {}), fits[-1].labels, run.noun) if fits else "",
         )
 
 
@@ -288,7 +290,7 @@ def gather(run: "Run") -> Facts:
             mistakes=mistakes(state),
             problems=problems(state),
             accepted=accepted(state),
-            model=model(run, {file.name: file.sha256 for file in files}),
+            model=model(run, {file.name: file.sha256 for file in files}, state.account.training),
             files=files,
             outlook=state.account.outlook,
         )
@@ -513,7 +515,7 @@ def architecture(net: str, backbone: str | None) -> str:
     return f"{HEADS.get(net, net)} on {'the features' if backbone is None else f'frozen {backbone}'}"
 
 
-def model(run: "Run", digests: Mapping[str, str]) -> Model | None:
+def model(run: "Run", digests: Mapping[str, str], chose: str) -> Model | None:
     """The model card, from what the model's folder says of itself; `digests` are the SHA-256 of the run's files."""
     folder = run.folder / "model"
     if damage_of_folder(folder) is not None:  # or there is none yet
@@ -535,6 +537,7 @@ def model(run: "Run", digests: Mapping[str, str]) -> Model | None:
             f"It knows only these classes, and names one of them for any {run.noun}.",
             f"It was measured on {run.noun}s of this collection; on others it may do worse.",
         ],
+        chose=chose,
     )
 
 

@@ -434,6 +434,7 @@ def _model(facts: Facts) -> Markup:
             "Architecture": m.architecture,
             "Training": f"{m.learner} on {many(m.labelled, f'labelled {noun}')} and {m.unlabelled:,} unlabelled ones",
             "Settings": _pairs(m.settings),
+            **({"Chosen by itself": m.chose} if m.chose else {}),
             "Accuracy": measured if facts.measure else f"{NOT_MEASURED} (no labelled check {noun}s)",
             "Probabilities": _calibrated(facts),
             "Weights": tag("code", m.weights),

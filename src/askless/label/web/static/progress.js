@@ -54,7 +54,7 @@ export function createProgress(trouble) {
     drawMeasure(reply.measure);
     drawBudget(reply);
     drawWorth(reply.outlook);
-    drawRounds(reply.curve || [], reply.outlook.ahead);
+    drawRounds(reply.curve || [], reply.outlook.ahead, reply.training);
     drawClasses(reply.mix || []);
     drawData(reply.skipped || {});
     drawPeople(reply.annotators || []);
@@ -113,7 +113,7 @@ export function createProgress(trouble) {
     if (!$("#budget-input").value) fillBudget(budget);
   }
 
-  function drawRounds(curve, ahead) {
+  function drawRounds(curve, ahead, training) {
     const measured = curve.filter((point) => isKnown(point.accuracy) && point.n > 0);
     $("#curve-empty").hidden = measured.length > 0;
     const picture = measured.length ? drawCurve(measured, ahead, $("#curve-empty").parentElement.clientWidth - 40) : make("div", { id: "curve" });
@@ -131,6 +131,7 @@ export function createProgress(trouble) {
     $("#pool-lines").replaceChildren(...lines([
       last && isKnown(last.change) ? words.progressChanged(percent(last.change)) : words.progressNoChange,
       last && isKnown(last.margin) ? words.progressMargin(twoDigits(last.margin)) : "",
+      training,
     ]));
     if ($("#pool-lines li:nth-child(2)")) $("#pool-lines li:nth-child(2)").title = words.progressMarginTerm;
   }
