@@ -37,6 +37,7 @@ from askless.run.out.account import (
     Shown,
     Suggestions,
 )
+from askless.run.out.claims import standings
 from askless.run.out.doubts import doubts_of
 from askless.run.out.outlook import outlook_of
 from askless.run.out.sorting import precisions
@@ -122,6 +123,7 @@ def account_of(run: "Run", price: float | None = None) -> Account:
             doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
             outlook=outlook,
+            claims=standings(db),
         )
 
 
@@ -291,6 +293,7 @@ def gather(run: "Run") -> Facts:
             model=model(run, {file.name: file.sha256 for file in files}),
             files=files,
             outlook=state.account.outlook,
+            claims=state.account.claims,
         )
 
 
