@@ -12,7 +12,7 @@ from askless.run.out.sorting import precisions
 from askless.run.store.answering import undo
 from askless.run.store.asking import Desk
 from askless.run.store.claims import accepted_claims, claims_of, names_of_claims
-from askless.run.store.classes import shown_classes
+from askless.run.store.classes import add_class, shown_classes
 from askless.run.store.labels import labels_of_check_items, train_labels
 from askless.run.store.replay import contradictions
 from askless.run.store.store import RepeatedError
@@ -171,6 +171,18 @@ def test_the_standing_says_what_could_be_accepted_and_the_account_has_it(run, sh
     assert "no part of 48 predictions is shown to be 95 % right, which takes 90 check items" in in_a_sentence(found)
     told = json.loads(json.dumps(account_of(run).as_json()))["claims"]
     assert [(one["name"], one["claims"], one["levels"][0]["free"]) for one in told] == [("gpt", 48, row["free"])]
+
+
+def test_predictions_of_a_class_that_was_taken_back_are_not_accepted(run, shapes):
+    with run.store.change() as db:
+        add_class(db, "add-pink", "ann", "pink")
+    free = next(path for path in run.paths if path not in checked(run))
+    given = {path: (name, None) for path, name in shapes.truth.items()}
+    import_claims(run, "gpt", {**given, free: ("pink", None)})
+    assert look(run, standing_of, "gpt").claims == len(run.paths)
+    step(run)
+    assert look(run, standing_of, "gpt").claims == len(run.paths) - 1
+    assert accept(run) > 0
 
 
 def test_a_name_without_predictions_accepts_nothing(run):

@@ -96,9 +96,9 @@ def standings(db: sqlite3.Connection) -> list[Standing]:
 
 
 def standing_of(db: sqlite3.Connection, name: str) -> Standing:
-    claims, truth, free = claims_of(db, name), labels_of_check_items(db), rest_items(db)
+    claims, truth, free = shown_claims(db, name), labels_of_check_items(db), rest_items(db)
     names = {c.id: c.name for c in shown_classes(db)}
-    both = [item for item in truth if item in claims and truth[item] in names and claims[item].label in names]
+    both = [item for item in truth if item in claims]
     said, true = [claims[item].label for item in both], [truth[item] for item in both]
     right = np.array(said) == np.array(true)
     sure, everywhere = confidences(claims, both)
@@ -113,11 +113,17 @@ def standing_of(db: sqlite3.Connection, name: str) -> Standing:
     return Standing(name, len(claims), accepted, share(int(right.sum()), len(both)), classes, rows)
 
 
+def shown_claims(db: sqlite3.Connection, name: str) -> dict[int, Claim]:
+    """The claims of classes that are shown: one that was taken back is nothing to accept."""
+    shown = {c.id for c in shown_classes(db)}
+    return {item: claim for item, claim in claims_of(db, name).items() if claim.label in shown}
+
+
 def trusted_claims(db: sqlite3.Connection, name: str, wanted: float) -> tuple[Trusted, dict[int, int]]:
     """The claims of which at least the share `wanted` is right, as check items show with 95 % certainty: item -> class."""
     if not 0 < wanted < 1:
         raise InputError(f"expected a share between 0 and 1, such as 0.95, got {wanted}")
-    claims, truth = claims_of(db, name), labels_of_check_items(db)
+    claims, truth = shown_claims(db, name), labels_of_check_items(db)
     both = [item for item in truth if item in claims]
     sure, everywhere = confidences(claims, both)
     found = trusted(bounds(everywhere, sure, np.array([claims[i].label == truth[i] for i in both], bool)), wanted)
