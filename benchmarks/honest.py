@@ -204,7 +204,7 @@ def keep(rows: list[dict[str, Any]], out: Path) -> None:
     before = json.loads(out.read_text())["rows"] if out.exists() else []
     new = {row["data"] for row in rows}
     record = {
-        "benchmark": "honest",
+        "benchmark": out.stem,
         "date": datetime.now(timezone.utc).date().isoformat(),
         "machine": {"processor": cpu(), "cores": cores(), "load": round(os.getloadavg()[0], 1)},
         "versions": versions(PACKAGES),

@@ -221,6 +221,62 @@ def test_a_few_simulated_runs_hold_at_every_look_and_forecast_what_comes(honest)
         assert 0 < row["gain_50"]["said"] < row["gain_200"]["said"] < 0.1
 
 
+@pytest.fixture
+def tried(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("tried")
+
+
+def test_what_was_tried_tells_too_little_to_be_shown(tried):
+    """Neither strata nor subsets narrow an interval; with a check item for four labels, few runs could show a saving."""
+    rows = json.loads((BENCHMARKS / "results" / "tried.json").read_text())["rows"]
+    assert [(row["data"], row["check"]) for row in rows] == [
+        (name, n) for name in ("digits", "cifar10") for n in tried.CHECKS
+    ]
+    for row in rows:
+        assert row["runs"] >= 200
+        assert row["strata"]["width"] > row["regression"]["width"]
+        for more in tried.AHEAD:
+            assert row[f"subsets_{more}"]["width"] > 0.99 * row[f"rounds_{more}"]["width"]
+        for m in tried.GIVEN:
+            said = row[f"random_for_{m}"]
+            assert said["holds"] >= 0.9 or row["check"] == 40
+    few, enough = rows[3], rows[1::3]
+    assert few["random_for_160"]["holds"] < 0.8
+    assert all(row["random_for_360"]["shows_a_saving"] < 0.1 for row in enough)
+
+
+def test_the_cost_in_random_labels_grows_with_what_the_model_has_right(tried):
+    """Of 100 check items models of 25, 50, 75 and 90 others miss 100 / sqrt(m): 10.5 at 90, so 7 take twice as many."""
+    sizes, item = np.array([25.0, 50.0, 75.0, 90.0]), np.arange(100) + 0.5
+    rows = np.array([item > 100 / m**0.5 for m in sizes], float)
+    costs = [tried.random_cost(sizes, rows, (item > missed).astype(float)) for missed in (20, 10.5, 7)]
+    for low, about, high in costs:
+        assert low <= about <= high
+    assert costs[0][2] < 90
+    assert costs[1][0] < 90 < costs[1][2]
+    assert costs[0][1] < costs[1][1] < costs[2][1]
+
+
+def test_a_curve_of_random_labels_from_check_items_is_that_of_random_labels(tried, honest):
+    items = honest.digits()
+    order = np.random.default_rng(0).permutation(len(items.y))
+    sizes, rows = tried.random_curve(items, order[:100], np.random.default_rng(1))
+    assert sizes.tolist() == [25, 50, 75, 90]
+    expected = [
+        np.mean([tried.right(items, order[100 + 90 * k :][: int(m)], order[1000:]).mean() for k in range(10)])
+        for m in sizes
+    ]
+    assert np.abs(rows.mean(axis=1) - expected).max() < 0.1  # 2.5 standard deviations of 100 items
+
+
+def test_runs_of_what_was_tried_become_a_row_for_each_number_of_check_items(tried, honest):
+    items = honest.digits()
+    rows = tried.summary(items, [tried.one_run(items, seed) for seed in range(2)])
+    assert [row["check"] for row in rows] == list(tried.CHECKS)
+    assert all(0 < row["strata"]["width"] < 0.5 for row in rows)
+
+
 def test_the_ridge_classifier_of_the_simulation_is_that_of_sklearn(honest):
     from sklearn.linear_model import Ridge
 

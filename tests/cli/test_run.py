@@ -366,10 +366,30 @@ def test_predictions_from_elsewhere_are_measured_and_are_no_labels(finished, tmp
     assert re.search(r"red +│ +4 +│", out)
     assert "0.28 or more" in out
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
+    out = call(capsys, "status", tmp_path / "run")[1]
+    assert "no part of 36 predictions is shown to be 95 % right" in " ".join(out.split())
+    (told,) = json.loads(call(capsys, "status", tmp_path / "run", "--json")[1])["claims"]
+    assert (told["name"], told["claims"], told["measure"]["n"], told["accepted"]) == ("gpt", 36, 4, 0)
     code, _, err = call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--as", "gpt", "--accept", "0.9")
     assert code == 3
     assert "4 check items cannot show that 90% of any of its predictions are right" in " ".join(err.split())
     assert call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--accept", "0.9")[0] == 2
+
+
+def test_predictions_that_are_right_often_enough_are_accepted_and_the_report_has_them(finished, tmp_path, capsys):
+    """All four check images are right: of one level, 0.05 ** (1 / 4) = 47 %."""
+    shutil.copytree(finished, tmp_path / "run")
+    with Run.open(finished) as run:
+        given = "\n".join(["path,label", *(f"{path},{list(COLOURS)[int(Path(path).stem) % 3]}" for path in run.paths)])
+    (tmp_path / "old.csv").write_text(given, encoding="utf-8")
+    assert call(capsys, "import", tmp_path / "run", tmp_path / "old.csv", "--as", "old", "--accept", "0.4")[0] == 0
+    (told,) = json.loads(call(capsys, "status", tmp_path / "run", "--json")[1])["claims"]
+    assert told["accepted"] == sum(row["kind"] == "accepted" for row in labels_in(tmp_path / "run")) > 0
+    assert {row["picked_by"] for row in labels_in(tmp_path / "run") if row["kind"] == "accepted"} == {"old"}
+    call(capsys, "report", tmp_path / "run", "--no-browser")
+    report = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
+    assert "<h3>Predictions from elsewhere</h3>" in report
+    assert f"{told['accepted']} are accepted." in report
 
 
 def test_predict_prints_a_row_per_image_and_names_what_it_cannot_read(finished, tmp_path, capsys):

@@ -7,6 +7,7 @@ import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
+from uuid import uuid4
 
 import typer
 from rich.table import Table
@@ -32,6 +33,7 @@ def status(
     from askless.label.web.page import worker_status
     from askless.label.web.serve import served_at
     from askless.run import Run
+    from askless.run.out.claims import in_a_sentence
     from askless.run.out.gather import account_of
     from askless.run.out.outlook import in_words
     from askless.run.settings import check_price
@@ -72,6 +74,8 @@ def status(
     out.print(account.advice.text)
     if account.training:
         out.print(account.training)
+    for said in map(in_a_sentence, account.claims):
+        out.print(said)
     if account.doubtful:
         out.print(f"Doubtful labels: {account.doubtful}; look at them again on the page, under Review")
 
@@ -225,12 +229,15 @@ def import_(
 
 
 def import_predictions(folder: Path, given: Path, name: str, accept: float) -> None:
+    from askless.label.web.page import user_name
     from askless.run import Run
-    from askless.run.out.claims import accept_claims, import_claims, read_claims, standing_of
+    from askless.run.out.claims import accept_claims, import_claims, read_claims, right_of, standing_of
+    from askless.run.store.asking import Desk
 
     with Run.open(folder) as run:
         n, unknown_paths = import_claims(run, name, read_claims(given))
-        found, noun = standing_of(run, name), run.noun
+        with run.store.look() as db:
+            found, noun = standing_of(db, name), run.noun
     out.print(f"{name}: {n} predictions taken, {len(unknown_paths)} of {noun}s that the run does not have")
     if found.measure is None:
         notes.print(f"None of them is of a labelled check {noun}, so nothing is known of how good they are")
@@ -250,22 +257,13 @@ def import_predictions(folder: Path, given: Path, name: str, accept: float) -> N
         out.print(table)
     if accept:
         with Run.open(folder) as run:
-            trusted, taken = accept_claims(run, name, accept)
+            with run.store.change() as db:
+                trusted, taken = accept_claims(db, Desk(user_name(), "claims"), f"accept-{uuid4()}", name, accept)
+            run.write_views()
         out.print(
             f"{taken} accepted, with a confidence of {trusted.confidence:.2f} or more: right on {trusted.correct} of "
             f"{trusted.n} check {noun}s, so at least {trusted.low:.0%} are right (95 % sure)"
         )
-
-
-def right_of(share: dict[str, Any]) -> str:
-    """
-    >>> right_of({"n": 40, "correct": 36, "accuracy": 0.9, "low": 0.77, "high": 0.96})
-    '36 of 40 (90 %; 95 % interval 77 to 96)'
-    """
-    low, high = (round(100 * share[name]) for name in ("low", "high"))
-    return f"{share['correct']} of {share['n']} ({share['accuracy']:.0%}; 95 % interval {low} to {high})".replace(
-        "%;", " %;"
-    )
 
 
 def shown_share(share: dict[str, Any] | None) -> tuple[str, str]:

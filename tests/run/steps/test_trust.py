@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from askless.run.steps.trust import levels, needed, right_at_least, trusted
+from askless.run.steps.trust import bounds, levels, needed, right_at_least, trusted
 
 
 def test_all_right_bounds_the_share_by_hand():
@@ -20,7 +20,7 @@ def test_levels_are_the_fifths_of_all_predictions():
 def test_the_most_predictions_that_are_right_often_enough_are_trusted():
     """The surer half is always right, the other never: of the levels 0, 0.2, 0.4, 0.6 and 0.8 the last two hold."""
     confidence = np.arange(1000) / 1000
-    found = trusted(confidence, confidence, confidence >= 0.5, 0.95)
+    found = trusted(bounds(confidence, confidence, confidence >= 0.5), 0.95)
     assert found is not None
     assert (found.confidence, found.n, found.correct) == (0.6, 400, 400)
     assert found.low == pytest.approx(0.01 ** (1 / 400))
@@ -29,8 +29,9 @@ def test_the_most_predictions_that_are_right_often_enough_are_trusted():
 def test_too_few_check_items_trust_nothing():
     sure = np.ones(needed(0.9) - 1)
     assert needed(0.9) == 44
-    assert trusted(np.arange(100) / 100, sure, sure == 1, 0.9) is None
-    assert trusted(np.arange(100) / 100, np.ones(44), np.ones(44, bool), 0.9) is not None
+    assert trusted(bounds(np.arange(100) / 100, sure, sure == 1), 0.9) is None
+    assert trusted(bounds(np.arange(100) / 100, np.ones(44), np.ones(44, bool)), 0.9) is not None
+    assert bounds(np.empty(0), np.empty(0), np.empty(0, bool)) == []
 
 
 @pytest.mark.parametrize("skill", [0.6, 0.8, 0.9])
@@ -41,6 +42,6 @@ def test_what_is_trusted_is_right_as_often_as_was_wanted(skill):
     right = rng.random(5000) < skill + (1 - skill) * confidence
     for _ in range(500):
         check = rng.choice(5000, 100, replace=False)
-        found = trusted(confidence, confidence[check], right[check], wanted)
+        found = trusted(bounds(confidence, confidence[check], right[check]), wanted)
         broken += found is not None and right[confidence >= found.confidence].mean() < wanted
     assert broken <= 25 + 3 * np.sqrt(500 * 0.05 * 0.95)

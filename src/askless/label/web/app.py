@@ -185,6 +185,7 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/settings": page.set_suggestions,
         "/api/annotator": page.set_name,
         "/api/sort": sorting.accept,
+        "/api/claims/accept": page.accept_claims,
         "/api/jobs/folders": jobs.sort_into_folders,
         "/api/jobs/export": jobs.export,
         "/api/jobs/report": jobs.report,

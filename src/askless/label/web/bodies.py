@@ -122,6 +122,11 @@ class SortBody(RequestAtTab):
         return self
 
 
+class ClaimsBody(RequestAtTab):
+    name: Annotated[str, Field(min_length=1, max_length=1000)]
+    share: Annotated[float, Field(gt=0, lt=1)]
+
+
 class FoldersBody(Request):
     """`rest`: what becomes of the items without a label: left out, a folder of their own, or by the model's best guess."""
 

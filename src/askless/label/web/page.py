@@ -20,6 +20,7 @@ from askless.label.web.guard import Gate
 from askless.report.numbers import many
 from askless.run import Run
 from askless.run.out.alike import units
+from askless.run.out.claims import accept_claims
 from askless.run.out.doubts import doubts_of
 from askless.run.out.gather import account_of, map_of
 from askless.run.pictures import NoPictureError
@@ -262,6 +263,15 @@ class Page:
     def skip(self, who: Who, body: bodies.ItemBody) -> Json:
         desk = who.at(body.tab)
         return self.once(desk, lambda db: skip(db, desk, body.request_id, body.item, overlap=self.overlap))
+
+    def accept_claims(self, who: Who, body: bodies.ClaimsBody) -> Json:
+        """Accepts predictions from elsewhere of which this share is right, as check images show; `accepted`: how many."""
+        desk, accepted = who.at(body.tab), list[int]()
+
+        def store(db: sqlite3.Connection) -> None:
+            accepted.append(accept_claims(db, desk, body.request_id, body.name, body.share)[1])
+
+        return {**self.once(desk, store), "accepted": sum(accepted)}
 
     def once(self, desk: Desk, store: Callable[[sqlite3.Connection], None]) -> Json:
         """Stores something, unless it was stored before, and how far that is."""

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from askless.report.chart import Sign
+from askless.run.out.claims import Standing
 from askless.run.steps.advice import Advice
 from askless.run.steps.forecast import LEVEL, Ahead
 from askless.run.store.progress import RunProgress
@@ -94,7 +95,8 @@ class Account:
     accuracy on the check images, None if not measured. `rate`: labels per minute, breaks left out, and the minutes left in
     the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
     `skipped`: how many files are left out, by the reason. `doubtful`: labels to look at again. `unsure_check`: check images
-    without an agreed label. `outlook`: what more labels would bring. `training`: what the last training chose by itself."""
+    without an agreed label. `outlook`: what more labels would bring. `training`: what the last training chose by itself.
+    `claims`: how good predictions from elsewhere are."""
 
     progress: RunProgress
     curve: list[Point]
@@ -108,6 +110,7 @@ class Account:
     doubtful: int
     unsure_check: int
     outlook: Outlook
+    claims: list[Standing]
     training: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -128,6 +131,7 @@ class Account:
             "unsure_check": self.unsure_check,
             "outlook": self.outlook.as_json(),
             "training": self.training,
+            "claims": [asdict(one) for one in self.claims],
         }
 
 
@@ -331,3 +335,4 @@ class Facts:
     model: Model | None = None
     files: list[FileFact] = field(default_factory=list)
     outlook: Outlook = field(default_factory=Outlook)
+    claims: list[Standing] = field(default_factory=list)

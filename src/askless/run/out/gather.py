@@ -37,6 +37,7 @@ from askless.run.out.account import (
     Shown,
     Suggestions,
 )
+from askless.run.out.claims import standings
 from askless.run.out.doubts import doubts_of
 from askless.run.out.outlook import outlook_of
 from askless.run.out.sorting import precisions
@@ -124,6 +125,7 @@ def account_of(run: "Run", price: float | None = None) -> Account:
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
             outlook=outlook,
             training=in_words(fits[-1].metrics.get("training", {}), fits[-1].labels, run.noun) if fits else "",
+            claims=standings(db),
         )
 
 
@@ -293,6 +295,7 @@ def gather(run: "Run") -> Facts:
             model=model(run, {file.name: file.sha256 for file in files}, state.account.training),
             files=files,
             outlook=state.account.outlook,
+            claims=state.account.claims,
         )
 
 

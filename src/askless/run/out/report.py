@@ -13,6 +13,7 @@ from askless.report.numbers import duration, known, many, percent, seconds, sent
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
 from askless.run.out.account import Batch, Facts, Map, OfClass, Share, Shown
+from askless.run.out.claims import in_a_sentence
 from askless.run.out.outlook import in_words
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
@@ -45,7 +46,7 @@ def page(facts: Facts, thumb: Thumb) -> str:
         Section("The classes", markup(_classes(facts), mistakes), "Classes"),
         Section("What was chosen, and why", _chosen(facts, thumbs), f"Chosen {thumbs.noun}s"),
         Section("Problems in the data", markup(_problems(facts), suspicious), "Problems"),
-        Section("How the labels were made", markup(_process(facts), _accepted(facts)), "Labelling"),
+        Section("How the labels were made", markup(_process(facts), _accepted(facts), _claims(facts)), "Labelling"),
         Section("Model card", _model(facts), "Model"),
         Section("Files, and how to get them again", _files(facts), "Files"),
     ]
@@ -378,6 +379,38 @@ def _accepted(facts: Facts) -> Markup:
             f"measures, and none is in the budget. Check {noun}s that the model is as sure of tell how often it is wrong "
             "there; what was taken out is subtracted. The last column holds with 95 % confidence."
         ),
+    )
+
+
+def _claims(facts: Facts) -> Markup:
+    """Predictions from elsewhere, measured on the check items."""
+    noun, out = facts.data.noun, []
+    for one in facts.claims:
+        levels = Table.by_columns(
+            "",
+            [
+                ("Confidence", [f"{row['confidence']:.2f} or more" for row in one.levels]),
+                ("Predictions", [f"{row['claims']:,}" for row in one.levels]),
+                (f"Right on check {noun}s", [_share_cell(row if row["n"] else None) for row in one.levels]),
+                ("At least (95 % sure)", [percent(row["at_least"]) for row in one.levels]),
+            ],
+        )
+        classes = Table.by_columns(
+            "",
+            [
+                ("Class", [row["class"] for row in one.classes]),
+                ("Precision", [_share_cell(row["precision"]) for row in one.classes]),
+                ("Recall", [_share_cell(row["recall"]) for row in one.classes]),
+            ],
+        )
+        out.append(markup(tag("p", in_a_sentence(one)), [levels.html(), classes.html()] if one.measure else None))
+    if not out:
+        return Markup()
+    said = "The predictions label nothing by themselves. What is accepted counts apart, and no model is trained on it. "
+    return markup(
+        tag("h3", "Predictions from elsewhere"),
+        out,
+        note(said + "“At least” holds for all levels with 95 % confidence."),
     )
 
 

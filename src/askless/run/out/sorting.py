@@ -12,6 +12,7 @@ from askless.base.intervals import share
 from askless.run.out.account import Share
 from askless.run.steps.round_files import Predictions, last_predictions
 from askless.run.steps.sorting import FEW, LEFT_OVER, Placed, Wrong, place, wrong_left
+from askless.run.store.claims import accepted_claims
 from askless.run.store.classes import final_class, shown_classes
 from askless.run.store.extra import Chunk, chunks_of, count_accepted, rest_items
 from askless.run.store.labels import labels_of_check_items
@@ -91,6 +92,9 @@ def precisions(db: sqlite3.Connection, run: Path) -> list[Precision]:
     accepted: Counter[int] = Counter()
     for number, n in count_accepted(db).items():
         accepted[final[number]] += n
+    for claimed in accepted_claims(db).values():  # the model never put them in a class
+        for number, n in claimed.items():
+            accepted[final[number]] -= n
     of: dict[int, list[Chunk]] = {}
     for chunk in chunks:
         of.setdefault(final[chunk.class_], []).append(chunk)

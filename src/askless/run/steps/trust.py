@@ -33,20 +33,23 @@ def levels(confidence: np.ndarray) -> list[float]:
     return sorted({float(c) for c in np.quantile(confidence, np.arange(PARTS) / PARTS, method="higher")})
 
 
-def trusted(everywhere: np.ndarray, confidence: np.ndarray, right: np.ndarray, wanted: float) -> Trusted | None:
-    """The most predictions of which at least the share `wanted` is right, with certainty 1 - RISK; None where no part is.
+def bounds(everywhere: np.ndarray, confidence: np.ndarray, right: np.ndarray) -> list[Trusted]:
+    """What check items show of each of the `levels`, the lowest first, with certainty 1 - RISK.
 
     `everywhere` (N,) is the confidence of all predictions, `confidence` (n,) and `right` (n,) are those on check items. Each
-    of the `levels` is tested at RISK divided by their number, so that all their bounds hold together (Bonferroni).
+    level is tested at RISK divided by their number, so that all their bounds hold together (Bonferroni).
     """
-    tried = levels(everywhere)
+    tried, found = levels(everywhere) if len(everywhere) else [], []
     for least in tried:
         inside = confidence >= least
         n, k = int(inside.sum()), int(right[inside].sum())
-        low = right_at_least(k, n, RISK / len(tried))
-        if low >= wanted:
-            return Trusted(least, n, k, low)
-    return None
+        found.append(Trusted(least, n, k, right_at_least(k, n, RISK / len(tried))))
+    return found
+
+
+def trusted(found: list[Trusted], wanted: float) -> Trusted | None:
+    """Of these bounds that of the most predictions of which at least the share `wanted` is right; None where none are."""
+    return next((one for one in found if one.low >= wanted), None)
 
 
 def needed(wanted: float) -> int:

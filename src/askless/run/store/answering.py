@@ -211,7 +211,7 @@ def undo_answers(
         if not is_same(there, before if again else after):
             raise ConflictError(f"your answer to item {item} has been replaced since", item)
         if again and kind is not None:
-            if not add_extra(db, item, kind):
+            if not add_extra(db, item, kind, payload.get("claims")):
                 raise ConflictError(f"item {item} was asked or labelled in the meantime", item)
         elif again and before is None:
             check_room(db, desk, item, overlap)

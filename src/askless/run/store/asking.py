@@ -279,9 +279,12 @@ def ask_check_images(db: sqlite3.Connection) -> None:
     )
 
 
-def add_extra(db: sqlite3.Connection, item: int, kind: str) -> bool:
-    """Makes room for a label that nobody was asked for; False where the item is asked or labelled already."""
+def add_extra(db: sqlite3.Connection, item: int, kind: str, claims: str | None = None) -> bool:
+    """Makes room for a label that nobody was asked for; False where the item is asked or labelled already. `claims`: whose
+    prediction is accepted."""
     by, reason = {"found": ("person", "found"), "accepted": ("model", "accepted in the grid of a class")}[kind]
+    if claims is not None:
+        by, reason = claims, "an accepted prediction"
     added = f"{ADD}VALUES (?, ?, NULL, 0, ?, ?, NULL, 'done') ON CONFLICT DO NOTHING"
     return db.execute(added, (item, kind, by, reason)).rowcount == 1
 

@@ -2,11 +2,14 @@
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from askless.run.store.asking import Desk
 from askless.run.store.classes import final_class
-from askless.run.store.store import record
+from askless.run.store.extra import store_extra
+from askless.run.store.store import once, record
 
 
 class Claim(NamedTuple):
@@ -36,3 +39,31 @@ def claims_of(db: sqlite3.Connection, name: str) -> dict[int, Claim]:
     payload, final = json.loads(row["payload"]), final_class(db)
     rows = zip(payload["items"], payload["labels"], payload["confidence"], strict=True)
     return {item: Claim(final[label], sure) for item, label, sure in rows if label in final}
+
+
+def accept_claimed(
+    db: sqlite3.Connection, desk: Desk, request_id: str, name: str, least: float, labels: Mapping[int, int]
+) -> list[int]:
+    """Accepts what `name` claims with a confidence of at least `least` for these items (item -> class), as one step of undo.
+    The items that were taken. Like all accepted labels they are not trained on and never measure."""
+    once(db, request_id, "accepted")
+    about = {"claims": name, "least": least}
+    return store_extra(db, desk, request_id, "accepted", labels, dict.fromkeys(labels, "accepted"), {}, about).items
+
+
+def accepted_claims(db: sqlite3.Connection) -> dict[str, Counter[int]]:
+    """For each name how many of its claims are accepted by now, by class as it was given."""
+    query = (
+        "SELECT seq, json_extract(payload, '$.claims') AS name FROM event WHERE kind = 'accepted' AND name IS NOT NULL"
+    )
+    name_of = dict(db.execute(query).fetchall())
+    query = "SELECT seq, json_extract(payload, '$.seq') FROM event WHERE kind = 'redo'"
+    name_of |= {
+        seq: name_of[first] for seq, first in db.execute(query if name_of else f"{query} LIMIT 0") if first in name_of
+    }
+    joined = "SELECT a.class, count(*) FROM answer a JOIN task t ON t.item = a.item"
+    found: dict[str, Counter[int]] = {}
+    for seq, name in name_of.items():
+        rows = db.execute(f"{joined} WHERE a.seq = ? AND t.kind = 'accepted' GROUP BY a.class", (seq,))
+        found.setdefault(name, Counter()).update(dict(rows.fetchall()))
+    return found

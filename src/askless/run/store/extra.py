@@ -84,7 +84,7 @@ def store_extra(
     for label in {*labels.values()}:
         shown_class(db, label)
     refuse_check_items(db, [*labels, *about.get("out", ())])
-    items = [item for item in labels if add_extra(db, item, kinds[item])]
+    items = [item for item in labels if add_extra(db, item, kinds[item], about.get("claims"))]
     passed = sorted(labels.keys() - {*items})
     if passed and not items:
         raise ConflictError(f"item {passed[0]} was asked or labelled in the meantime; load the next ones", passed[0])

@@ -3,6 +3,7 @@
 import { get } from "./api.js";
 import { $, $$, make, named, setText } from "./dom.js";
 import { changeClass } from "./classes.js";
+import { createClaims } from "./claims.js";
 import { confirm } from "./dialogs.js";
 import { drawCurve } from "./curve.js";
 import { createFiles } from "./files.js";
@@ -19,6 +20,7 @@ export function createProgress(trouble) {
   let turn = 0;
   let drawnVersion = null;
   const files = createFiles();
+  const drawClaims = createClaims(() => load());
 
   function enter() {
     active = true;
@@ -54,6 +56,7 @@ export function createProgress(trouble) {
     drawMeasure(reply.measure);
     drawBudget(reply);
     drawWorth(reply.outlook);
+    drawClaims(reply.claims || []);
     drawRounds(reply.curve || [], reply.outlook.ahead, reply.training);
     drawClasses(reply.mix || []);
     drawData(reply.skipped || {});
