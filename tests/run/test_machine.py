@@ -33,6 +33,7 @@ from askless.run.store.asking import (
     take_batch,
 )
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
+from askless.run.store.deciding import decide
 from askless.run.store.extra import Chunk, accept_chunk, label_extra
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import labels_of_check_items, settled_labels, train_labels
@@ -49,7 +50,7 @@ ITEMS, BUDGET = 20, 14
 SCENE, SCENES = 16, 16  # steps in a scene at most, scenes in an example
 WEIGHTS = {
     **{"label": 20, "answer_late": 4, "label_in_bulk": 3, "skip": 4, "change_an_answer": 6, "tell": 2},
-    **{"accept": 5, "find": 3},
+    **{"accept": 5, "find": 3, "settle": 5},
     **{"undo": 14, "redo": 10, "add": 4, "rename": 3, "merge": 6, "look": 4, "bring_in": 5, "ask": 5, "beat": 3},
     **{"jump": 5, "choose": 3, "choose_ahead": 6, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
 }
@@ -287,6 +288,12 @@ class Office(RuleBasedStateMachine):
         items = list(self.rng.choice(mine or [(self.item(),)]))
         options = {"overlap": self.overlap, "change": True}
         self.change("change", answer, self.desk, self.request(), items, self.given(), **options)
+
+    def settle(self):
+        """A decision, mostly on an item that has its answers."""
+        done = self.rows("SELECT item FROM task WHERE state = 'done' ORDER BY item") or [(self.item(),)]
+        given, (item,) = self.given(), self.rng.choice(done)
+        self.change("settle", decide, self.request(), self.desk.annotator, item, given.label, given.unsure)
 
     def tell(self):
         """A program answers an item, whoever has it."""

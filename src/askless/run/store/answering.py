@@ -27,6 +27,7 @@ from askless.run.store.asking import (
     withdraw,
 )
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
+from askless.run.store.deciding import undo_decision
 from askless.run.store.labels import other_answers
 from askless.run.store.looks import undo_look
 from askless.run.store.store import once, record, savepoint
@@ -171,6 +172,8 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
                 undo_look(db, payload, again)
             elif event["kind"].startswith("class_"):
                 undo_class_event(db, event["kind"], payload, again)
+            elif event["kind"] == "decide":
+                undo_decision(db, payload, at, again)
             elif event["kind"] == "skip":
                 undo_skip(db, desk, payload["items"][0], again)
             else:

@@ -100,6 +100,12 @@ def count_chosen(db: sqlite3.Connection) -> int:
     return int(db.execute(f"SELECT count(*) FROM task WHERE kind = 'train' AND NOT {RESERVE}").fetchone()[0])
 
 
+def count_second(db: sqlite3.Connection, given: bool = False) -> int:
+    """How many second opinions were asked for, or `given`; each is paid by the budget."""
+    which = " AND answers >= wanted" if given else ""
+    return int(db.execute(f"SELECT count(*) FROM task WHERE wanted > 0{which}").fetchone()[0])
+
+
 def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> list[int]:
     """A few items that nobody has and that are likely to come next: n chosen ones, and a check image."""
     found = []
