@@ -37,7 +37,7 @@ from askless.run.out.account import (
     Suggestions,
 )
 from askless.run.out.doubts import doubts_of
-from askless.run.out.opinions import agreement_of, confused, disagreements, given_classes
+from askless.run.out.opinions import agreement_of, confused, count_disagreements, given_classes
 from askless.run.out.outlook import outlook_of
 from askless.run.out.sorting import precisions
 from askless.run.steps.advice import Standing, advise
@@ -123,7 +123,7 @@ def account_of(run: "Run", price: float | None = None) -> Account:
             doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
             outlook=outlook,
-            disagreements=disagreements(agreed(db)),
+            disagreements=count_disagreements(db),
             agreement=agreement_of(db, given),
             confused=confused(db, given),
         )

@@ -13,7 +13,7 @@ from askless.run.steps.measure import cohens_kappa
 from askless.run.store.asking import count_second
 from askless.run.store.classes import final_class
 from askless.run.store.deciding import decisions
-from askless.run.store.labels import Agreed, Answer
+from askless.run.store.labels import Answer, disagreements
 
 Given = dict[int, dict[str, int]]  # item -> person -> class, of items that several people gave a class
 
@@ -54,6 +54,6 @@ def confused(db: sqlite3.Connection, given: Given) -> list[Confused]:
     return rows
 
 
-def disagreements(found: list[Agreed]) -> Disagreements:
-    """How many items people differ on that nobody has decided."""
-    return Disagreements(sum(one.differ for one in found), sum(one.conflict for one in found))
+def count_disagreements(db: sqlite3.Connection) -> Disagreements:
+    found = disagreements(db)
+    return Disagreements(len(found), sum(one.conflict for one in found))

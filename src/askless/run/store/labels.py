@@ -138,6 +138,12 @@ def agreed(
     return result
 
 
+def disagreements(db: sqlite3.Connection) -> list[Agreed]:
+    """Items with all their answers on which people differ and nobody has decided, those without a majority first."""
+    done = {row[0] for row in db.execute("SELECT item FROM task WHERE state = 'done' AND answers >= wanted")}
+    return sorted((a for a in agreed(db) if a.differ and a.item in done), key=lambda a: not a.conflict)
+
+
 def train_labels(db: sqlite3.Connection) -> dict[int, int]:
     """item -> class of everything that may be trained on: what nobody was asked for may be held out by the draw, and what
     was accepted in a grid is the model's own word."""
