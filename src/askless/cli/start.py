@@ -53,6 +53,9 @@ def start(
     seed: Annotated[int, typer.Option(help="Same seed and same answers, same picks.")] = 0,
     keys: Annotated[str, typer.Option(help='Keys of your own, as in "cat=c,dog=d".')] = "",
     annotators: Annotated[int, typer.Option(help="How many people label each image.")] = 1,
+    second_opinions: Annotated[
+        float, typer.Option(help="Largest share of the budget for second answers, by others, to doubtful labels.")
+    ] = 0.0,
     suggestions: Annotated[str, typer.Option(help="The model's guess on the page: off, peek or prefill.")] = "off",
     target: Annotated[float, typer.Option(help="Accuracy that is enough; 0: none.")] = 0.0,
     price: Annotated[float, typer.Option(help="Cost of one answer: the forecast is then also in money.")] = 0.0,
@@ -69,6 +72,7 @@ def start(
     options: dict[str, Any] = {
         **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
+        "second_opinions": second_opinions,
         **{"suggestions": suggestions, "target": target, "price": price, "labels_from_folders": labels_from_folders},
         **{"follow_links": follow_links, "weights": weights, "text": text, "encoding": encoding},
         **{"track": track or ()},

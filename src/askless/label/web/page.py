@@ -39,6 +39,7 @@ from askless.run.store.asking import (
     take_batch,
     task_of,
     upcoming,
+    waiting_for_second,
 )
 from askless.run.store.classes import add_class, final_class, merge_class, rename_class, shown_classes
 from askless.run.store.deciding import answers_on, decide
@@ -414,7 +415,7 @@ class Page:
         """Where every item is, its label, what the model says of it, and its round; `current` are those that are asked."""
         with self.run.store.look() as db:
             tasks = all_tasks(db)
-            done = {task.item for task in tasks if task.state == "done"}
+            done = {task.item for task in tasks if task.state == "done"} - waiting_for_second(db)
             labels = {a.item: a.label for a in agreed(db) if a.label is not None and a.item in done}
             found, said = map_of(self.run, db, labels), said_of_pool(self.run, db)
             current = [task.item for task in open_tasks(db) if task.kind == "train"]

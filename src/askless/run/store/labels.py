@@ -41,7 +41,10 @@ ANSWER = (
 )
 NEWEST = "ORDER BY a.seq DESC, t.rank DESC"
 # What a person may see: where several label each image, answers of others only after one's own.
-OPEN_TO = "(t.state = 'done' OR EXISTS (SELECT 1 FROM answer b WHERE b.item = a.item AND b.annotator = ?))"
+OPEN_TO = (
+    "(t.state = 'done' AND t.answers >= t.wanted "
+    "OR EXISTS (SELECT 1 FROM answer b WHERE b.item = a.item AND b.annotator = ?))"
+)
 
 
 def all_answers(db: sqlite3.Connection, newest_first: bool = False) -> list[Answer]:

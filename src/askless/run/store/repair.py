@@ -339,6 +339,8 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
         count_answers(db, item, settings.annotators)
+    for item in {item for event in events if event.kind == "second" for item in event.payload.get("items", ())}:
+        db.execute("UPDATE task SET wanted = 2 WHERE item = ? AND answers = 2 AND wanted = 0", (item,))
 
 
 def extra_kinds(events: list[LogEvent]) -> dict[int, str]:

@@ -343,6 +343,7 @@ function wordsFor(image) {
   progressUsed: (spent, budget) => `${n(spent)} of ${n(budget)} answers used`,
   progressTrain: (done, planned) => `${n(done)} of ${n(planned)} chosen for training`,
   progressCheck: (done, planned) => `${n(done)} of ${n(planned)} random check ${image}s`,
+  progressSecond: (done, planned) => `Second opinions, by others, on doubtful labels: ${n(done)} of ${n(planned)}`,
   progressFound: (count) => `${n(count)} found by search, beside the budget`,
   progressRate: (rate) => `${rate} answers a minute`,
   progressBatchLeft: (minutes, text) => `${minutes < 1 ? "less than a minute" : `about ${text} min`} to the end of this batch`,
