@@ -33,7 +33,7 @@ def test_a_righted_label_is_worth_as_many_new_ones_as_the_slope_says():
 
 @pytest.fixture
 def made(tmp_path):
-    """`made(share)`: a run of two classes far apart, in whose first batch ann got one item wrong; with that item and the truth."""
+    """`made(share)`: a run of two classes far apart, in whose first batch ann got one item wrong; it, and the truth."""
     runs = []
 
     def make(share, check=0.0):
