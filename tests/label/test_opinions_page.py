@@ -63,7 +63,7 @@ def look(browser, served) -> Iterator[Any]:
         screens[-1].see("#name-dialog[open]")
         screens[-1]("#name-input").fill("dora")
         screens[-1].page.keyboard.press("Enter")
-        screens[-1].gone("#name-dialog")
+        screens[-1].see("#waiting")  # everything is answered
         screens[-1].open("review")
         screens[-1]('#review-show button[data-show="conflicts"]').click()
         screens[-1].see("#doubt #doubt-image")
