@@ -394,7 +394,9 @@ def _process(facts: Facts) -> Markup:
         "Skipped": many(p.skipped, "time"),
         "Labelled in bulk": many(p.bulk, noun),
         "Agreement": agreement,
-        "Disagreements": f"{p.disagreements.open:,} open, {p.disagreements.without_majority:,} of them without a majority",
+        "Disagreements": f"{p.disagreements.open:,} open, {p.disagreements.without_majority:,} of them without a majority"
+        if p.disagreements.open
+        else "none open",
         "Suggestions": f"{s.mode}; labels given with: {shown}",
         "Suggestions accepted": _words(s.accepted) if s.accepted else "none shown",
         "Agreement with the model": f"with a suggestion {_words(s.with_it)}; without {_words(s.without)}",
