@@ -68,10 +68,10 @@ ACROSS = {
     "data/test_real",
     "features/backbones/test_packages", "kernels/test_head_packages", "label/test_api", "label/test_attacks",
     "label/test_class_page", "label/test_find_page", "label/test_kill", "label/test_labelstudio_server",
-    "label/test_openapi", "label/test_page", "label/test_sort_page", "label/test_stories", "label/test_text_page",
-    "label/test_claims_api", "label/test_claims_page", "label/test_worth_page", "models/test_onnx",
-    "run/test_crash", "run/test_machine", "run/test_mishaps",
-    "run/test_texts", "sources/test_fuzz",
+    "label/test_claims_api", "label/test_claims_page", "label/test_openapi", "label/test_opinions_page",
+    "label/test_page", "label/test_sort_page", "label/test_stories",
+    "label/test_text_page", "label/test_worth_page", "models/test_onnx", "run/test_crash", "run/test_machine",
+    "run/test_mishaps", "run/test_texts", "sources/test_fuzz",
 }  # fmt: skip
 
 

@@ -726,7 +726,7 @@ def test_two_answers_for_each_image_are_independent(serve, look):
     assert served.rows("SELECT count(*), count(DISTINCT item) FROM answer") == [(8, 4)]
     screens[0].open("review")
     screens[0]('#review-show button[data-show="conflicts"]').click()
-    screens[0].see('.card:has-text("Bo: green")')
+    screens[0].see('.doubt-says:has-text("Bo: green")')
 
 
 def test_an_answer_is_kept_while_the_server_is_away_and_stored_once(serve, look, first_batch):

@@ -22,6 +22,7 @@ from askless.run.store.answering import UNSURE, ConflictError, Given, Suggested,
 from askless.run.store.asking import (
     Desk,
     Pick,
+    ask_second,
     close_rounds,
     current_round,
     left_to_choose,
@@ -34,6 +35,7 @@ from askless.run.store.asking import (
 )
 from askless.run.store.claims import accept_claimed
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
+from askless.run.store.deciding import decide
 from askless.run.store.extra import Chunk, accept_chunk, label_extra
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import labels_of_check_items, settled_labels, train_labels
@@ -50,7 +52,7 @@ ITEMS, BUDGET = 20, 14
 SCENE, SCENES = 16, 16  # steps in a scene at most, scenes in an example
 WEIGHTS = {
     **{"label": 20, "answer_late": 4, "label_in_bulk": 3, "skip": 4, "change_an_answer": 6, "tell": 2},
-    **{"accept": 5, "accept_claims": 3, "find": 3},
+    **{"accept": 5, "accept_claims": 3, "find": 3, "settle": 5, "ask_second": 5},
     **{"undo": 14, "redo": 10, "add": 4, "rename": 3, "merge": 6, "look": 4, "bring_in": 5, "ask": 5, "beat": 3},
     **{"jump": 5, "choose": 3, "choose_ahead": 6, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
 }
@@ -66,10 +68,11 @@ def check_invariants(db, overlap):
     merged into it and no labels; names of shown classes differ. So every answer is of a class that is shown.
     Counts: `class.labels`, `tally` and `task.answers` are what a recount gives; a task with all its answers is done, and so
     is one that nobody was asked.
-    People: at most as many people as are to answer an item have answered it or hold it under a lease that was not ended,
-    whatever the clock says.
+    People: at most as many people as are to answer an item, or two for a second opinion, have answered it or hold it under a
+    lease that was not ended, whatever the clock says.
     Training: sees shown classes and items of the pool only, never a check image.
-    Budget: the chosen items and the planned check images do not exceed it; no more check images are asked than planned.
+    Budget: the chosen items, the second opinions and the planned check images do not exceed it; no more check images are
+    asked than planned.
     Rounds: they are numbered in order; only the last may be ahead, and has items then. A program is asked nothing of it, and
     its labels wait.
     Undo: what a person may redo came after all that they may undo.
@@ -94,7 +97,7 @@ def check_invariants(db, overlap):
     assert {number: row["labels"] for number, row in classes.items() if row["labels"]} == labels
 
     tasks = db.execute(
-        "SELECT t.item, kind, round, state, answers, split, problem FROM task t JOIN item i ON i.id = t.item"
+        "SELECT t.item, kind, round, state, answers, wanted, split, problem FROM task t JOIN item i ON i.id = t.item"
     ).fetchall()
     tally = {tuple(row)[:3]: row["n"] for row in db.execute("SELECT * FROM tally WHERE n <> 0")}
     assert tally == Counter((row["kind"], row["round"] or 0, row["state"]) for row in tasks)
@@ -112,7 +115,10 @@ def check_invariants(db, overlap):
         assert row["split"] in {"train": ("pool",), "check": ("check",), **held}[row["kind"]]
     for item, who in db.execute("SELECT item, annotator FROM lease WHERE expires > 0"):
         people[item].add(who)
-    assert all(len(at_it) <= overlap for at_it in people.values()), f"too many people on one item: {people}"
+    second = {row["item"] for row in tasks if row["wanted"]}
+    assert all(row["wanted"] in (0, 2) and row["kind"] != "check" for row in tasks if row["item"] in second)
+    most = {item: max(overlap, 2 * (item in second)) for item in people}
+    assert all(len(at_it) <= most[item] for item, at_it in people.items()), f"too many people on one item: {people}"
 
     trained = train_labels(db)
     not_trained = ("check", "accepted")
@@ -122,7 +128,7 @@ def check_invariants(db, overlap):
     budget, planned = plan(db)
     kinds = Counter(row["kind"] for row in tasks if row["problem"] is None)
     assert kinds["check"] <= planned
-    assert sum(row["kind"] == "train" for row in tasks) + planned <= budget, (kinds, planned, budget)
+    assert sum(row["kind"] == "train" for row in tasks) + planned + len(second) <= budget, (kinds, planned, budget)
 
     rounds = db.execute("SELECT id, state FROM round ORDER BY id").fetchall()
     assert [row["id"] for row in rounds] == list(range(1, len(rounds) + 1))
@@ -155,7 +161,7 @@ def check_log(db, before):
     progress = progress_of(db)
     assert progress.spent == sum(
         row["kind"] in ("train", "check") for row in db.execute("SELECT kind FROM task WHERE state = 'done'")
-    )
+    ) + sum(row["answers"] >= row["wanted"] for row in db.execute("SELECT answers, wanted FROM task WHERE wanted > 0"))
     assert labels_of_check_items(db).keys() <= {
         row[0] for row in db.execute("SELECT id FROM item WHERE split = 'check'")
     }
@@ -289,6 +295,12 @@ class Office(RuleBasedStateMachine):
         options = {"overlap": self.overlap, "change": True}
         self.change("change", answer, self.desk, self.request(), items, self.given(), **options)
 
+    def settle(self):
+        """A decision, mostly on an item that has its answers."""
+        done = self.rows("SELECT item FROM task WHERE state = 'done' ORDER BY item") or [(self.item(),)]
+        given, (item,) = self.given(), self.rng.choice(done)
+        self.change("settle", decide, self.request(), self.desk.annotator, item, given.label, given.unsure)
+
     def tell(self):
         """A program answers an item, whoever has it."""
         path = self.rng.choice(self.run.waiting() or ["0"])
@@ -378,6 +390,11 @@ class Office(RuleBasedStateMachine):
 
         self.change("choose", act)
 
+    def ask_second(self):
+        """Second opinions on a few items, some of which are not labelled, or check items."""
+        items, most = self.rng.sample(range(ITEMS), 6), self.rng.randrange(1, 6)
+        self.tally["second"] += len(self.change("ask second", ask_second, items, most) or [])
+
     def choose_ahead(self):
         """What comes after it."""
 
@@ -447,7 +464,8 @@ def test_no_order_of_steps_breaks_an_invariant(office):
         "undo class_add refused",
     }  # those of names and merges are rare: store/test_classes.py
     assert (
-        kinds | refused | {"import", "late", "tell", "jump", "restart", "train now", "budget", "ahead"} <= tally.keys()
+        kinds | refused | {"import", "late", "tell", "jump", "restart", "train now", "budget", "ahead", "second"}
+        <= tally.keys()
     ), tally
 
 

@@ -816,7 +816,7 @@ def test_labels_csv_has_its_columns(finished):
     head = (finished.folder / "labels.csv").read_text().splitlines()[0]
     assert head == (
         "path,label,status,split,annotator,labelled_at,seconds,round,rank,picked_by,model_label,model_prob,"
-        "suggestion_shown,note,kind"
+        "suggestion_shown,note,kind,decided,decided_by"
     )
 
 

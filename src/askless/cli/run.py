@@ -78,6 +78,10 @@ def status(
         out.print(said)
     if account.doubtful:
         out.print(f"Doubtful labels: {account.doubtful}; look at them again on the page, under Review")
+    differ = account.disagreements
+    if differ.open:
+        told = f"{differ.open} open, {differ.without_majority} of them without a majority"
+        out.print(f"Disagreements: {told}; decide them on the page, under Review")
 
 
 def report(

@@ -66,6 +66,9 @@ def start(
     seed: Annotated[int, typer.Option(help="The same seed and answers give the same picks.")] = 0,
     keys: Annotated[str, typer.Option(help='Custom keys, such as "cat=c,dog=d".')] = "",
     annotators: Annotated[int, typer.Option(help="How many people label each image.")] = 1,
+    second_opinions: Annotated[
+        float, typer.Option(help="Largest share of the budget for second answers, by others, to doubtful labels.")
+    ] = 0.0,
     suggestions: Annotated[str, typer.Option(help="Show the model's guess on the page: off, peek or prefill.")] = "off",
     target: Annotated[float, typer.Option(help="Accuracy at which to advise stopping; 0 for none.")] = 0.0,
     price: Annotated[float, typer.Option(help="Cost of one answer; adds money to the forecast.")] = 0.0,
@@ -83,6 +86,7 @@ def start(
     options: dict[str, Any] = {
         **{"classes": classes, "budget": budget, "strategy": strategy, "net": net, "learner": learner, "steps": steps},
         **{"check": check, "batch": batch, "size": size, "seed": seed, "keys": keys, "annotators": annotators},
+        "second_opinions": second_opinions,
         **{"suggestions": suggestions, "target": target, "price": price, "labels_from_folders": labels_from_folders},
         **{"follow_links": follow_links, "weights": weights, "text": text, "encoding": encoding},
         **{"track": track or ()},

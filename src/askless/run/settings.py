@@ -48,11 +48,12 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "transfor
 
 @dataclass(frozen=True)
 class Settings:
-    """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random check
-    images. `net`: "frozen:BACKBONE", or a network that is trained from scratch, with FixMatch for `learner` "auto". `size`:
-    side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with those of a
-    timm or torchvision backbone. `annotators`: how many people answer each item. `target`: accuracy to reach. `price`: of
-    one answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: who is told
+    """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random
+    check images. `net`: "frozen:BACKBONE", or a network that is trained from scratch, with FixMatch for `learner` "auto".
+    `size`: side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with
+    those of a timm or torchvision backbone. `annotators`: how many people answer each item. `second_opinions`: the
+    largest share of the budget for second answers to doubtful labels. `target`: accuracy to reach. `price`: of one
+    answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: who is told
     of rounds, as texts that `askless.track.make` takes."""
 
     source: str
@@ -67,6 +68,7 @@ class Settings:
     weights: str = ""
     seed: int = 0
     annotators: int = 1
+    second_opinions: float = 0.0
     suggestions: str = "off"
     target: float = 0.0
     price: float = 0.0
@@ -87,6 +89,10 @@ class Settings:
                 raise OptionError(f"{name}: expected a whole number of at least {least}, got {value!r}")
         if not 0 <= self.check <= 0.9:
             raise OptionError(f"check: expected a share of the budget from 0 to 0.9, got {self.check}")
+        if not 0 <= self.second_opinions <= 0.5:
+            raise OptionError(
+                f"second_opinions: expected a share of the budget from 0 to 0.5, got {self.second_opinions}"
+            )
         if not 0 <= self.target < 1:
             raise OptionError(f"target: expected an accuracy from 0 to below 1, got {self.target}")
         check_price(self.price)

@@ -10,14 +10,14 @@ from askless.base.errors import InputError, OptionError
 from askless.run.out import export as exporting
 from askless.run.out.answers import COLUMNS, LabelRow, read_answers
 from askless.run.out.export import Job, folder_names
-from askless.run.out.label_table import Predicted, write_labels_csv
+from askless.run.out.label_table import Predicted, by_majority, write_labels_csv
 from askless.sources import image_size, read_image
 
 FORMATS = [to for to in exporting.FORMATS if to != "datasets"]  # which needs a package; see tests/data/test_hf_out.py
 CLASSES = ["cat", "dog", "=1+1", "a/b"]
 HEADER = (
     "path,label,status,split,annotator,labelled_at,seconds,round,rank,picked_by,model_label,model_prob,suggestion_shown,"
-    "note,kind"
+    "note,kind,decided,decided_by"
 )
 
 
@@ -89,6 +89,23 @@ def labels_of(answers):
 
 
 # ---- labels.csv
+
+
+def test_a_decision_counts_instead_of_the_majority():
+    def given(path, label, **more):
+        return LabelRow(path, label, "labelled" if label else "unsure", annotator="ann", **more)
+
+    rows = [
+        *(given("a", label, decided="dog", decided_by="bo") for label in ("cat", "cat", "dog")),
+        *(given("b", label, decided="owl", decided_by="bo") for label in ("cat", "")),
+        *(given("c", "cat", decided_by="bo") for _ in range(3)),
+    ]
+    settled, left_out = by_majority(rows)
+    assert [(row.path, row.label, row.status, row.annotator) for row in settled] == [
+        ("a", "dog", "labelled", "ann"),
+        ("b", "owl", "labelled", "bo"),
+    ]
+    assert left_out == [("c", "unsure, as bo decided")]
 
 
 def test_the_columns_are_those_of_the_specification(tmp_path, rows):

@@ -210,7 +210,7 @@ def test_what_makes_no_sense_is_left_out(busy):
         "UPDATE class SET merged_into = 3 - id WHERE id IN (1, 2)",
         "DELETE FROM class WHERE id = 0",
         "UPDATE answer SET class = 4000 WHERE rowid = (SELECT min(rowid) FROM answer WHERE class = 0)",
-        "INSERT INTO task VALUES (500, 'train', 1, 1, 'askless', '', NULL, 0, 0, 'open')",
+        "INSERT INTO task VALUES (500, 'train', 1, 1, 'askless', '', NULL, 0, 0, 'open', 0)",
         "UPDATE answer SET item = 500 WHERE rowid = (SELECT max(rowid) FROM answer)",
         "UPDATE answer SET bulk = 'x' WHERE annotator = 'bo' AND rowid % 2",
     )

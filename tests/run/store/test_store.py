@@ -21,7 +21,7 @@ from askless.run.store.store import (
     transaction,
 )
 
-TABLES = {"meta", "item", "class", "event", "action", "task", "lease", "answer", "round", "fit", "tally"}
+TABLES = {"meta", "item", "class", "event", "action", "task", "lease", "answer", "decision", "round", "fit", "tally"}
 
 
 @pytest.fixture

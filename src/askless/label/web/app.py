@@ -173,6 +173,7 @@ def add_api(app: FastAPI, page: Page) -> None:
         "/api/peek": page.peek,
         "/api/answers": page.answer,
         "/api/label": page.label,
+        "/api/decide": page.decide,
         "/api/skip": page.skip,
         "/api/undo": page.undo,
         "/api/redo": page.redo,

@@ -63,6 +63,17 @@ class ItemBody(RequestAtTab):
     item: ItemId
 
 
+class DecideBody(ItemBody):
+    class_: Annotated[ClassId | None, Field(alias="class")] = None
+    unsure: Literal["ambiguous", "quality", "other"] | None = None
+
+    @model_validator(mode="after")
+    def one_answer(self) -> "DecideBody":
+        if (self.class_ is None) == (self.unsure is None):
+            raise ValueError("expected either class or unsure")
+        return self
+
+
 class PeekBody(AtTab):
     item: ItemId
 

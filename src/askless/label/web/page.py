@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ from askless.report.numbers import many
 from askless.run import Run
 from askless.run.out.alike import units
 from askless.run.out.claims import accept_claims
-from askless.run.out.doubts import doubts_of
+from askless.run.out.doubts import doubts_of, neighbours
 from askless.run.out.gather import account_of, map_of
 from askless.run.pictures import NoPictureError
 from askless.run.steps.round_files import last_predictions, read_embeddings, read_status
@@ -39,8 +40,10 @@ from askless.run.store.asking import (
     take_batch,
     task_of,
     upcoming,
+    waiting_for_second,
 )
 from askless.run.store.classes import add_class, final_class, merge_class, rename_class, shown_classes
+from askless.run.store.deciding import answers_on, decide
 from askless.run.store.fits import all_fits
 from askless.run.store.found import label_found
 from askless.run.store.items import item_of
@@ -49,8 +52,9 @@ from askless.run.store.labels import (
     agreed,
     answered_items,
     answers_to,
+    disagreements,
     last_answers,
-    other_answers,
+    train_labels,
 )
 from askless.run.store.looks import Look, choose_look, chosen_looks
 from askless.run.store.progress import progress_of
@@ -260,6 +264,11 @@ class Page:
 
         return self.once(desk, store)
 
+    def decide(self, who: Who, body: bodies.DecideBody) -> Json:
+        """Settles an item on which people disagree, or that somebody else labelled."""
+        desk = who.at(body.tab)
+        return self.once(desk, lambda db: decide(db, body.request_id, who.name, body.item, body.class_, body.unsure))
+
     def skip(self, who: Who, body: bodies.ItemBody) -> Json:
         desk = who.at(body.tab)
         return self.once(desk, lambda db: skip(db, desk, body.request_id, body.item, overlap=self.overlap))
@@ -319,6 +328,7 @@ class Page:
             }[kind]
         if kind == "accepted" and not items:
             return f"{self.run.noun}s clicked out of a class"
+        kind = {"decide": "decision"}.get(kind, kind)
         return f"{kind} on {item_of(db, items[0]).path if len(items) == 1 else f'{len(items)} {self.run.noun}s'}"
 
     # --- classes -----------------------------------------------------------------------------------------------------
@@ -357,12 +367,11 @@ class Page:
         offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
         limit: Annotated[int, Query(ge=1, le=500)] = 60,
     ) -> Json:
-        """Answers to look at again, those that are doubtful or in conflict; for all others see `items`."""
+        """What to look at again: doubtful answers, or items on which people disagree; for all others see `items`."""
         with self.run.store.look() as db:
             if show == "doubtful":
                 return self.doubtful(db, who, offset, limit)
-            found = answers_to(db, [a.item for a in agreed(db) if a.conflict], who.name)
-            return {"answers": self.answers(db, found[offset : offset + limit]), "total": len(found)}
+            return self.disagreements(db, offset, limit)
 
     def items(self, who: Who, asked: ItemsAsked) -> Json:
         """A page of the items that match, in an order."""
@@ -377,9 +386,37 @@ class Page:
         shown = self.answers(db, found[offset : offset + limit])
         for row in shown:
             one = by_item[row["item"]["id"]]
-            near = {name: [self.item(db, i) for i in getattr(one, name)] for name in ("alike", "other")}
-            row["against"] = {"label": one.label, "class": one.said, **near}
+            row["against"] = {"label": one.label, "class": one.said}
+            sides = ((one.label, one.alike), (one.said, one.other))
+            row["sides"] = [{"class": c, "items": [self.item(db, i) for i in items]} for c, items in sides]
         return {"answers": shown, "total": len(found), "by": doubts.by, "labels": doubts.labels}
+
+    def disagreements(self, db: sqlite3.Connection, offset: int, limit: int) -> Json:
+        """Items on which people disagree, each with what was `given`, the class to `keep`, which most have, and the nearest
+        labelled items of the two classes that were given most. A check item comes without them: its label must owe nothing
+        to the labels that the model learns from."""
+        found = disagreements(db)
+        shown, final = found[offset : offset + limit], final_class(db)
+        given = answers_on(db, [one.item for one in shown])
+        votes = {i: Counter(final[c] for _, c, _ in of if c is not None).most_common() for i, of in given.items()}
+        wanted = {one.item: [c for c, _ in votes[one.item][:2]] for one in shown if one.kind != "check"}
+        near = neighbours(self.run.folder / "cache" / "embeddings.npy", train_labels(db), wanted)
+        rows = []
+        for item in (one.item for one in shown):
+            first, second = [*votes[item], (None, 0), (None, 0)][:2]
+            sides = zip(wanted.get(item, ()), near.get(item, ()), strict=False)
+            rows.append(
+                {
+                    "item": self.item(db, item),
+                    "given": [
+                        {"annotator": who, "class": None if c is None else final[c], "unsure": why}
+                        for who, c, why in given[item]
+                    ],
+                    "keep": first[0] if first[1] > second[1] else None,
+                    "sides": [{"class": c, "items": [self.item(db, i) for i in items]} for c, items in sides],
+                }
+            )
+        return {"answers": rows, "total": len(found)}
 
     def account(self, who: Who) -> Json:
         return {**account_of(self.run).as_json(), "progress": self.progress(who.at())}
@@ -388,7 +425,7 @@ class Page:
         """Where every item is, its label, what the model says of it, and its round; `current` are those that are asked."""
         with self.run.store.look() as db:
             tasks = all_tasks(db)
-            done = {task.item for task in tasks if task.state == "done"}
+            done = {task.item for task in tasks if task.state == "done"} - waiting_for_second(db)
             labels = {a.item: a.label for a in agreed(db) if a.label is not None and a.item in done}
             found, said = map_of(self.run, db, labels), said_of_pool(self.run, db)
             current = [task.item for task in open_tasks(db) if task.kind == "train"]
@@ -494,7 +531,6 @@ class Page:
                     **{name: getattr(row, name) for name in ("unsure", "annotator", "at", "seconds", "note")},
                     "model": None if best is None else {"class": final[best[0]], "prob": best[1]},
                     "doubt": doubted.get(row.item),
-                    "others": other_answers(db, row.item, row.annotator) if self.overlap > 1 else [],
                 }
             )
         return shown

@@ -96,7 +96,8 @@ class Account:
     the batch, None if unknown. `mix`: the share of the pool that the model gives to each class.
     `skipped`: how many files are left out, by the reason. `doubtful`: labels to look at again. `unsure_check`: check images
     without an agreed label. `outlook`: what more labels would bring. `training`: what the last training chose by itself.
-    `claims`: how good predictions from elsewhere are."""
+    `claims`: how good predictions from elsewhere are. `disagreements`, `agreement` and `confused` are about items that
+    several people answered."""
 
     progress: RunProgress
     curve: list[Point]
@@ -111,6 +112,9 @@ class Account:
     unsure_check: int
     outlook: Outlook
     claims: list[Standing]
+    disagreements: "Disagreements"
+    agreement: "Agreement | None"
+    confused: "list[Confused]"
     training: str = ""
 
     def as_json(self) -> dict[str, Any]:
@@ -132,6 +136,9 @@ class Account:
             "outlook": self.outlook.as_json(),
             "training": self.training,
             "claims": [asdict(one) for one in self.claims],
+            "disagreements": asdict(self.disagreements),
+            "agreement": None if self.agreement is None else asdict(self.agreement),
+            "confused": [asdict(row) for row in self.confused],
         }
 
 
@@ -231,11 +238,38 @@ class Person:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two annotators on the same items: the share of equal labels, and Cohen's kappa."""
+    """Several people on the same `items`: the share of equal labels of all pairs, Krippendorff's alpha with its 95 %
+    interval and, of exactly two people, Cohen's kappa. `second`: how many second opinions are among them."""
 
     items: int
+    people: int
     same: Share
     kappa: float | None
+    alpha: float | None = None
+    low: float | None = None
+    high: float | None = None
+    second: int = 0
+
+
+@dataclass(frozen=True)
+class Confused:
+    """Of the items that `person` gave the class `label`, `items` have an answer by others or a decision: `same` of them that
+    class too, and where not, `instead` most often, so many `times`."""
+
+    person: str
+    label: int
+    items: int
+    same: int
+    instead: int | None = None
+    times: int = 0
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """Items on which people differ and that nobody has decided: `open` ones, of which so many are `without_majority`."""
+
+    open: int = 0
+    without_majority: int = 0
 
 
 @dataclass(frozen=True)
@@ -263,8 +297,9 @@ class Process:
     changed: int = 0
     skipped: int = 0
     bulk: int = 0
-    conflicts: int = 0
+    disagreements: Disagreements = field(default_factory=Disagreements)
     agreement: Agreement | None = None
+    confused: list[Confused] = field(default_factory=list)
     suggestions: Suggestions = field(default_factory=Suggestions)
 
 

@@ -32,7 +32,8 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 class LabelRow:
     """An answer, as a line of `labels.csv`: all but `path`, `label` and `status` may be unknown. Unsure answers have no
     label. `kind` is why there is an answer: train, check, prior, found, or accepted (the model's word, looked over).
-    `item` is the one of the run that it is about, which a file does not tell (-1)."""
+    `decided` is the class that `decided_by` settled the item on, "" where nobody can tell. `item` is the one of the run
+    that it is about, which a file does not tell (-1)."""
 
     path: str
     label: str
@@ -49,6 +50,8 @@ class LabelRow:
     suggestion_shown: str = ""
     note: str = ""
     kind: str = ""
+    decided: str = ""
+    decided_by: str = ""
     item: int = field(default=-1, compare=False)
 
 
@@ -121,7 +124,7 @@ def of_our_columns(records: list[dict[str, Any]], path: Path) -> list[LabelRow]:
 def of_table(path: Path) -> list[LabelRow]:
     """From a table of ours, or any that names images and classes."""
     header, records = read_records(path)
-    if set(COLUMNS) - {"kind"} <= set(header):  # earlier versions had no kinds
+    if set(COLUMNS) - {"kind", "decided", "decided_by"} <= set(header):  # earlier versions had fewer
         return of_our_columns(records, path)
     image, label = pick_column(header, PATH_NAMES, path), pick_column(header, LABEL_NAMES, path)
     out = []

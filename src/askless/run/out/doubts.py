@@ -6,6 +6,7 @@ among the judges: correcting them only where a model disagrees would flatter it.
 """
 
 import sqlite3
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -67,6 +68,23 @@ def doubts_of(db: sqlite3.Connection, run: Path) -> Doubts:
         if said.suspect[i] and labels[i][0] not in kept
     ]
     return Doubts(by_model, "model", n)
+
+
+def neighbours(
+    features: Path, labels: Mapping[int, int], wanted: Mapping[int, Sequence[int]]
+) -> dict[int, list[tuple[int, ...]]]:
+    """For each of the `wanted` items (item -> classes) and each of its classes the nearest items with that label; {} where
+    there are no features of them."""
+    items = np.array(sorted({*labels, *wanted}), np.int64)
+    place, y = {int(item): i for i, item in enumerate(items)}, np.array([labels.get(int(i), -1) for i in items])
+    try:
+        rows = compared(np.load(features, mmap_mode="r", allow_pickle=False)[items].reshape(len(items), -1))
+    except (OSError, ValueError, EOFError, IndexError):
+        return {}
+    return {
+        item: [tuple(items[nearest(rows, place[item], np.flatnonzero(y == c), NEIGHBOURS)].tolist()) for c in classes]
+        for item, classes in wanted.items()
+    }
 
 
 def judged(features: Path, labels: tuple[tuple[int, int], ...]) -> list[Doubt] | None:

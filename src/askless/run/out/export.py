@@ -86,9 +86,9 @@ def export_run(
 ) -> Exported:
     """Writes the labels of a run to `out` in the format `to`, whole or not at all.
 
-    csv, jsonl and parquet have a row for each answer; the other formats one label for each image: the one that more than
-    half of its answers give. `what="human+model"` adds the model's labels of at least `min_prob`. `link` copies the image
-    files into imagefolder and hf, or links to them; `by_split` makes `train`, `check` and `accepted` folders in imagefolder.
+    csv, jsonl and parquet have a row for each answer; the other formats one label for each image: what was decided, else
+    what more than half of its answers say. `what="human+model"` adds the model's labels of `min_prob` or more. `link` copies
+    the image files into imagefolder and hf, or links to them; `by_split` makes folders for the splits in imagefolder.
     Labels that people accepted in a grid of the model's are in it and marked, by the column `kind` or a split of their own;
     `accepted=False` leaves them out. `unsorted` puts the images without a label into a folder `unsorted` of an imagefolder.
     `safe_cells` puts ' before CSV cells that a spreadsheet would take for a formula; reading such a file takes it off. By
@@ -105,7 +105,7 @@ def export_run(
     with run.store.look() as db:
         predictions, fitted = last_predictions(db, run.folder), last_fitted(db)
         rows = [row for row in label_rows(db, predictions) if accepted or row.kind != "accepted"]
-        labelled = {row.item for row in rows if row.status == "labelled"}
+        labelled = {row.item for row in rows if row.status == "labelled" or row.decided}
         without = labelled | unreadable_items(db)
         rest = [(i, path) for i, path in enumerate(run.paths) if i not in without]
         job = Job(

@@ -6,7 +6,7 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,6 @@ from askless.report.numbers import sentence
 from askless.run.out.account import (
     Accepted,
     Account,
-    Agreement,
     Batch,
     Chosen,
     Data,
@@ -39,6 +38,7 @@ from askless.run.out.account import (
 )
 from askless.run.out.claims import standings
 from askless.run.out.doubts import doubts_of
+from askless.run.out.opinions import agreement_of, confused, count_disagreements, given_classes
 from askless.run.out.outlook import outlook_of
 from askless.run.out.sorting import precisions
 from askless.run.out.training import in_words
@@ -46,7 +46,6 @@ from askless.run.steps.advice import Standing, advise
 from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
     calibration,
-    cohens_kappa,
     confusion,
     labels_per_minute,
     per_class,
@@ -109,6 +108,8 @@ def account_of(run: "Run", price: float | None = None) -> Account:
         advice = advise(standing(run, db, points, measure, so_far, doubtful, outlook))
         said = damage(run, points)
         mix = fits[-1].metrics["mix"] if fits else {}
+        people = count_answers_by_annotator(db)
+        given = given_classes(db, all_answers(db)) if len(people) > 1 else {}
         return Account(
             progress=so_far,
             curve=points,
@@ -120,12 +121,15 @@ def account_of(run: "Run", price: float | None = None) -> Account:
             rate=rate(db, so_far),
             mix={int(c): share for c, share in mix.items()},
             skipped=count_skipped(db),
-            annotators=count_answers_by_annotator(db),
+            annotators=people,
             doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
             outlook=outlook,
             training=in_words(fits[-1].metrics.get("training", {}), fits[-1].labels, run.noun) if fits else "",
             claims=standings(db),
+            disagreements=count_disagreements(db),
+            agreement=agreement_of(db, given),
+            confused=confused(db, given),
         )
 
 
@@ -408,8 +412,9 @@ def process(state: Snapshot) -> Process:
         changed=kinds["change"],
         skipped=kinds["skip"],
         bulk=sum(row.bulk for row in answered),
-        conflicts=sum(a.conflict for a in agreed(state.db)),
-        agreement=agreement(answered),
+        disagreements=state.account.disagreements,
+        agreement=state.account.agreement,
+        confused=state.account.confused,
         suggestions=suggestions(state),
     )
 
@@ -417,20 +422,6 @@ def process(state: Snapshot) -> Process:
 def median_seconds(answered: list[Answer]) -> float | None:
     seconds = [row.seconds for row in answered if row.seconds is not None]
     return statistics.median(seconds) if seconds else None
-
-
-def agreement(answered: list[Answer]) -> Agreement | None:
-    """The pairs of answers of two people to one item, all pairs together."""
-    by_item: dict[int, list[tuple[str, int]]] = {}
-    for row in answered:
-        if row.label is not None:
-            by_item.setdefault(row.item, []).append((row.annotator, row.label))
-    pairs = [(a[1], b[1]) for given in by_item.values() for a, b in combinations(sorted(given), 2)]
-    if not pairs:
-        return None
-    one, other = zip(*pairs, strict=True)
-    items = sum(len(given) > 1 for given in by_item.values())
-    return Agreement(items, share(sum(a == b for a, b in pairs), len(pairs)), cohens_kappa(one, other))
 
 
 def suggestions(state: Snapshot) -> Suggestions:

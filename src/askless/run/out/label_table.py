@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ from askless.base.files import write_whole
 from askless.run.out.answers import COLUMNS, FORMULA, NUMBERS, PSEUDO, SAFE, LabelRow
 from askless.run.steps.round_files import Predictions
 from askless.run.store.classes import class_names
+from askless.run.store.deciding import decisions
 from askless.run.store.labels import all_answers, unanswered_items
 
 Columns = Mapping[str, Mapping[str, str]]  # path -> name -> value: what the user's own table said
@@ -38,9 +40,10 @@ SPLITS = {"train": "train", "prior": "train", "found": "train", "check": "check"
 def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -> list[LabelRow]:
     """The rows of `labels.csv`: every human answer in the order in which they were given, with what the model thinks of the
     item."""
-    names = class_names(db)
+    names, decided = class_names(db), decisions(db)
     result = []
     for given in all_answers(db):
+        decision = decided.get(given.item)
         model = None if predictions is None else predictions.best(given.item)
         result.append(
             LabelRow(
@@ -59,6 +62,8 @@ def label_rows(db: sqlite3.Connection, predictions: Predictions | None = None) -
                 suggestion_shown=given.suggestion_shown,
                 note=given.unsure or given.note,
                 kind=given.kind,
+                decided="" if decision is None or decision.label is None else names[decision.label],
+                decided_by="" if decision is None else decision.annotator,
                 item=given.item,
             )
         )
@@ -82,8 +87,8 @@ def write_labels_csv(path: Path, rows: Sequence[LabelRow], columns: Columns | No
 
 
 def by_majority(rows: Sequence[LabelRow]) -> tuple[list[LabelRow], list[tuple[str, str]]]:
-    """One row per image, with the label of more than half of the answers, unsure ones counted; and the paths of the others,
-    with the reason."""
+    """One row per image, with the label decided on, else that of more than half of the answers, unsure ones counted; and
+    the paths of the others, with the reason."""
     answers: dict[str, list[LabelRow]] = {}
     for row in rows:
         answers.setdefault(row.path, []).append(row)
@@ -91,7 +96,15 @@ def by_majority(rows: Sequence[LabelRow]) -> tuple[list[LabelRow], list[tuple[st
     for path, given in answers.items():
         votes = Counter(row.label if row.status == "labelled" else None for row in given)
         label, most = votes.most_common(1)[0]
-        if 2 * most <= votes.total():
+        first = given[0]
+        if first.decided:
+            agrees = (row for row in given if row.label == first.decided)
+            settled.append(
+                next(agrees, replace(first, label=first.decided, status="labelled", annotator=first.decided_by))
+            )
+        elif first.decided_by:
+            left_out.append((path, f"unsure, as {first.decided_by} decided"))
+        elif 2 * most <= votes.total():
             left_out.append((path, "the annotators disagree: " + ", ".join(sorted(v or "unsure" for v in votes))))
         elif label is None:
             left_out.append((path, "unsure"))

@@ -12,7 +12,7 @@ from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import duration, known, many, percent, seconds, sentence
 from askless.report.page import Section, again, box, bullets, folded, html_page, note, nothing, terms
 from askless.report.table import NOTHING, Cell, Table
-from askless.run.out.account import Batch, Facts, Map, OfClass, Share, Shown
+from askless.run.out.account import Agreement, Batch, Facts, Map, OfClass, Share, Shown
 from askless.run.out.claims import in_a_sentence
 from askless.run.out.outlook import in_words
 from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
@@ -418,12 +418,7 @@ def _process(facts: Facts) -> Markup:
     p, noun = facts.process, facts.data.noun
     agreement = f"{NOT_MEASURED} (no {noun} has answers of two people)"
     if p.agreement:
-        kappa = "not defined" if p.agreement.kappa is None else f"{p.agreement.kappa:.2f}"
-        both = many(p.agreement.items, noun)
-        agreement = (
-            f"{_words(p.agreement.same)} of {both} with two answers; Cohen's kappa, which is 0 for chance and 1 for perfect "
-            f"agreement: {kappa}"
-        )
+        agreement = agreement_in_words(p.agreement, noun)
     s = p.suggestions
     shown = ", ".join(f"{kind} {n:,}" for kind, n in s.shown.items()) or "none"
     told = {
@@ -431,7 +426,10 @@ def _process(facts: Facts) -> Markup:
         "Taken back": f"{many(p.undone, 'answer')} undone, {p.changed:,} changed later",
         "Skipped": many(p.skipped, "time"),
         "Labelled in bulk": many(p.bulk, noun),
-        "Agreement": agreement + (f"; {many(p.conflicts, 'conflict')} open" if p.conflicts else ""),
+        "Agreement": agreement,
+        "Disagreements": f"{p.disagreements.open:,} open, {p.disagreements.without_majority:,} of them without a majority"
+        if p.disagreements.open
+        else "none open",
         "Suggestions": f"{s.mode}; labels given with: {shown}",
         "Suggestions accepted": _words(s.accepted) if s.accepted else "none shown",
         "Agreement with the model": f"with a suggestion {_words(s.with_it)}; without {_words(s.without)}",
@@ -450,10 +448,46 @@ def _process(facts: Facts) -> Markup:
             ("Per minute", [known(a.per_minute, ".1f") for a in p.people]),
         ],
     )
+    names = {c.number: c.name for c in facts.classes}
+    confused = Table.by_columns(
+        "What the others say, or what was decided, where a person gave a class",
+        [
+            ("Annotator", [row.person or "(no name)" for row in p.confused]),
+            ("Gave", [names.get(row.label, "") for row in p.confused]),
+            (f"{noun.capitalize()}s", [f"{row.items:,}" for row in p.confused]),
+            ("The same", [f"{row.same:,} ({100 * row.same / row.items:.0f} %)" for row in p.confused]),
+            (
+                "Most often instead",
+                [
+                    NOTHING if row.instead is None else f"{names.get(row.instead, '')} ({row.times:,})"
+                    for row in p.confused
+                ],
+            ),
+        ],
+        left=(0, 1, 4),
+    )
     return markup(
         people.html() if p.people else nothing("No answers yet."),
+        confused.html() if p.confused else None,
         terms(told),
         note(sway) if s.with_it else None,
+    )
+
+
+def agreement_in_words(a: Agreement, noun: str) -> str:
+    """How far people agree; what 0 and 1 mean."""
+    kappa = "" if a.kappa is None else f"; Cohen's kappa: {a.kappa:.2f}"
+    alpha = "not defined, for all answers are of one class"
+    if a.alpha is not None:
+        alpha = f"{a.alpha:.2f} ({a.low:.2f}–{a.high:.2f} with 95 % confidence)"
+    second = (
+        f". {a.second:,} of them had a second answer because the first was doubtful, so people agree more on the others"
+        if a.second
+        else ""
+    )
+    return (
+        f"{_words(a.same)} of the pairs of answers by {a.people} people to {many(a.items, noun)}; Krippendorff's alpha, "
+        f"which is 0 for chance and 1 for perfect agreement: {alpha}{kappa}{second}"
     )
 
 

@@ -24,6 +24,7 @@ from askless.learn import LEARNERS, Learner, Supervised, Training
 from askless.learn.label_propagation import Neighbours
 from askless.learn.learner import Learnt, Watch
 from askless.models.folder import Trained, image_preprocess, text_preprocess, write_files
+from askless.run.out.doubts import doubts_of
 from askless.run.out.gather import curve
 from askless.run.settings import Settings
 from askless.run.steps.embedding import CachedItems, raw_side
@@ -38,9 +39,11 @@ from askless.run.steps.round_files import (
     read_predictions,
     round_folder,
 )
+from askless.run.steps.second import worth
 from askless.run.store.asking import (
     Pick,
     all_rounds,
+    ask_second,
     asked_items,
     current_round,
     is_batch_open,
@@ -133,6 +136,7 @@ def choose(run: "Run", report: "Report") -> None:
     """Asks the strategy for the next batch, or for what is missing to one that was begun ahead."""
     report("choosing", "Choosing the next batch", 0, 1)
     begun = time.perf_counter()
+    ask_second_opinions(run)
     with run.store.look() as db:
         current, (kept, loose, left) = current_round(db), chosen_ahead(db)
         n = min(round_size(len(kept), run.settings.batch) - len(kept), left)
@@ -149,6 +153,19 @@ def choose(run: "Run", report: "Report") -> None:
         asked_now = ask_round(db, current + 1, picks, by, time.perf_counter() - begun, info)
     if asked_now:
         report("choosing", f"Chosen by {by}", 1, 1)
+
+
+def ask_second_opinions(run: "Run") -> None:
+    """Asks one more person about the labels that are probably wrong, as far as the run's share of the budget goes. Labels of
+    check items are never asked again: where only those are that a model contradicts, the accuracy would flatter it."""
+    most = round(run.settings.second_opinions * run.settings.budget)
+    if not most:
+        return
+    with run.store.look() as db:
+        doubts, classes = doubts_of(db, run.folder), len(set(train_labels(db).values()))
+    probably = [one.item for one in doubts.found if doubts.by == "labels" and worth(one.score, classes) > 1]
+    with run.store.change() as db:
+        ask_second(db, probably, most)
 
 
 @dataclass(frozen=True)

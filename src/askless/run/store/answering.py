@@ -16,6 +16,7 @@ from typing import Any
 from askless.base.errors import AsklessError, InputError
 from askless.run.store.asking import (
     IN_FORCE,
+    OPEN,
     Desk,
     add_extra,
     add_found,
@@ -27,6 +28,7 @@ from askless.run.store.asking import (
     withdraw,
 )
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
+from askless.run.store.deciding import undo_decision
 from askless.run.store.labels import other_answers
 from askless.run.store.looks import undo_look
 from askless.run.store.store import once, record, savepoint
@@ -171,6 +173,8 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
                 undo_look(db, payload, again)
             elif event["kind"].startswith("class_"):
                 undo_class_event(db, event["kind"], payload, again)
+            elif event["kind"] == "decide":
+                undo_decision(db, payload, at, again)
             elif event["kind"] == "skip":
                 undo_skip(db, desk, payload["items"][0], again)
             else:
@@ -246,7 +250,7 @@ def check_room(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> N
     """A ConflictError unless an answer that was taken back can be given again."""
     if not is_wanted(db, desk, item, overlap):
         raise ConflictError(f"item {item} was taken or answered by somebody else in the meantime", item)
-    if not db.execute("SELECT 1 FROM task WHERE item = ? AND state = 'open'", (item,)).fetchone():
+    if not db.execute(f"SELECT 1 FROM task WHERE item = ? AND {OPEN}", (item,)).fetchone():
         raise ConflictError(f"item {item} is not being asked any more", item)
 
 
@@ -270,13 +274,21 @@ def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
     """A task is done when so many people have answered it, and open again when an answer was taken back. Leases of those
     whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
+    most = wanted_of(db, item, overlap)
     db.execute(
         "UPDATE task SET answers = :n, state = CASE "
         "WHEN kind IN ('prior', 'found', 'accepted') OR :n >= :overlap THEN 'done' "
         "WHEN :n < answers THEN 'open' ELSE state END WHERE item = :item",
         {"n": n, "overlap": overlap, "item": item},
     )
-    end_surplus(db, item, overlap - n)
+    end_surplus(db, item, most - n)
+
+
+def wanted_of(db: sqlite3.Connection, item: int, overlap: int) -> int:
+    """How many answers an item is to have: the run's `overlap`, or two where a second opinion is asked."""
+    return int(
+        db.execute("SELECT max(?, coalesce(max(wanted), 0)) FROM task WHERE item = ?", (overlap, item)).fetchone()[0]
+    )
 
 
 def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> str:
@@ -291,10 +303,10 @@ def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> 
     if mine is not None:
         raise ConflictError(f"you have answered item {item} already; change it in the review", item, mine)
     others = other_answers(db, item, desk.annotator)
-    if len(others) >= overlap:
+    if len(others) >= wanted_of(db, item, overlap):
         theirs = others[0]
         raise ConflictError(f"{theirs['annotator']} has answered item {item} in the meantime", item, theirs)
-    if task["state"] != "open":
+    if task["state"] != "open" and task["answers"] >= task["wanted"]:
         raise ConflictError(f"item {item} was withdrawn: its batch has been closed", item)
     lease = db.execute(
         f"SELECT shown, {IN_FORCE} AS in_force FROM lease WHERE item = :item AND annotator = :annotator AND tab = :tab",
@@ -312,17 +324,18 @@ def is_wanted(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> bo
     values = {"item": item, "annotator": desk.annotator, **clock()}
     answered = "SELECT annotator FROM answer WHERE item = :item AND annotator <> :annotator"
     at_it = f"SELECT annotator FROM lease WHERE item = :item AND annotator <> :annotator AND {IN_FORCE}"
-    return int(db.execute(f"SELECT count(*) FROM ({answered} UNION {at_it})", values).fetchone()[0]) < overlap
+    at_most = wanted_of(db, item, overlap)
+    return int(db.execute(f"SELECT count(*) FROM ({answered} UNION {at_it})", values).fetchone()[0]) < at_most
 
 
 def is_free(db: sqlite3.Connection, desk: Desk, item: int) -> bool:
     """Whether the task is open and in nobody else's hands."""
-    task = db.execute("SELECT state FROM task WHERE item = ?", (item,)).fetchone()
+    task = db.execute(f"SELECT {OPEN} AS open FROM task WHERE item = ?", (item,)).fetchone()
     held = db.execute(
         f"SELECT count(*) FROM lease WHERE item = :item AND NOT (annotator = :annotator AND tab = :tab) AND {IN_FORCE}",
         {"item": item, "annotator": desk.annotator, "tab": desk.tab, **clock()},
     ).fetchone()[0]
-    return task is not None and task["state"] == "open" and held == 0
+    return task is not None and bool(task["open"]) and held == 0
 
 
 def mark_shown(db: sqlite3.Connection, desk: Desk, item: int, how: str) -> None:

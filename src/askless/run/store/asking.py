@@ -51,12 +51,15 @@ TASK = (
 ADD = "INSERT INTO task (item, kind, round, rank, picked_by, reason, score, state) "
 AHEAD = "coalesce(round, 0) IN (SELECT id FROM round WHERE state = 'ahead')"  # tasks of the round that is chosen ahead
 RESERVE = f"(state = 'open' AND answers = 0 AND {AHEAD})"  # those that nobody has answered: they may be withdrawn
-# What is handed out, by kind; `ahead` are the chosen ones of the round that is chosen ahead.
+# What is handed out, by kind; `ahead` are the chosen ones of the round that is chosen ahead, `second` labelled ones of which
+# a second opinion is wanted.
 HANDED_OUT = {
-    "train": f"kind = 'train' AND NOT {AHEAD}",
-    "ahead": f"kind = 'train' AND {AHEAD}",
-    "check": "kind = 'check'",
+    "second": "answers < wanted",
+    "train": f"state = 'open' AND kind = 'train' AND NOT {AHEAD}",
+    "ahead": f"state = 'open' AND kind = 'train' AND {AHEAD}",
+    "check": "state = 'open' AND kind = 'check'",
 }
+OPEN = "(state = 'open' OR answers < wanted)"  # tasks that wait for an answer
 
 
 def all_tasks(db: sqlite3.Connection) -> list[Task]:
@@ -98,6 +101,12 @@ def is_batch_open(db: sqlite3.Connection) -> bool:
 def count_chosen(db: sqlite3.Connection) -> int:
     """How many items were chosen, without the reserve."""
     return int(db.execute(f"SELECT count(*) FROM task WHERE kind = 'train' AND NOT {RESERVE}").fetchone()[0])
+
+
+def count_second(db: sqlite3.Connection, given: bool = False) -> int:
+    """How many second opinions were asked for, or `given`; each is paid by the budget."""
+    which = " AND answers >= wanted" if given else ""
+    return int(db.execute(f"SELECT count(*) FROM task WHERE wanted > 0{which}").fetchone()[0])
 
 
 def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> list[int]:
@@ -197,17 +206,16 @@ def plan(db: sqlite3.Connection) -> Plan:
 
 def left_to_choose(db: sqlite3.Connection) -> int:
     """How many items may still be chosen, those of the reserve among them."""
-    budget, check = plan(db)
     free = db.execute(
         "SELECT count(*) FROM item WHERE split = 'pool' AND problem IS NULL "
         f"AND id NOT IN (SELECT item FROM task WHERE NOT {RESERVE})"
     ).fetchone()[0]
-    return max(0, min(budget - check - count_chosen(db), free))
+    return max(0, min(left_to_pay(db), free))
 
 
 def set_budget(db: sqlite3.Connection, request_id: str, annotator: str, budget: int, wanted: int) -> None:
     """A larger or smaller budget, of which `wanted` go into check images, as far as there are any held out."""
-    chosen = count_chosen(db)
+    chosen = count_chosen(db) + count_second(db)
     measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND answers > 0").fetchone()[0]
     if budget < chosen + measured:
         raise InputError(
@@ -295,6 +303,42 @@ def withdraw(db: sqlite3.Connection, item: int) -> None:
     db.execute("DELETE FROM task WHERE item = ?", (item,))
 
 
+def ask_second(db: sqlite3.Connection, items: Sequence[int], most: int) -> list[int]:
+    """Asks one more person about labelled items, the first first: as many as are paid for, `most` in all.
+    What was asked before, and nobody has answered or has on the screen, is withdrawn. Those that are asked for now."""
+    idle = f"NOT EXISTS (SELECT 1 FROM lease l WHERE l.item = t.item AND {IN_FORCE})"
+    for row in db.execute(f"SELECT item FROM task t WHERE wanted > answers AND {idle}", clock()).fetchall():
+        withdraw_second(db, row["item"])
+    free = min(most - count_second(db), left_to_pay(db))
+    fit = (
+        "SELECT item FROM task JOIN item i ON i.id = item WHERE item = ? AND i.split = 'pool' AND i.problem IS NULL "
+        "AND kind IN ('train', 'prior', 'found') AND state = 'done' AND wanted = 0 AND answers = 1"
+    )
+    asked = [item for item in items if db.execute(fit, (item,)).fetchone()][: max(free, 0)]
+    if asked:
+        db.executemany("UPDATE task SET wanted = 2 WHERE item = ?", [(item,) for item in asked])
+        record(db, f"worker/second-{secrets.token_hex(8)}", "second", "worker", {"items": asked})
+        trim_reserve(db)
+    return asked
+
+
+def withdraw_second(db: sqlite3.Connection, item: int) -> None:
+    """Does not ask for a second opinion any more; one that was given stays."""
+    if db.execute("UPDATE task SET wanted = 0 WHERE item = ? AND wanted > answers", (item,)).rowcount:
+        end_leases(db, "item = ?", (item,))
+
+
+def waiting_for_second(db: sqlite3.Connection) -> set[int]:
+    """Labelled items whose label stays unseen until somebody else has answered."""
+    return {row[0] for row in db.execute("SELECT item FROM task WHERE wanted > answers")}
+
+
+def left_to_pay(db: sqlite3.Connection) -> int:
+    """What is left of the budget for answers, with what the reserve holds."""
+    budget, check = plan(db)
+    return budget - check - count_chosen(db) - count_second(db)
+
+
 def lose_item(db: sqlite3.Connection, item: int, reason: str) -> list[Skipped]:
     """An item that cannot be read: nobody is asked about it, and another check image takes its place. All that is skipped
     now, [] where it was known."""
@@ -303,6 +347,7 @@ def lose_item(db: sqlite3.Connection, item: int, reason: str) -> list[Skipped]:
         return []
     path, split = found
     record(db, f"worker/unreadable-{item}", "unreadable", "worker", {"reason": reason}, item)
+    withdraw_second(db, item)
     if not db.execute("SELECT 1 FROM answer WHERE item = ?", (item,)).fetchone():
         withdraw(db, item)
         if split == "check" and not draw_more(db, 1):
@@ -330,8 +375,8 @@ def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = Tr
     """The item that this tab is to show: the one it has, or a new one; None where nothing is to be had.
 
     Check images are mixed in so that their share of what is done keeps up with the chosen ones, and are all that is served
-    while nothing is chosen yet; what is chosen ahead comes, with `ahead`, when nothing else is left. With `lease=False`
-    nothing changes: it says what would come.
+    while nothing is chosen yet; what is chosen ahead comes, with `ahead`, when nothing else is left. Second opinions come
+    first, so that the next training has them. With `lease=False` nothing changes: it says what would come.
     """
     held = held_items(db, desk)
     if held:
@@ -340,7 +385,7 @@ def next_item(db: sqlite3.Connection, desk: Desk, overlap: int, lease: bool = Tr
         return held[0]
     skipped = just_skipped(db, desk)
     for but in (skipped, []) if skipped else ([],):
-        for kind in (*kinds_in_order(db), *(["ahead"] if ahead else [])):
+        for kind in ("second", *kinds_in_order(db), *(["ahead"] if ahead else [])):
             if free := free_items(db, desk, kind, overlap, 1, but):
                 if lease:
                     take(db, desk, free)
@@ -361,14 +406,15 @@ def free_items(
     """Up to n open tasks that this annotator may take: not answered by them, not in another tab of theirs, and wanted by
     fewer people than are to answer it. Skipped ones come last. `kind` is one of `HANDED_OUT`."""
     rows = db.execute(
-        f"""SELECT t.item FROM task t WHERE t.state = 'open' AND {HANDED_OUT[kind]}
+        f"""SELECT t.item FROM task t WHERE {HANDED_OUT[kind]}
         AND t.item NOT IN ({", ".join(map(str, but))})
         AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = :annotator)
         AND NOT EXISTS (
             SELECT 1 FROM lease l WHERE l.item = t.item AND l.annotator = :annotator AND l.tab <> :tab AND {IN_FORCE})
         AND t.answers + (
             SELECT count(*) FROM lease l WHERE l.item = t.item AND l.annotator <> :annotator AND {IN_FORCE}
-            AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator)) < :overlap
+            AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = t.item AND a.annotator = l.annotator))
+        < max(:overlap, t.wanted)
         ORDER BY t.skips, t.round, t.rank LIMIT :n""",
         {"annotator": desk.annotator, "tab": desk.tab, "overlap": overlap, "n": n, **clock()},
     )
@@ -394,7 +440,7 @@ def held_items(db: sqlite3.Connection, desk: Desk) -> list[int]:
     rows = db.execute(
         "SELECT l.item FROM lease l JOIN task t ON t.item = l.item "
         f"WHERE annotator = :annotator AND tab = :tab AND {IN_FORCE} "
-        "AND t.state = 'open' AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = l.item AND a.annotator = l.annotator) "
+        f"AND {OPEN} AND NOT EXISTS (SELECT 1 FROM answer a WHERE a.item = l.item AND a.annotator = l.annotator) "
         "ORDER BY l.taken, t.skips, t.round, t.rank",
         {"annotator": desk.annotator, "tab": desk.tab, **clock()},
     )

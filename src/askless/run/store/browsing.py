@@ -60,7 +60,7 @@ class Known(NamedTuple):
 
 # The answer that is shown.
 SEEN = (
-    "SELECT b.rowid FROM answer b WHERE b.item = i.id AND (t.state = 'done' OR EXISTS "
+    "SELECT b.rowid FROM answer b WHERE b.item = i.id AND (t.state = 'done' AND t.answers >= t.wanted OR EXISTS "
     "(SELECT 1 FROM answer c WHERE c.item = i.id AND c.annotator = :me)) {of} "
     "ORDER BY b.annotator = :me DESC, b.seq DESC LIMIT 1"
 )

@@ -184,6 +184,7 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
             return
         final = followed(classes)
         used = sum(other.labels for other in classes if final[other.id] == c.id)
+        used += sum(final[row[0]] == c.id for row in db.execute("SELECT class FROM decision WHERE class IS NOT NULL"))
         if used:
             raise InputError(f"the class {c.name!r} has {used} labels by now; rename or merge it instead")
         if c.merged_into is not None:

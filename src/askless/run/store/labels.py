@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from askless.run.store.asking import AHEAD
 from askless.run.store.classes import final_class, shown_classes
+from askless.run.store.deciding import decisions
 from askless.run.store.items import held_out_items
 
 
@@ -40,7 +41,10 @@ ANSWER = (
 )
 NEWEST = "ORDER BY a.seq DESC, t.rank DESC"
 # What a person may see: where several label each image, answers of others only after one's own.
-OPEN_TO = "(t.state = 'done' OR EXISTS (SELECT 1 FROM answer b WHERE b.item = a.item AND b.annotator = ?))"
+OPEN_TO = (
+    "(t.state = 'done' AND t.answers >= t.wanted "
+    "OR EXISTS (SELECT 1 FROM answer b WHERE b.item = a.item AND b.annotator = ?))"
+)
 
 
 def all_answers(db: sqlite3.Connection, newest_first: bool = False) -> list[Answer]:
@@ -79,14 +83,15 @@ def unanswered_items(db: sqlite3.Connection) -> list[tuple[int, str]]:
 
 
 def kept_items(db: sqlite3.Connection) -> set[int]:
-    """The items whose answer somebody looked at again and kept, which is a change to the same class; until it is changed."""
+    """The items whose answer somebody looked at again and kept, which is a change to the same class, until it is changed;
+    and those that somebody decided."""
     rows = db.execute(
         "SELECT a.item FROM answer a JOIN event e ON e.seq = a.seq "
         "JOIN event c ON c.seq = CASE e.kind WHEN 'redo' THEN json_extract(e.payload, '$.seq') ELSE e.seq END "
         "WHERE c.kind = 'change' AND json_array_length(c.payload, '$.items') = 1 "
         "AND json_extract(c.payload, '$.before[0].class') = json_extract(c.payload, '$.after[0].class')"
     )
-    return {row[0] for row in rows}
+    return {row[0] for row in rows} | decisions(db).keys()
 
 
 def count_answers_by_annotator(db: sqlite3.Connection) -> dict[str, int]:
@@ -103,19 +108,21 @@ def times_of_answers(db: sqlite3.Connection, n: int) -> list[str]:
 
 
 class Agreed(NamedTuple):
-    """What the answers to one item come to: a class, or None where people are unsure or do not agree."""
+    """What the answers to one item come to: a class, or None where people are unsure or do not agree. `differ`: they are not
+    all the same, and nobody has decided; a `conflict` where none has a majority either."""
 
     item: int
     kind: str
     label: int | None
     conflict: bool
+    differ: bool
 
 
 def agreed(
     db: sqlite3.Connection, kinds: tuple[str, ...] = ("train", "prior", "check", "found", "accepted")
 ) -> list[Agreed]:
-    """One row per answered item, by item; of several answers the class that more than half of them have."""
-    final = final_class(db)
+    """One row per answered item, by item: what somebody decided, else the class that more than half of the answers have."""
+    final, decided = final_class(db), decisions(db)
     given: dict[int, list[int | None]] = {}
     kind_of: dict[int, str] = {}
     rows = db.execute("SELECT a.item, a.class, t.kind FROM answer a JOIN task t ON t.item = a.item ORDER BY a.item")
@@ -126,9 +133,18 @@ def agreed(
     result = []
     for item, labels in given.items():
         (label, votes), *others = Counter(labels).most_common()
-        clear = 2 * votes > len(labels)
-        result.append(Agreed(item, kind_of[item], label if clear else None, bool(others) and not clear))
+        clear, differ = 2 * votes > len(labels), bool(others)
+        if item in decided:
+            given_, clear, differ = decided[item].label, True, False
+            label = None if given_ is None else final[given_]
+        result.append(Agreed(item, kind_of[item], label if clear else None, differ and not clear, differ))
     return result
+
+
+def disagreements(db: sqlite3.Connection) -> list[Agreed]:
+    """Items with all their answers on which people differ and nobody has decided, those without a majority first."""
+    done = {row[0] for row in db.execute("SELECT item FROM task WHERE state = 'done' AND answers >= wanted")}
+    return sorted((a for a in agreed(db) if a.differ and a.item in done), key=lambda a: not a.conflict)
 
 
 def train_labels(db: sqlite3.Connection) -> dict[int, int]:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-from askless.run.store.asking import Desk, current_round, done_tasks, plan
+from askless.run.store.asking import Desk, count_second, current_round, done_tasks, plan
 from askless.run.store.classes import all_classes, followed, is_shown
 from askless.run.store.extra import count_accepted
 from askless.run.store.looks import chosen_looks, colour_of, keys_of
@@ -50,13 +50,14 @@ class Named:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """`spent` of `budget`, check images and chosen ones; how many people `found` besides; whether the person who asks can
-    undo and redo something."""
+    """`spent` of `budget`, check images, chosen ones and `second` opinions; how many people `found` besides; whether the
+    person who asks can undo and redo something."""
 
     spent: int
     budget: int
     check: Done
     train: Done
+    second: Done
     found: int
     batch: CurrentBatch | None
     classes: list[Named]
@@ -69,6 +70,7 @@ class RunProgress:
             **vars(self),
             "check": vars(self.check),
             "train": vars(self.train),
+            "second": vars(self.second),
             "batch": None if self.batch is None else vars(self.batch),
             "classes": [vars(named) for named in self.classes],
         }
@@ -77,11 +79,13 @@ class RunProgress:
 def progress_of(db: sqlite3.Connection, desk: Desk | None = None) -> RunProgress:
     budget, planned = plan(db)
     done = done_tasks(db)
+    second = Done(count_second(db, given=True), count_second(db))
     return RunProgress(
-        spent=done["train"] + done["check"],
+        spent=done["train"] + done["check"] + second.done,
         budget=budget,
         check=Done(done["check"], planned),
-        train=Done(done["train"], budget - planned),
+        train=Done(done["train"], budget - planned - second.planned),
+        second=second,
         found=done["found"],
         batch=current_batch(db),
         classes=classes_with_counts(db),
@@ -98,7 +102,8 @@ def current_batch(db: sqlite3.Connection) -> CurrentBatch | None:
     if size == done and is_ahead(db):
         _, done = tasks_in(db, number + 1)
         budget, planned = plan(db)
-        size = done + min(round_size(done, get_meta(db, "batch", 0)) - done, budget - planned - done_tasks(db)["train"])
+        left = budget - planned - count_second(db) - done_tasks(db)["train"]
+        size = done + min(round_size(done, get_meta(db, "batch", 0)) - done, left)
         return CurrentBatch(number + 1, done, size, ahead=True)
     return CurrentBatch(number, done, size) if number else None
 

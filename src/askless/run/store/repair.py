@@ -32,7 +32,7 @@ from askless.run.store.items import item_paths, keep_out_of_pool
 from askless.run.store.labels import answered_items
 from askless.run.store.looks import chosen_looks, put_looks
 from askless.run.store.replay import EXTRA, GARBLED, LogEvent, Replay, contradictions, log, stored_tables
-from askless.run.store.schema import RunError, check_tables, has_tables_of_its_version, migrate
+from askless.run.store.schema import RunError, check_tables, has_table, has_tables_of_its_version, migrate
 from askless.run.store.store import (
     Store,
     can_write,
@@ -48,7 +48,7 @@ from askless.run.store.store import (
 NAME = "state.sqlite"
 LOCKS = ("server.lock", ".worker.lock")  # of the page, and of whoever trains
 TYPES = {"INTEGER": int, "TEXT": str, "REAL": int | float}
-TABLES = ("meta", "item", "class", "event", "action", "round", "fit", "task", "answer")
+TABLES = ("meta", "item", "class", "event", "action", "round", "fit", "task", "answer", "decision")
 JSON = ("columns", "payload", "metrics", "value")  # columns that hold JSON, all but the last an object
 LOST = (
     "Lost: part of the log of events. Answers of which the table was readable were kept; others may be missing, or be back "
@@ -79,7 +79,7 @@ def examine(folder: Path) -> list[str]:
 def unreadable(db: sqlite3.Connection) -> Iterator[str]:
     """Where a table holds what it never does: a name that is none, or measurements that were changed."""
     db.text_factory = text_or_bytes
-    for table in TABLES:
+    for table in filter(partial(has_table, db), TABLES):
         types = types_of(db, table)
         if n := sum(not is_sound(dict(row), types) for row in db.execute(f"SELECT * FROM {table}")):
             yield f"{n} {'row' if n == 1 else 'rows'} of the table {table} can't be read"
@@ -202,7 +202,7 @@ def rebuild(path: Path, db: sqlite3.Connection, settings: Settings) -> list[str]
     seqs = [event.seq for event in events if event.seq >= told.first]
     last = max([*seqs, *there.actions, *(row["seq"] for row in there.answers.values())])
     complete = "event" in whole and not told.rejected and len(seqs) == last - told.first + 1
-    answers, classes, looks = told.tables.answers, told.tables.classes, told.tables.looks
+    answers, classes, looks, decisions = (getattr(told.tables, n) for n in ("answers", "classes", "looks", "decisions"))
     if complete:  # answers from elsewhere bring their own time, which the log does not have
         for key in answers.keys() & there.answers.keys():
             if there.answers[key]["seq"] == answers[key]["seq"]:
@@ -212,10 +212,12 @@ def rebuild(path: Path, db: sqlite3.Connection, settings: Settings) -> list[str]
         newer = {k: row for k, row in there.answers.items() if k not in old or row["seq"] >= old[k]["seq"]}
         answers, classes = {**old, **newer}, {**({} if "class" in whole else classes), **there.classes}
         looks = there.looks if "meta" in whole else looks
-    for table in ("action", "answer", "class"):
+        decisions = there.decisions if "decision" in whole else {**there.decisions, **decisions}
+    for table in ("action", "answer", "decision", "class"):
         db.execute(f"DELETE FROM {table}")
     insert(db, "class", [{"id": i, "name": c[0], "merged_into": c[1], "hidden": int(c[2])} for i, c in classes.items()])
     insert(db, "answer", [{"item": item, "annotator": who, **row} for (item, who), row in answers.items()])
+    insert(db, "decision", [{"item": item, **row} for item, row in decisions.items()])
     insert(db, "action", [{"seq": n, "annotator": a[0], "state": a[1]} for n, a in told.tables.actions.items()])
     put_looks(db, looks)
     make_sense(db)
@@ -297,14 +299,18 @@ def begin_again(db: sqlite3.Connection, settings: Settings, events: list[LogEven
 def make_sense(db: sqlite3.Connection) -> None:
     """Removes what is about nothing, merges that lead nowhere and times that are none, and names classes of which only the
     number is known."""
-    db.execute(f"DELETE FROM answer WHERE class NOT BETWEEN 0 AND {MOST - 1} OR item NOT IN (SELECT id FROM item)")
+    for table in ("answer", "decision"):
+        db.execute(f"DELETE FROM {table} WHERE class NOT BETWEEN 0 AND {MOST - 1} OR item NOT IN (SELECT id FROM item)")
+    db.execute("DELETE FROM decision WHERE NOT json_valid(seen)")
     db.execute(
         "UPDATE answer SET at = coalesce((SELECT at FROM event e WHERE e.seq = answer.seq AND julianday(at)), "
         "strftime('%Y-%m-%dT%H:%M:%fZ', 'now')) WHERE julianday(at) IS NULL"
     )
     db.execute("DELETE FROM task WHERE item NOT IN (SELECT id FROM item)")
     db.execute(f"DELETE FROM class WHERE id NOT BETWEEN 0 AND {MOST - 1}")
-    last = db.execute("SELECT max(id) FROM (SELECT id FROM class UNION SELECT class FROM answer)").fetchone()[0]
+    last = db.execute(
+        "SELECT max(id) FROM (SELECT id FROM class UNION SELECT class FROM answer UNION SELECT class FROM decision)"
+    ).fetchone()[0]
     insert(db, "class", [{"id": i, "name": f"lost class {i}"} for i in range(-1 if last is None else last + 1)])
     db.execute(
         "WITH RECURSIVE sound (id) AS (SELECT id FROM class WHERE merged_into IS NULL UNION "
@@ -333,6 +339,8 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
         count_answers(db, item, settings.annotators)
+    for item in {item for event in events if event.kind == "second" for item in event.payload.get("items", ())}:
+        db.execute("UPDATE task SET wanted = 2 WHERE item = ? AND answers = 2 AND wanted = 0", (item,))
 
 
 def extra_kinds(events: list[LogEvent]) -> dict[int, str]:
@@ -351,7 +359,7 @@ def recover(db: sqlite3.Connection) -> None:
     """Writes down what the tables say, in the place of events that are lost. What was done before cannot be undone."""
     forget_actions(db)
     db.execute("UPDATE answer SET seq = ? WHERE seq NOT IN (SELECT seq FROM event)", (last_event(db) + 1,))
-    columns = {"answer": "*", "class": "id, name, merged_into, hidden"}
+    columns = {"answer": "*", "class": "id, name, merged_into, hidden", "decision": "*"}
     payload: dict[str, Any] = {
         name: [dict(row) for row in db.execute(f"SELECT {of} FROM {name}")] for name, of in columns.items()
     }

@@ -6,13 +6,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from askless.run.store.deciding import decision_row
 from askless.run.store.looks import Look, chosen_looks
+from askless.run.store.schema import has_table
 
 EXTRA = ("found", "accepted")  # labels that nobody was asked for
 ANSWERS = ("label", "unsure", "change", "import", *EXTRA)
 KEY = ("item", "annotator")  # of an answer
 CAN_BE_UNDONE = (
-    *("label", "unsure", "change", *EXTRA, "skip"),
+    *("label", "unsure", "change", *EXTRA, "skip", "decide"),
     *("class_add", "class_rename", "class_merge", "class_look"),
 )
 # What a damaged payload makes of a reader.
@@ -41,12 +43,13 @@ class LogEvent(NamedTuple):
 
 class Tables(NamedTuple):
     """What people did, as the tables keep it. Answers by (item, annotator), with every column; classes as (name,
-    merged_into, hidden); actions as (annotator, state); looks where somebody chose one."""
+    merged_into, hidden); actions as (annotator, state); looks where somebody chose one; decisions by item."""
 
     answers: dict[tuple[int, str], dict[str, Any]]
     classes: dict[int, tuple[str, int | None, bool]]
     actions: dict[int, tuple[str, str]]
     looks: dict[int, Look]
+    decisions: dict[int, dict[str, Any]]
 
 
 class Replay:
@@ -54,7 +57,7 @@ class Replay:
     it found. `rejected`: the events that make no sense, where that is tolerated."""
 
     def __init__(self, events: Iterable[LogEvent], tolerant: bool = False) -> None:
-        self.tables = Tables({}, {}, {}, {})
+        self.tables = Tables({}, {}, {}, {}, {})
         self.taken_back: dict[str, set[int]] = {}  # by annotator: what can be done again
         self.events = {event.seq: event for event in events}
         self.imports = {e.request_id for e in self.events.values() if e.kind in ("import", "start")}
@@ -78,6 +81,10 @@ class Replay:
                 self.tables.classes[row["id"]] = (row["name"], row["merged_into"], bool(row["hidden"]))
             for number, look in payload.get("look", {}).items():
                 self.set_look(int(number), Look(*look))
+            for row in payload.get("decision", ()):
+                self.tables.decisions[row["item"]] = {k: v for k, v in row.items() if k != "item"}
+        elif kind == "decide":
+            self.decided(event, payload["after"][0])
         elif kind in ANSWERS:
             self.answered(event)
         elif kind == "asked_afresh":
@@ -108,6 +115,13 @@ class Replay:
             row["class"], row["unsure"]  # a row without them is none
             self.tables.answers[item, annotator] = row
 
+    def decided(self, event: LogEvent, row: dict[str, Any] | None) -> None:
+        self.tables.decisions.pop(event.payload["items"][0], None)
+        if row is not None:
+            self.tables.decisions[event.payload["items"][0]] = {"at": event.at, **row}
+            if row["class"] is not None:
+                self.set_class(self.final(row["class"]), hidden=False)
+
     def undone(self, event: LogEvent, again: bool) -> None:
         taken_back = self.taken_back.setdefault(event.annotator, set())
         seq = event.payload["seq"]
@@ -121,6 +135,8 @@ class Replay:
         of = self.events[seq]
         if of.kind.startswith("class_"):
             self.changed_class(of.kind, of.payload, "again" if again else "back")
+        elif of.kind == "decide":
+            self.decided(event, of.payload["after" if again else "before"][0])
         elif of.kind != "skip":
             for item, before, after in zip(of.payload["items"], of.payload["before"], of.payload["after"], strict=True):
                 row = {"seq": event.seq, "at": event.at, **after} if again else before
@@ -181,7 +197,12 @@ def stored_tables(db: sqlite3.Connection) -> Tables:
         {r["id"]: (r["name"], r["merged_into"], bool(r["hidden"])) for r in db.execute("SELECT * FROM class")},
         {r["seq"]: (r["annotator"], r["state"]) for r in db.execute("SELECT * FROM action")},
         looks,
+        stored_decisions(db) if has_table(db, "decision") else {},
     )
+
+
+def stored_decisions(db: sqlite3.Connection) -> dict[int, dict[str, Any]]:
+    return {row["item"]: decision_row(db, row["item"]) or {} for row in db.execute("SELECT item FROM decision")}
 
 
 def log(db: sqlite3.Connection) -> list[LogEvent]:

@@ -109,7 +109,19 @@ def widen(db: sqlite3.Connection, table: str, old: str, new: str) -> None:
     db.execute("PRAGMA writable_schema = RESET")
 
 
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables, more_kinds)
+def opinions(db: sqlite3.Connection) -> None:
+    """Version 3: what a person settles an item on, with the answers `seen` then, and items of which a second opinion is
+    `wanted`: so many answers in all."""
+    db.execute(
+        """CREATE TABLE decision (
+            item INTEGER PRIMARY KEY REFERENCES item (id), annotator TEXT NOT NULL, class INTEGER REFERENCES class (id),
+            unsure TEXT, seen TEXT NOT NULL, at TEXT NOT NULL, CHECK ((class IS NULL) <> (unsure IS NULL)))"""
+    )
+    db.execute("ALTER TABLE task ADD COLUMN wanted INTEGER NOT NULL DEFAULT 0")
+    db.execute("CREATE INDEX task_wanted ON task (item) WHERE wanted > 0")
+
+
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (first_tables, more_kinds, opinions)
 
 
 FIRST = ("meta", "item", "class", "event", "action", "task", "lease", "answer", "round", "fit", "tally")  # of version 1
@@ -135,6 +147,11 @@ def has_tables_of_its_version(db: sqlite3.Connection) -> bool:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as new:
         migrate(new, db.execute("PRAGMA user_version").fetchone()[0])
         return columns_of(db) == columns_of(new)
+
+
+def has_table(db: sqlite3.Connection, name: str) -> bool:
+    """Whether it is there: a file that is only looked at may be of an earlier version."""
+    return db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,)).fetchone() is not None
 
 
 def columns_of(db: sqlite3.Connection) -> set[tuple[str, str]]:

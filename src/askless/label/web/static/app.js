@@ -16,7 +16,7 @@
 //   #toast #worker #trouble #notice (refusals, conflicts)        #live #alert (said aloud)
 //   #advice #verdict #measure-value #curve #budget-input #train-now #suggestions   #map #map-tip
 //   #sort-grid .tile[data-item] class "out"   #sort-accept #sort-classes #sort-give   #files-panel #files-state
-//   #review-show button[data-show]   #review-list .card[data-item]
+//   #review-show button[data-show]   #doubt button[data-do]
 //   #new-class-dialog #new-class-name, #unsure-dialog button[data-reason], #find-dialog #find-name, #change-dialog,
 //   #classes [data-menu="0"], #menu-classes, #class-dialog #class-which #class-name #class-key #class-colours #class-merge,
 //   #name-dialog #name-input, #confirm-dialog #confirm-yes, #help-dialog #shortcuts-off

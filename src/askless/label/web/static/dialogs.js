@@ -167,7 +167,7 @@ export function askChange(answer) {
   const item = answer.item;
   $("#change-image").replaceWith(large(item, "change-image", words.altBack(item.name)));
   setText($("#change-name"), item.name);
-  setText($("#change-now"), words.changeNow(answerText(answer)));
+  setText($("#change-now"), answer.says || words.changeNow(answerText(answer)));
   return ask(dialog, (finish, on) => {
     $("#change-classes").replaceChildren(
       ...openClasses().map((one) => make("button", {

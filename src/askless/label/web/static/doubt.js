@@ -1,7 +1,8 @@
-// Doubtful labels, one at a time: the item large, beside its nearest labelled neighbours of both classes; keep, or change.
+// Doubtful labels and disagreements, one at a time: the item large, beside its nearest labelled neighbours of both classes;
+// keep, or change. Where the answer is not one's own, that is a decision: what people answered stays as it is.
 
 import { $, announce, make, named, toast } from "./dom.js";
-import { askChange, look } from "./dialogs.js";
+import { answerText, askChange, look } from "./dialogs.js";
 import * as keys from "./keys.js";
 import { mark } from "./marks.js";
 import { className, openClasses, store } from "./store.js";
@@ -19,6 +20,7 @@ export function createDoubt(list, remove) {
   let busy = false;
 
   const current = () => list()[at];
+  const keptClass = (answer) => (answer.given ? answer.keep : answer.against.label);
   const isOwn = (answer) => Boolean(store.annotator) && answer.annotator === store.annotator.name;
   const classOf = (key) => openClasses().find((one) => keys.classKey(one) === key);
   const free = (key) => (keys.shortcutsOff() || classOf(key) ? "" : key); // a key that a class has is the class's
@@ -38,11 +40,8 @@ export function createDoubt(list, remove) {
   }
 
   function parts(answer) {
-    const { against } = answer;
-    const [label, other] = [className(against.label), className(against.class)];
-    const says = words.doubtSays(label, other, by);
-    const mine = isOwn(answer);
-    const sides = [side(label, against.label, against.alike), side(other, against.class, against.other)];
+    const says = answer.given ? saysOf(answer.given) : words.doubtSays(...classesOf(answer).map(className), by);
+    const sides = answer.sides.map((one) => side(className(one.class), one.class, one.items));
     return [
       make("h2", { class: "doubt-says", text: says }),
       make("div", { class: "doubt-body" },
@@ -50,13 +49,34 @@ export function createDoubt(list, remove) {
           make("figcaption", { class: "faint", text: answer.item.name })),
         make("div", { class: "doubt-sides" }, ...sides.filter(Boolean))),
       make("div", { class: "buttons" },
-        button("keep", words.doubtKeep(label), free(KEEP), mine, keep),
-        button("change", words.doubtChange(other), free(CHANGE), mine, () => change({ class: against.class })),
-        button("other", words.doubtOther, "", mine, choose),
+        ...(answer.given ? choices(answer) : [
+          button("keep", words.doubtKeep(className(answer.against.label)), free(KEEP), true, keep),
+          button("change", words.doubtChange(className(answer.against.class)), free(CHANGE), true, () => change({ class: answer.against.class })),
+        ]),
+        button("other", words.doubtOther, "", true, choose),
         button("before", words.doubtBefore, "ArrowLeft", at > 0, () => move(-1)),
         button("after", words.doubtAfter, "ArrowRight", at < list().length - 1, () => move(1))),
-      mine ? null : make("p", { class: "faint", text: words.doubtNotYours(answer.annotator) }),
+      answer.given || isOwn(answer) ? null : make("p", { class: "faint", text: words.doubtNotYours(answer.annotator) }),
     ].filter(Boolean);
+  }
+
+  const classesOf = (answer) => [answer.against.label, answer.against.class];
+
+  /** Everybody's answer, in a sentence. */
+  const saysOf = (given) => words.differSays(given.map((one) => [one.annotator || words.someone, answerText(one)]));
+
+  /** A button for what most people gave, if anything, and one for every class that somebody gave. */
+  function choices(answer) {
+    const classes = [...new Set(answer.given.map((one) => one.class))].filter((id) => id !== null && id !== answer.keep);
+    return [
+      answer.keep === null ? null : button("keep", words.differKeep(className(answer.keep)), free(KEEP), true, keep),
+      ...classes.map((id) => button(`class-${id}`, words.differTake(className(id)), keyOf(id), true, () => change({ class: id }))),
+    ].filter(Boolean);
+  }
+
+  function keyOf(id) {
+    const one = openClasses().find((each) => each.id === id);
+    return one && !keys.shortcutsOff() ? keys.classKey(one) : "";
   }
 
   function button(action, text, key, enabled, onclick) {
@@ -80,21 +100,23 @@ export function createDoubt(list, remove) {
     draw();
   }
 
-  const keep = () => change({ class: current().against.label, note: current().note }, words.doubtKept);
+  const keep = () => change({ class: keptClass(current()), note: current().note }, words.doubtKept);
 
   async function choose() {
-    const choice = await askChange(current());
+    const { given } = current();
+    const choice = await askChange(given ? { ...current(), says: saysOf(given) } : current());
     if (choice) await change(choice);
   }
 
   async function change(choice, said) {
     const answer = current();
-    if (busy || !answer || !isOwn(answer)) return;
+    if (busy || !answer) return;
     busy = true;
-    const saved = await work.answer([answer.item], choice, { change: true });
+    const isMine = !answer.given && isOwn(answer);
+    const saved = await (isMine ? work.answer([answer.item], choice, { change: true }) : work.decide(answer.item, choice));
     busy = false;
     if (!saved) return;
-    if (said) toast(said(className(choice.class)));
+    if (said && isMine) toast(said(className(choice.class)));
     remove(answer);
   }
 
@@ -108,9 +130,9 @@ export function createDoubt(list, remove) {
     }
     if (keys.shortcutsOff()) return false;
     const one = classOf(key);
-    if (one) change({ class: one.id, note: current().note }, one.id === current().against.label ? words.doubtKept : null);
-    else if (key === KEEP) keep();
-    else if (key === CHANGE) change({ class: current().against.class });
+    if (one) change({ class: one.id, note: current().note }, one.id === keptClass(current()) ? words.doubtKept : null);
+    else if (key === KEEP && keptClass(current()) !== null) keep();
+    else if (key === CHANGE && current().against) change({ class: current().against.class });
     else return false;
     return true;
   }

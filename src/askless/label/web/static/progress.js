@@ -101,7 +101,7 @@ export function createProgress(trouble) {
   }
 
   function drawBudget({ progress, rate }) {
-    const { spent, budget, train, check, found } = progress;
+    const { spent, budget, train, check, second, found } = progress;
     setText($("#budget-used"), words.progressUsed(spent, budget));
     $("#budget-bar").max = Math.max(budget, 1);
     $("#budget-bar").value = spent;
@@ -109,6 +109,7 @@ export function createProgress(trouble) {
     $("#budget-lines").replaceChildren(...lines([
       words.progressTrain(train.done, train.planned),
       check.planned ? words.progressCheck(check.done, check.planned) : "",
+      second.planned ? words.progressSecond(second.done, second.planned) : "",
       found ? words.progressFound(found) : "",
       rate ? words.progressRate(oneDigit(rate.per_minute)) : words.progressNoRate,
       isKnown(minutes) ? words.progressBatchLeft(minutes, oneDigit(minutes)) : "",

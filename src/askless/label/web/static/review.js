@@ -1,13 +1,9 @@
-// All answers and unsure ones as a grid to search and relabel; doubtful labels and conflicts as cards, pressing one changes it.
+// All answers and unsure ones as a grid to search and relabel; doubtful labels and disagreements one at a time.
 
 import { get } from "./api.js";
-import { $, $$, make, named, setText } from "./dom.js";
-import { answerText, askChange } from "./dialogs.js";
+import { $, $$, setText } from "./dom.js";
 import { createDoubt, tell } from "./doubt.js";
-import { shortName, when } from "./format.js";
 import { createFinder } from "./items.js";
-import { mark } from "./marks.js";
-import { called, small } from "./thumb.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
@@ -63,32 +59,12 @@ export function createReview(trouble, press) {
     }
     const text = total || FOUND[show] ? words.reviewTexts[show] : words.reviewEmpty[show];
     setText($("#review-text"), isDoubtful() ? tell({ ...judged, total }) : text);
-    setText($("#review-total"), total ? words.reviewTotal(total) : "");
-    if (isDoubtful()) doubt.draw(judged.by);
-    else doubt.hide();
-    $("#review-list").replaceChildren(...(isDoubtful() ? [] : answers).map((answer) => make("li", {}, card(answer))));
+    setText($("#review-total"), total ? (show === "conflicts" ? words.differTotal : words.reviewTotal)(total) : "");
+    if (FOUND[show]) doubt.hide();
+    else doubt.draw(judged.by);
     const left = total - answers.length;
     $("#review-more").hidden = left <= 0;
     setText($("#review-more"), words.reviewMore(Math.min(left, PAGE)));
-  }
-
-  function card(answer) {
-    const text = answerText(answer);
-    const lines = [];
-    if (words.reviewKinds[answer.item.kind]) lines.push(words.reviewKinds[answer.item.kind]);
-    for (const other of answer.others || []) {
-      lines.push(words.reviewOther(other.annotator || words.someone, answerText(other)));
-    }
-    const when_ = [answer.annotator, answer.at ? when(answer.at) : ""].filter(Boolean).join(" · ");
-    return make("button", {
-      type: "button", class: "card", data: { item: answer.item.id }, title: answer.item.name,
-      "aria-label": [words.reviewCard(called(answer.item), text), ...lines].join(" "),
-      onclick: () => change(answer),
-    }, small(answer.item, { loading: "lazy" }),
-    make("span", { class: "answer" }, answer.unsure ? null : mark(answer.class), named(text)),
-    ...lines.map((line) => make("span", { class: "line", text: line })),
-    make("span", { class: "faint", text: shortName(answer.item.name) }),
-    when_ ? make("span", { class: "faint", text: when_ }) : null);
   }
 
   function settled(answer) {
@@ -96,15 +72,6 @@ export function createReview(trouble, press) {
     total -= 1;
     draw();
     if (!answers.length) load(true);
-  }
-
-  async function change(answer) {
-    const choice = await askChange(answer);
-    if (!choice || (choice.class === answer.class && !choice.unsure && !answer.unsure)) return;
-    if (!(await work.answer([answer.item], choice, { change: true }))) return;
-    Object.assign(answer, { class: choice.unsure ? null : choice.class, unsure: choice.unsure || null });
-    draw();
-    $(`#review-list [data-item="${answer.item.id}"]`)?.focus();
   }
 
   for (const button of $$("#review-show button")) {
@@ -122,7 +89,7 @@ export function createReview(trouble, press) {
     const reply = await work.step(action);
     if (!reply) return;
     await load(true);
-    if (isDoubtful()) doubt.show(reply.undone.items);
+    doubt.show(reply.undone.items);
   }
 
   return {
@@ -133,7 +100,7 @@ export function createReview(trouble, press) {
     },
     picked: () => (FOUND[show] ? finder.picked() : []),
     release: () => {},
-    raw: (event) => (FOUND[show] ? finder.raw(event) : isDoubtful() && doubt.raw(event)),
+    raw: (event) => (FOUND[show] ? finder.raw(event) : doubt.raw(event)),
     settings: () => {},
     refresh: () => FOUND[show] && finder?.refresh(),
     idle: () => false,

@@ -70,6 +70,19 @@ export async function label(items, choice, { seconds = 0, seen = false } = {}) {
   return true;
 }
 
+/** Settle an item on an answer, whoever answered it and however; true when saved. */
+export async function decide(item, choice) {
+  const body = { tab: store.tab, item: item.id, ...(choice.unsure ? { unsure: choice.unsure } : { class: choice.class }) };
+  try {
+    took(await outbox.submit("/api/decide", body, store.tab));
+  } catch (error) {
+    refused(error, item, choice);
+    return false;
+  }
+  toast(words.decided(item.name, answerText(choice)));
+  return true;
+}
+
 export async function skip(item) {
   try {
     took(await outbox.submit("/api/skip", { tab: store.tab, item: item.id }, store.tab));
