@@ -230,7 +230,7 @@ function wordsFor(image) {
   itemsNone: `No ${image} matches.`,
   itemsSaid: (name, percent) => `model: ${name} ${percent}`,
   itemsBy: (who) => `by ${who}`,
-  itemsCannot: { held_out: "kept to measure", look_alike: `like a check ${image}`, theirs: "somebody else's", unreadable: "cannot be read" },
+  itemsCannot: { held_out: "kept to measure", theirs: "somebody else's", unreadable: "cannot be read" },
   itemsFocused: `A class key labels the ${image} in focus`,
   itemsOfThem: (count) => `${n(count)} of them cannot be labelled here`,
   itemsNoneAble: `These ${image}s cannot be labelled here.`,
