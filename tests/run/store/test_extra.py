@@ -262,6 +262,17 @@ def test_accepted_labels_of_an_export_stay_accepted_in_another_run(room, make_ro
 # --- found in a list
 
 
+def test_what_is_found_before_the_first_batch_is_not_chosen_for_it(make_room):
+    room = make_room(40, budget=20, check=0.2)
+    found = room.pool()[:15]
+    label(room, found)
+    while room.run.advance():
+        pass
+    chosen = {item for (item,) in room.rows("SELECT item FROM task WHERE kind = 'train'")}
+    assert chosen
+    assert not chosen & {*found}
+
+
 def test_many_items_that_nobody_asked_about_get_one_label_in_one_event_and_cost_no_budget(asking):
     items = asking.pool()[5:17]
     label(asking, items, 1)
