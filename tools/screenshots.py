@@ -26,6 +26,8 @@ import browser  # noqa: E402  (how the tests drive the page)
 BUDGET, ANSWERED, BATCH = 120, 80, 20
 WIDTH, HEIGHT = 1120, 700
 MOST = 120_000  # bytes
+LOADED = """() => [...document.querySelectorAll("#sort-grid img")]
+    .filter(image => image.getBoundingClientRect().top < innerHeight).every(image => image.complete && image.naturalWidth)"""
 
 
 def answer(run: al.Run, truth: dict[str, str], most: int) -> None:
@@ -87,6 +89,10 @@ def main() -> None:
                 screen.open("progress")
                 screen.see("#progress-view svg")
                 shoot(screen.page, "progress", 940)
+                screen.open("sort")
+                screen.see("#sort-grid .tile")
+                screen.page.wait_for_function(LOADED)
+                shoot(screen.page, "sort")
                 served.stop()
                 with al.Run.open(place / "digits-run") as run:
                     answer(run, truth, BUDGET)

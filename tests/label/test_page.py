@@ -268,7 +268,7 @@ def test_grid_labels_a_range_and_the_rest_and_undoes_one_bulk(serve, look, first
 def test_skipped_image_comes_back_and_nobody_waits_for_the_next_batch(serve, look):
     served = serve(classes=CLASSES, check=0, suggestions="off")
     screen = look(served)
-    screen.see('#waiting[data-code="training"]')
+    screen.see('#waiting[data-code="training"] #waiting-items')
     assert "appear here by themselves" in screen.text("#waiting-next")
     skipped = screen.ready()
     screen.page.keyboard.press("s")
@@ -365,6 +365,7 @@ def test_shortcuts_can_be_switched_off_and_keys_remapped(serve, look, first_batc
     first = screen.ready()
     screen.page.keyboard.press("?")
     screen.see("#help-dialog[open]")
+    screen.see('#help-grid tr:has-text("Doubtful: keep the label") kbd:has-text("k, c")')
     screen.page.keyboard.press("1")  # no answer while a dialog is open
     screen('#help-classes button[data-target="class:0"]').click()
     screen.page.keyboard.press("x")

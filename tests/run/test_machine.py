@@ -36,7 +36,7 @@ from askless.run.store.asking import (
 from askless.run.store.claims import accept_claimed
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.deciding import decide
-from askless.run.store.extra import Chunk, accept_chunk, label_extra
+from askless.run.store.extra import Chunk, label_extra, label_found
 from askless.run.store.importing import import_answers
 from askless.run.store.labels import labels_of_check_items, settled_labels, train_labels
 from askless.run.store.looks import COLOURS, choose_look
@@ -52,7 +52,7 @@ ITEMS, BUDGET = 20, 14
 SCENE, SCENES = 16, 16  # steps in a scene at most, scenes in an example
 WEIGHTS = {
     **{"label": 20, "answer_late": 4, "label_in_bulk": 3, "skip": 4, "change_an_answer": 6, "tell": 2},
-    **{"accept": 5, "accept_claims": 3, "find": 3, "settle": 5, "ask_second": 5},
+    **{"accept": 5, "accept_claims": 3, "find": 5, "list": 3, "settle": 5, "ask_second": 5},
     **{"undo": 14, "redo": 10, "add": 4, "rename": 3, "merge": 6, "look": 4, "bring_in": 5, "ask": 5, "beat": 3},
     **{"jump": 5, "choose": 3, "choose_ahead": 6, "train_now": 1, "set_budget": 2, "lose_an_image": 0.3, "restart": 1},
 }
@@ -317,13 +317,17 @@ class Office(RuleBasedStateMachine):
         labels, number, out = self.extra(), self.rng.choice(self.shown()).id, self.item()
         said = {item: Suggested(number, 0.9) for item in labels}
         chunk = Chunk(number, labels, [out] if out not in labels else [], len(labels), 0, 0.5)
-        self.change("accept", accept_chunk, self.desk, self.request(), chunk, said)
+        self.change("accept", label_extra, self.desk, self.request(), labels, "accepted", said, chunk)
 
     def accept_claims(self):
         self.change("accept_claims", accept_claimed, self.desk, self.request(), "gpt", 0.5, self.extra())
 
     def find(self):
         self.change("find", label_extra, self.desk, self.request(), self.extra(), "found")
+
+    def list(self):
+        items = sorted(self.extra())
+        self.change("list", label_found, self.desk, self.request(), items, self.given(), overlap=self.overlap)
 
     # --- taking back
 

@@ -28,7 +28,7 @@ def free_items(office):
 
 
 def held_out(office):
-    query = "SELECT id FROM item WHERE split IN ('check', 'reserve') AND id NOT IN (SELECT item FROM answer)"
+    query = "SELECT id FROM item WHERE split = 'check' AND id NOT IN (SELECT item FROM answer)"
     return [row[0] for row in office.rows(query)]
 
 

@@ -8,7 +8,7 @@ from askless.run.out.gather import gather
 from askless.run.out.report import page
 from askless.run.out.sorting import check_items, precisions, rest_of
 from askless.run.store.asking import Desk
-from askless.run.store.extra import Chunk, accept_chunk
+from askless.run.store.extra import Chunk, label_extra
 from askless.run.store.items import item_paths, readable_items
 from askless.run.store.labels import labels_of_check_items
 
@@ -25,7 +25,8 @@ def run(shapes, tmp_path):
 
 def accept(run, number, labels, out, seen, removed, least=0.0):
     with run.store.change() as db:
-        accept_chunk(db, ANN, f"chunk-of-class-{number}", Chunk(number, labels, out, seen, removed, least), {})
+        chunk = Chunk(number, labels, out, seen, removed, least)
+        label_extra(db, ANN, f"chunk-of-class-{number}", labels, "accepted", {}, chunk)
 
 
 def test_every_unlabelled_item_but_the_check_items_is_offered_once(run):

@@ -6,7 +6,7 @@ from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk
 from askless.run.store.browsing import Filters, known_items, matching_items
 from askless.run.store.classes import merge_class
-from askless.run.store.found import label_found
+from askless.run.store.extra import label_found
 from askless.run.store.importing import import_answers
 
 

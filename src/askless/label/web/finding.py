@@ -13,7 +13,7 @@ from askless.run.steps.round_files import last_predictions
 from askless.run.store.answering import Suggested
 from askless.run.store.browsing import Filters, Match, Show, matching_items
 from askless.run.store.classes import final_class
-from askless.run.store.found import can
+from askless.run.store.extra import can
 from askless.run.store.labels import count_answers_by_annotator
 
 MOST = 2000  # items that a request may name

@@ -44,8 +44,8 @@ from askless.run.store.asking import (
 )
 from askless.run.store.classes import add_class, final_class, merge_class, rename_class, shown_classes
 from askless.run.store.deciding import answers_on, decide
+from askless.run.store.extra import label_found
 from askless.run.store.fits import all_fits
-from askless.run.store.found import label_found
 from askless.run.store.items import item_of
 from askless.run.store.labels import (
     Answer,

@@ -12,7 +12,7 @@ from askless.run.out.sorting import Rest, precisions, rest_of
 from askless.run.steps.sorting import LEFT_OVER, surest_class
 from askless.run.store.answering import Suggested
 from askless.run.store.classes import shown_classes
-from askless.run.store.extra import Chunk, Labelled, accept_chunk, label_extra
+from askless.run.store.extra import Chunk, Labelled, label_extra
 from askless.run.store.fits import last_fitted
 from askless.run.store.progress import progress_of
 
@@ -92,4 +92,4 @@ class Sorting:
             least=min((offered[i] for i in seen), default=1.0),
         )
         said = {i: Suggested(number, offered[i]) for i in labels if i in offered}
-        return accept_chunk(db, who.at(body.tab), body.request_id, chunk, said)
+        return label_extra(db, who.at(body.tab), body.request_id, labels, "accepted", said, chunk)

@@ -10,6 +10,7 @@ so that what was done before it can still be undone. For classes, see `askless.r
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,14 @@ from askless.run.store.asking import (
     IN_FORCE,
     OPEN,
     Desk,
+    Extra,
     add_extra,
-    add_found,
     clock,
     end_leases,
     end_surplus,
-    forget_found,
+    extra_kinds,
+    forget_extra,
     take,
-    withdraw,
 )
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.deciding import undo_decision
@@ -91,25 +92,46 @@ def answer(
     """Stores one answer to these items; all of them or, with an error, none. `change` alters own earlier answers."""
     once(db, request_id, "label", "unsure", "change")
     check_given(db, given, items)
-    before: list[dict[str, Any] | None] = []
-    after: list[dict[str, Any]] = []
+    rows: dict[int, dict[str, Any]] = {}
     for item in items:
-        before.append(own_answer(db, item, desk.annotator))
         suggestion = (suggested or {}).get(item)
         if change:
-            if before[-1] is None:
+            own = own_answer(db, item, desk.annotator)
+            if own is None:
                 raise ConflictError(f"item {item} has no answer of yours that could be changed", item)
-            shown = before[-1]["suggestion_shown"]
+            shown = own["suggestion_shown"]
             if shown == "none" and suggestion is not None:
                 shown = "review"  # where answers are changed, the model's opinion stands beside them
         else:
             shown = check_lease(db, desk, item, overlap)
-        after.append(row_of(given, suggestion, shown))
+        rows[item] = row_of(given, suggestion, shown)
     kind = "change" if change else "label" if given.label is not None else "unsure"
-    payload = {"items": items, "before": before, "after": after}
-    seq, at = record(db, request_id, kind, desk.annotator, payload, items[0] if len(items) == 1 else None)
-    for item, row in zip(items, after, strict=True):
-        put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": given.at or at}, overlap)
+    put_answers(db, desk, request_id, kind, rows, overlap, at=given.at)
+
+
+def put_answers(
+    db: sqlite3.Connection,
+    desk: Desk,
+    request_id: str,
+    kind: str,
+    rows: Mapping[int, dict[str, Any]],
+    overlap: int,
+    *,
+    at: str = "",
+    kinds: Mapping[int, Extra] | None = None,
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Stores answers (item -> row) as one event, which is one step of undo; `kinds` of items that nobody was asked about,
+    `about` what else the event says."""
+    items, extra = [*rows], [(kinds or {}).get(item) for item in rows]
+    before = [own_answer(db, item, desk.annotator) for item in items]
+    payload = {"items": items, "before": before, "after": [*rows.values()], **({"kinds": extra} if kinds else {})}
+    only = items[0] if len(items) == 1 else None
+    seq, now = record(db, request_id, kind, desk.annotator, {**payload, **(about or {})}, only)
+    for item, extra_kind in zip(items, extra, strict=True):
+        if extra_kind is not None:
+            add_extra(db, item, extra_kind, (about or {}).get("claims"))
+        put_answer(db, item, desk.annotator, {**rows[item], "seq": seq, "at": at or now}, overlap)
     note_action(db, seq, desk.annotator)
 
 
@@ -207,10 +229,8 @@ def undo_answers(
     again: bool,
 ) -> None:
     open_again = []
-    for item in payload.get("found", ()) if again else ():
-        add_found(db, item)
-    extra = payload.get("kinds", [None] * len(payload["items"]))  # of labels that nobody was asked for
-    for item, before, after, kind in zip(payload["items"], payload["before"], payload["after"], extra, strict=True):
+    rows = zip(payload["items"], payload["before"], payload["after"], extra_kinds(payload), strict=True)
+    for item, before, after, kind in rows:
         there = own_answer(db, item, desk.annotator)
         if not is_same(there, before if again else after):
             raise ConflictError(f"your answer to item {item} has been replaced since", item)
@@ -222,15 +242,9 @@ def undo_answers(
         row = {**after, "seq": seq, "at": at} if again else before
         if row is None:
             db.execute("DELETE FROM answer WHERE item = ? AND annotator = ?", (item, desk.annotator))
-            if kind is None and forget_found(db, item):
-                pass
-            elif kind is None:
+            if not forget_extra(db, item):
                 count_answers(db, item, overlap)
                 open_again.append(item)
-            elif other_answers(db, item, desk.annotator):
-                count_answers(db, item, overlap)
-            else:
-                withdraw(db, item)
         else:
             if row["class"] is not None:
                 show_again(db, row["class"])  # its class may have been taken back in the meantime

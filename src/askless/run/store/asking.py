@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from askless.base.errors import InputError
 from askless.run.store.items import note_problem, note_skipped, noun
@@ -26,6 +26,7 @@ from askless.run.store.store import get_meta, record, set_meta
 from askless.sources import Skipped
 
 LEASE_SECONDS = 600.0
+Extra = Literal["found", "accepted"]  # labels that nobody was asked for, see `askless.run.store.extra`
 IN_FORCE = "expires > :now AND expires <= :latest"
 
 
@@ -120,22 +121,6 @@ def upcoming(db: sqlite3.Connection, item: int | None, at: float, n: int) -> lis
             (kind, -1 if item is None else item, at, most),
         ).fetchall()
     return [row[0] for row in found][: n + 1]
-
-
-def add_found(db: sqlite3.Connection, item: int) -> None:
-    """Makes a task of an item of the pool that nobody asked about; it costs no budget."""
-    db.execute(
-        f"{ADD}VALUES (?, 'found', NULL, 0, 'search', 'found by search', NULL, 'open') ON CONFLICT DO NOTHING", (item,)
-    )
-
-
-def forget_found(db: sqlite3.Connection, item: int) -> bool:
-    """Withdraws an item that was found once it has no answer left; whether it did."""
-    unanswered = "SELECT 1 FROM task WHERE item = ? AND kind = 'found' AND item NOT IN (SELECT item FROM answer)"
-    if db.execute(unanswered, (item,)).fetchone() is None:
-        return False
-    withdraw(db, item)
-    return True
 
 
 # --- rounds --------------------------------------------------------------------------------------------------------------
@@ -259,12 +244,12 @@ def draw_more(db: sqlite3.Connection, n: int) -> int:
     """Makes the next n held-out items check images, in the order of the draw; how many there were."""
     reserve = "SELECT id FROM item WHERE split = 'reserve' AND problem IS NULL ORDER BY place LIMIT ?"
     drawn = db.execute(f"UPDATE item SET split = 'check' WHERE id IN ({reserve})", (n,)).rowcount
-    forget_extra(db)
+    forget_drawn(db)
     ask_check_images(db)
     return drawn
 
 
-def forget_extra(db: sqlite3.Connection) -> None:
+def forget_drawn(db: sqlite3.Connection) -> None:
     """Drops the labels that nobody was asked for of items that are check images now: their answers must owe nothing to the
     model."""
     both = "task t JOIN item i ON i.id = t.item"
@@ -287,14 +272,30 @@ def ask_check_images(db: sqlite3.Connection) -> None:
     )
 
 
-def add_extra(db: sqlite3.Connection, item: int, kind: str, claims: str | None = None) -> bool:
+def add_extra(db: sqlite3.Connection, item: int, kind: Extra, claims: str | None = None) -> bool:
     """Makes room for a label that nobody was asked for; False where the item is asked or labelled already. `claims`: whose
     prediction is accepted."""
-    by, reason = {"found": ("person", "found"), "accepted": ("model", "accepted in the grid of a class")}[kind]
+    by, reason = ("search", "found by a person") if kind == "found" else ("model", "accepted in the grid of a class")
     if claims is not None:
         by, reason = claims, "an accepted prediction"
     added = f"{ADD}VALUES (?, ?, NULL, 0, ?, ?, NULL, 'done') ON CONFLICT DO NOTHING"
     return db.execute(added, (item, kind, by, reason)).rowcount == 1
+
+
+def forget_extra(db: sqlite3.Connection, item: int) -> bool:
+    """Withdraws an item that nobody was asked about once it has no answer left; whether it did."""
+    which = "item = ? AND kind IN ('found', 'accepted') AND item NOT IN (SELECT item FROM answer)"
+    gone = db.execute(f"SELECT 1 FROM task WHERE {which}", (item,)).fetchone() is not None
+    if gone:
+        withdraw(db, item)
+    return gone
+
+
+def extra_kinds(payload: dict[str, Any]) -> list[Extra | None]:
+    """Of what kind the labels of an event are that nobody was asked for, None for the others; events of earlier versions
+    list those that were found."""
+    found = payload.get("found", ())
+    return payload.get("kinds") or ["found" if item in found else None for item in payload.get("items", ())]
 
 
 def withdraw(db: sqlite3.Connection, item: int) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from askless.run.store.classes import final_class, folded
-from askless.run.store.found import Standing
+from askless.run.store.extra import Standing
 from askless.run.store.store import get_meta
 
 Show = Literal["all", "answered", "unanswered", "labelled", "unsure"]

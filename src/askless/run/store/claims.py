@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from askless.run.store.asking import Desk
 from askless.run.store.classes import final_class
-from askless.run.store.extra import store_extra
-from askless.run.store.store import once, record
+from askless.run.store.extra import label_extra
+from askless.run.store.store import record
 
 
 class Claim(NamedTuple):
@@ -46,9 +46,8 @@ def accept_claimed(
 ) -> list[int]:
     """Accepts what `name` claims with a confidence of at least `least` for these items (item -> class), as one step of undo.
     The items that were taken. Like all accepted labels they are not trained on and never measure."""
-    once(db, request_id, "accepted")
     about = {"claims": name, "least": least}
-    return store_extra(db, desk, request_id, "accepted", labels, dict.fromkeys(labels, "accepted"), {}, about).items
+    return label_extra(db, desk, request_id, labels, "accepted", about=about).items
 
 
 def accepted_claims(db: sqlite3.Connection) -> dict[str, Counter[int]]:

@@ -1,24 +1,128 @@
-"""Labels that nobody was asked for: items that a person found (`found`), and those of a grid in which the model had put them
-and a person agreed (`accepted`).
+"""Labels that nobody was asked for: of items that a person found, by searching, on the map or while sorting (`found`), and
+of those that the model had put in a class, to which a person agreed (`accepted`).
 
-Both count apart from the budget. A `found` label is a person's judgement of one item, and is trained on. An `accepted` one
-is the model's own word, which people only looked over: it is never trained on, and never measures. An item of either kind
-that is drawn as a check image later is asked afresh.
+Both count apart from the budget, many are one event, and `askless.run.store.answering` takes them back. A `found` label is a
+person's judgement, and is trained on where the item is in the pool. An `accepted` one is the model's own word, which people
+only looked over: it is never trained on, and never measures. The measure stays unbiased: a check item has to be judged
+unprompted, when its turn comes, so it is never labelled here, and an item of the reserve that is drawn as one later is asked
+afresh.
 """
 
 import json
 import sqlite3
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from askless.base.errors import InputError
-from askless.run.store.answering import ConflictError, Suggested, put_answer
-from askless.run.store.asking import Desk, add_extra
-from askless.run.store.classes import note_action, shown_class
-from askless.run.store.store import once, record
+from askless.run.store.answering import (
+    ConflictError,
+    Given,
+    Suggested,
+    check_given,
+    is_wanted,
+    own_answer,
+    put_answers,
+    row_of,
+)
+from askless.run.store.asking import Desk, Extra
+from askless.run.store.classes import shown_class
+from askless.run.store.labels import other_answers
+from askless.run.store.store import once
 
-Extra = Literal["found", "accepted"]
+Can = Literal["label", "change", "held_out", "theirs", "unreadable"]
+WHY_NOT: dict[Can, str] = {
+    "held_out": "item {} is a check item, which measures the model: it is only ever asked on its own",
+    "theirs": "item {} was answered by somebody else",
+    "unreadable": "item {} cannot be read",
+}
+
+ABOUT = ("out", "seen", "removed", "least")  # of a chunk, beside its class and labels
+
+
+class Standing(NamedTuple):
+    """What decides whether somebody may label an item unasked; `mine` whether they have answered it."""
+
+    split: str
+    problem: str | None
+    kind: str | None
+    state: str | None
+    answers: int
+    mine: int
+
+
+def can(at: Standing, overlap: int) -> Can:
+    """Whether an item can be labelled unasked, its answer changed, or why not."""
+    if at.mine:
+        return "change"
+    if at.problem is not None:
+        return "unreadable"
+    if at.split == "check":
+        return "held_out"
+    if at.kind is None or (at.answers < overlap and (at.state == "open" or at.kind == "found")):
+        return "label"
+    return "theirs"
+
+
+def checked(db: sqlite3.Connection, item: int, annotator: str, overlap: int) -> tuple[Standing, Can]:
+    """How it stands with an item, and what can be done; a ConflictError for one that nobody can label unasked."""
+    row = db.execute(
+        "SELECT i.split, i.problem, t.kind, t.state, coalesce(t.answers, 0), "
+        "EXISTS (SELECT 1 FROM answer a WHERE a.item = i.id AND a.annotator = ?) "
+        "FROM item i LEFT JOIN task t ON t.item = i.id WHERE i.id = ?",
+        (annotator, item),
+    ).fetchone()
+    if row is None:
+        raise ConflictError(f"the run has no item {item}", item)
+    at = Standing(*row)
+    how = can(at, overlap)
+    if how in ("held_out", "unreadable"):
+        raise ConflictError(WHY_NOT[how].format(item), item)
+    return at, how
+
+
+def label_found(
+    db: sqlite3.Connection,
+    desk: Desk,
+    request_id: str,
+    items: list[int],
+    given: Given,
+    *,
+    overlap: int,
+    suggested: dict[int, Suggested] | None = None,
+    seen: bool = False,
+) -> None:
+    """Stores one answer to all of these items or, with an error, to none. Own earlier answers are changed, items of the open
+    batch count as answered, and those that nobody asked about are `found`. `seen`: what the model says of them (`suggested`)
+    stood beside them."""
+    once(db, request_id, "label", "unsure", "change")
+    check_given(db, given, items)
+    rows: dict[int, dict[str, Any]] = {}
+    kinds: dict[int, Extra] = {}
+    changed = True
+    for item in items:
+        at, how = checked(db, item, desk.annotator, overlap)
+        if how == "theirs":
+            raise ConflictError(
+                WHY_NOT[how].format(item), item, next(iter(other_answers(db, item, desk.annotator)), None)
+            )
+        if at.state == "open" and not at.mine and not is_wanted(db, desk, item, overlap):
+            raise ConflictError(f"item {item} was given to somebody else", item)
+        if at.kind is None:
+            kinds[item] = "found"
+        own, suggestion = own_answer(db, item, desk.annotator), (suggested or {}).get(item)
+        shown = own["suggestion_shown"] if own else shown_before(db, desk, item)
+        rows[item] = row_of(given, suggestion, "review" if seen and suggestion and shown == "none" else shown)
+        changed = changed and own is not None
+    kind = "change" if changed else "label" if given.label is not None else "unsure"
+    put_answers(db, desk, request_id, kind, rows, overlap, kinds=kinds)
+
+
+def shown_before(db: sqlite3.Connection, desk: Desk, item: int) -> str:
+    """How the model's suggestion was seen with an item when this person had it."""
+    query = "SELECT shown FROM lease WHERE item = ? AND annotator = ?"
+    row = db.execute(query, (item, desk.annotator)).fetchone()
+    return "none" if row is None else str(row[0])
 
 
 class Labelled(NamedTuple):
@@ -49,81 +153,33 @@ def label_extra(
     labels: Mapping[int, int],
     kind: Extra,
     suggested: Mapping[int, Suggested] | None = None,
+    chunk: Chunk | None = None,
+    about: Mapping[str, Any] | None = None,
 ) -> Labelled:
-    """Labels items (item -> class) that nobody is asked about, as one event, which is one step of undo.
+    """Labels items (item -> class) that nobody is asked about, as one event, which also says `about`. With the `chunk` that
+    they come from, those of another class than its own are `found`, and what was clicked out is remembered.
 
-    Items that were asked or labelled in the meantime are passed over; a ConflictError where that is all of them. Check
-    images are never labelled so: an InputError.
+    Items that were asked or labelled in the meantime are passed over; a ConflictError where that is all of them.
     """
     once(db, request_id, kind)
-    return store_extra(db, desk, request_id, kind, labels, dict.fromkeys(labels, kind), suggested or {}, {})
-
-
-def accept_chunk(
-    db: sqlite3.Connection, desk: Desk, request_id: str, chunk: Chunk, suggested: Mapping[int, Suggested]
-) -> Labelled:
-    """Stores what a person made of a chunk, as one event: what is in the chunk's class is accepted, other labels are the
-    person's own (`found`), and what was clicked out is remembered."""
-    once(db, request_id, "accepted")
-    shown_class(db, chunk.class_)
-    kinds: dict[int, Extra] = {i: "accepted" if c == chunk.class_ else "found" for i, c in chunk.labels.items()}
-    about = {name: getattr(chunk, name) for name in ("out", "seen", "removed", "least")} | {"class": chunk.class_}
-    return store_extra(db, desk, request_id, "accepted", chunk.labels, kinds, suggested, about)
-
-
-def store_extra(
-    db: sqlite3.Connection,
-    desk: Desk,
-    request_id: str,
-    event: Extra,
-    labels: Mapping[int, int],
-    kinds: Mapping[int, Extra],
-    suggested: Mapping[int, Suggested],
-    about: Mapping[str, Any],
-) -> Labelled:
-    for label in {*labels.values()}:
+    for label in {*labels.values(), *([] if chunk is None else [chunk.class_])}:
         shown_class(db, label)
-    refuse_check_items(db, [*labels, *about.get("out", ())])
-    items = [item for item in labels if add_extra(db, item, kinds[item], about.get("claims"))]
-    passed = sorted(labels.keys() - {*items})
-    if passed and not items:
+    out = [] if chunk is None else chunk.out
+    standings = {item: checked(db, item, desk.annotator, overlap=1)[0] for item in [*labels, *out]}
+    passed = sorted(item for item in labels if standings[item].kind is not None)
+    rows = {}
+    for item in [item for item in labels if standings[item].kind is None]:
+        said = (suggested or {}).get(item)
+        rows[item] = row_of(Given(labels[item]), said, "none" if said is None else "sort")
+    if passed and not rows:
         raise ConflictError(f"item {passed[0]} was asked or labelled in the meantime; load the next ones", passed[0])
-    if not items and not about.get("out"):
+    if not rows and not out:
         raise InputError("expected at least one item, got none")
-    after: list[dict[str, Any]] = []
-    for item in items:
-        said = suggested.get(item)
-        after.append(
-            {
-                **{"class": labels[item], "unsure": None, "seconds": None, "note": ""},
-                "suggestion": None if said is None else said.label,
-                "suggestion_prob": None if said is None else round(said.prob, 6),
-                "suggestion_shown": "none" if said is None else "sort",
-                "bulk": 0,
-            }
-        )
-    payload = {"items": items, "before": [None] * len(items), "after": after, "kinds": [kinds[i] for i in items]}
-    seq, at = record(
-        db,
-        request_id,
-        event,
-        desk.annotator,
-        {**payload, **about, "passed": passed},
-        items[0] if len(items) == 1 else None,
-    )
-    for item, row in zip(items, after, strict=True):
-        put_answer(db, item, desk.annotator, {**row, "seq": seq, "at": at}, overlap=1)
-    note_action(db, seq, desk.annotator)
-    return Labelled(items, passed)
-
-
-def refuse_check_items(db: sqlite3.Connection, items: Collection[int]) -> None:
-    for item in items:
-        row = db.execute("SELECT split, problem FROM item WHERE id = ?", (item,)).fetchone()
-        if row is None or row["problem"] is not None:
-            raise InputError(f"expected an item that can be read, got {item}")
-        if row["split"] == "check":
-            raise InputError(f"item {item} is a check item, which measures the model: it is only ever asked on its own")
+    kinds: dict[int, Extra] = {i: "found" if chunk and labels[i] != chunk.class_ else kind for i in rows}
+    told = {} if chunk is None else {name: getattr(chunk, name) for name in ABOUT} | {"class": chunk.class_}
+    told |= {**(about or {}), "passed": passed}
+    put_answers(db, desk, request_id, kind, rows, overlap=1, kinds=kinds, about=told)
+    return Labelled([*rows], passed)
 
 
 def rest_items(db: sqlite3.Connection) -> list[int]:
@@ -146,7 +202,7 @@ def chunks_of(db: sqlite3.Connection) -> list[Chunk]:
         told = json.loads(text)
         if kind == "accepted" and "out" in told:
             labels = {i: row["class"] for i, row in zip(told["items"], told["after"], strict=True)}
-            found[seq] = Chunk(told["class"], labels, *(told[name] for name in ("out", "seen", "removed", "least")))
+            found[seq] = Chunk(told["class"], labels, *(told[name] for name in ABOUT))
         elif kind == "undo" and told["seq"] in found:
             taken_back[told["seq"]] = found.pop(told["seq"])
         elif kind == "redo" and told["seq"] in taken_back:

@@ -25,13 +25,13 @@ from askless.run.settings import Settings, read_settings
 from askless.run.steps.new_run import fill, read_source
 from askless.run.steps.round_files import damage_of_fit, is_cache_whole, round_folder
 from askless.run.store.answering import count_answers
-from askless.run.store.asking import add_extra, ask_check_images, asked_items
+from askless.run.store.asking import Extra, add_extra, ask_check_images, asked_items, extra_kinds
 from askless.run.store.classes import MOST, forget_actions
 from askless.run.store.fits import drop_fit, fitted_rounds, unsealed
 from askless.run.store.items import item_paths, keep_out_of_pool
 from askless.run.store.labels import answered_items
 from askless.run.store.looks import chosen_looks, put_looks
-from askless.run.store.replay import EXTRA, GARBLED, LogEvent, Replay, contradictions, log, stored_tables
+from askless.run.store.replay import ANSWERS, GARBLED, LogEvent, Replay, contradictions, log, stored_tables
 from askless.run.store.schema import RunError, check_tables, has_table, has_tables_of_its_version, migrate
 from askless.run.store.store import (
     Store,
@@ -331,10 +331,8 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
         chosen = [item for item in event.payload.get("items", ()) if item in answered]
         insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])
     ask_check_images(db)
-    found = {item for event in events for item in event.payload.get("found", ())} & answered
-    insert(db, "task", [{**plain, "item": item, "kind": "found", "picked_by": "search"} for item in sorted(found)])
-    for item, kind in extra_kinds(events).items():
-        if item in answered and kind != "prior":
+    for item, kind in last_kinds(events).items():
+        if item in answered and kind is not None:
             add_extra(db, item, kind)
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
@@ -343,15 +341,16 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
         db.execute("UPDATE task SET wanted = 2 WHERE item = ? AND answers = 2 AND wanted = 0", (item,))
 
 
-def extra_kinds(events: list[LogEvent]) -> dict[int, str]:
-    """Of what kind the labels were that nobody was asked for."""
-    kinds: dict[int, str] = {}
+def last_kinds(events: list[LogEvent]) -> dict[int, Extra | None]:
+    """Of what kind the labels were that nobody was asked for; None for those from elsewhere."""
+    kinds: dict[int, Extra | None] = {}
     for event in events:
-        if event.kind in EXTRA:
-            kinds |= zip(event.payload.get("items", ()), event.payload.get("kinds", ()), strict=False)
-        elif event.kind == "import":
+        if event.kind == "import":
             for item in event.payload.get("items", ()):
-                kinds[item] = "accepted" if event.payload.get("accepted") else "prior"
+                kinds[item] = "accepted" if event.payload.get("accepted") else None
+        elif event.kind in ANSWERS:
+            items = event.payload.get("items", ())
+            kinds |= {i: kind for i, kind in zip(items, extra_kinds(event.payload), strict=False) if kind is not None}
     return kinds
 
 

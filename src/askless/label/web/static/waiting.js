@@ -18,6 +18,7 @@ let openView = () => {};
 export function setUp(start, open) {
   afterClasses = start;
   openView = open;
+  $("#waiting-items").addEventListener("click", () => openView("items"));
   $("#waiting-review").addEventListener("click", () => openView("review"));
   $("#waiting-progress").addEventListener("click", () => openView("progress"));
   $("#waiting-more").addEventListener("click", () => {
@@ -53,6 +54,7 @@ export function show(newCode, why) {
   $("#finished").hidden = !finished;
   $("#waiting-more").hidden = !finished;
   $("#waiting-next").hidden = !["training", "held", "other_tab"].includes(code);
+  $("#waiting-items").hidden = code !== "training"; // what is labelled there counts in the next training
   const answered = store.progress && store.progress.spent > 0;
   $("#waiting-review").hidden = !answered || ["no_classes", "sending", "starting"].includes(code);
   $("#waiting-progress").hidden = $("#waiting-review").hidden;
