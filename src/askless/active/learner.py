@@ -31,6 +31,7 @@ from askless.base.errors import AsklessError, InputError
 from askless.base.options import Count, check_annotated, is_whole_number
 from askless.base.rng import stream
 from askless.data import CachedViews, Pool, as_pool
+from askless.features.frozen import Frozen
 from askless.learn import Course, Learner, Learnt, Task, as_learner
 from askless.learn.calibration import calibrated
 from askless.learn.learner import Inspect, Watch, check_labelled
@@ -125,6 +126,13 @@ class ActiveLearner:
         self._surprises: list[Surprise] = []
         self.tracking = Tracking(self, track)
 
+    def __repr__(self) -> str:
+        net = self.net if isinstance(self.net, str | Frozen) else type(self.net).__name__
+        return (
+            f"<ActiveLearner on {self.pool.name}: {len(self.labels)} of {len(self.pool)} items labelled, {self.classes} "
+            f"classes, {self.learner} on {net}, by {self.strategy}>"
+        )
+
     # --- what is known ---------------------------------------------------------------------------------------------
 
     @property
@@ -197,7 +205,7 @@ class ActiveLearner:
             self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
         info = {**picks.info, "labelled": len(self.labels)}
         self.tracking.asked(info, time.perf_counter() - began)
-        return replace(picks, info=info)
+        return replace(picks, info=info, pool=self.pool)
 
     def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
         """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""

@@ -53,7 +53,22 @@ def options(cls: type[T]) -> type[T]:
         plain_init(self, **given)
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
+    cls.__repr__ = lambda self: written(self, short=True)  # type: ignore[method-assign]
     return cls
+
+
+def written(value: Any, short: bool = False) -> str:
+    """Options as they would be typed, `short` without those at their defaults; anything else as it prints."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    given = {f: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr}
+    told = [f"{f.name}={written(v, short)}" for f, v in given.items() if not (short and is_default(f, v))]
+    return f"{type(value).__qualname__}({', '.join(told)})"
+
+
+def is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return value is made or (type(value) is type(made) and bool(np.all(value == made)))
 
 
 def check_annotated(owner: str, annotated: Callable[..., object], given: Mapping[str, Any]) -> None:

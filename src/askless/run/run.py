@@ -48,6 +48,7 @@ from askless.run.store.classes import shown_classes
 from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.items import columns_by_path, item_number, item_paths, item_texts, noun, readable_items
 from askless.run.store.labels import is_trainable, labels_key
+from askless.run.store.progress import progress_of
 from askless.run.store.rounds import is_ahead, lacks_reserve
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, get_meta, last_event, set_meta
@@ -84,6 +85,15 @@ class Run:
         self._made_of: tuple[list[int], dict[ViewKey, Path], bool] | None = None
         self.learnt: Learnt | None = None  # in the last training, from this pool
         self._views: tuple[int, dict[ViewKey, Path], int] | None = None
+
+    def __repr__(self) -> str:
+        try:
+            with self.store.look() as db:
+                far = progress_of(db)
+            about = f"{len(self.paths)} {self.noun}s, {far.spent} of {far.budget} labels, by {self.settings.strategy}"
+        except Exception:  # one that is closed or damaged prints, too
+            about = "closed"
+        return f"<Run {self.folder.name}: {about}>"
 
     # --- make, open, close -------------------------------------------------------------------------------------------
 
