@@ -8,7 +8,8 @@ from typing import Any, Protocol, overload
 import numpy as np
 
 from askless.acquire.kernel import Kernel, Progress
-from askless.base.errors import some
+from askless.acquire.table import ARRAYS
+from askless.base.errors import AsklessError, some, unknown
 
 TILE = 2**22  # bytes: no more at a time than a processor's cache holds
 
@@ -40,8 +41,11 @@ class View:
 
     def __getitem__(self, name: str) -> np.ndarray:
         """The array called `name`; the caller has declared it in `needs`."""
-        array = getattr(self, name)
-        assert array is not None, f"{name} is used but not declared in needs"
+        if name not in ARRAYS:
+            raise AsklessError(unknown("array", name, ARRAYS))
+        array: np.ndarray | None = getattr(self, name)
+        if array is None:
+            raise AsklessError(f"expected an array of the strategy's needs, got {name!r}; add it to needs")
         return array
 
     def report(self, done: int, total: int) -> None:

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from askless.base.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError, first_line
 
 Labelling = Callable[[Tensor], Tensor]  # logits (n, C) -> m labels for each example, (n, m)
 
@@ -28,10 +28,21 @@ def class_logits(output: Any) -> Tensor:
     return output
 
 
+def output_of(model: nn.Module, batch: Tensor) -> Any:
+    """What the model makes of examples, or an error that says that it cannot take them."""
+    try:
+        return model(batch)
+    except RuntimeError as error:
+        raise ModelError(
+            f"expected examples that the model can take, got {batch.dtype} of shape {tuple(batch.shape[1:])} each "
+            f"({first_line(error)}); pass x as the model takes it"
+        ) from error
+
+
 @torch.no_grad()
 def logits_of(model: nn.Module, batch: Tensor) -> Tensor:
     """f(x), (n, C), without a gradient."""
-    return class_logits(model(batch))
+    return class_logits(output_of(model, batch))
 
 
 def described(output: Any) -> str:
