@@ -366,7 +366,7 @@ class ActiveLearner:
     def score(self, x: Any = None, y: Any = None) -> float:
         """Accuracy on (x, y), by default on the pool's held-out test items."""
         if x is None:
-            return float((self.predict_test().argmax(axis=1) == self.pool.test[1]).mean())  # type: ignore[index]
+            return float((self.predict_test().argmax(axis=1) == self.pool.test[1]).mean())
         if y is None:
             raise InputError("score needs the labels y of the items x")
         predicted = self.predict(x)

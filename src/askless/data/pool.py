@@ -25,11 +25,11 @@ class Pool:
     manifest said of each item.
     """
 
-    x: Rows
+    x: Any  # Rows; which of them, only `kind` knows
     labels: np.ndarray | Any = None  # None becomes (N,) of -1
     ids: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
-    test: tuple[Any, np.ndarray] | None = None
+    test: Any = None
     name: str = "pool"
     kind: Kind = "other"
     flip: bool = True
