@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 ONE_THREAD := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-seeds test-slow test-browser test-ray test-ecosystem test-labelstudio campaign hashes audit chromium dist test-dist oracle check format peers speed benchmark site screenshots clean
+.PHONY: help install demo test test-seeds test-slow test-browser test-ray test-ecosystem test-labelstudio campaign hashes audit chromium dist test-dist oracle check check-types format peers speed benchmark site screenshots clean
 
 help: ## list every task
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 14
@@ -142,6 +142,15 @@ test-dist: dist ## install the wheel on every Python of PYTHONS that is here, an
 
 check: .stamps/dev ## format, lint and types, nothing changed
 	$(BIN)/ruff format --check -q . && $(BIN)/ruff check -q . && $(BIN)/mypy
+
+# pyright is a program for node: npm brings it into a folder of its own. baal and scikit-activeml are not in .venv.
+.stamps/pyright:
+	mkdir -p .stamps
+	npm install --silent --no-save --no-fund --no-audit --prefix .venv-pyright pyright@1.1.414
+	@touch $@
+
+check-types: .stamps/dev .stamps/pyright ## what editors say of the examples: pyright in basic mode; needs npm
+	.venv-pyright/node_modules/.bin/pyright --pythonpath $(BIN)/python
 
 format: .stamps/dev ## format and mend what can be mended
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

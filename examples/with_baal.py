@@ -3,6 +3,8 @@
 python examples/with_baal.py
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from baal.active import ActiveLearningDataset, ActiveLearningLoop
@@ -11,8 +13,8 @@ from torch import nn
 
 from askless.acquire.adapters.baal import Heuristic
 
-x, y = load_digits(return_X_y=True)
-x, y = torch.from_numpy(x[:600] / 16).float(), torch.from_numpy(y[:600])
+rows, digits = load_digits(return_X_y=True)
+x, y = torch.from_numpy(rows[:600] / 16).float(), torch.from_numpy(digits[:600])
 dataset = ActiveLearningDataset(torch.utils.data.TensorDataset(x, y), labelled=np.isin(np.arange(600), range(10)))
 torch.manual_seed(0)
 net = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
@@ -28,7 +30,7 @@ def train() -> None:
 
 
 @torch.no_grad()
-def get_probabilities(pool: torch.utils.data.Dataset) -> np.ndarray:
+def get_probabilities(pool: Sequence) -> np.ndarray:
     rows = torch.stack([pool[i][0] for i in range(len(pool))])
     return net(rows).softmax(dim=1).numpy()
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         UHerding,
         View,
         select,
+        testing,
     )
     from askless.active.classifier import ActiveClassifier
     from askless.active.embedding import embed
@@ -129,6 +130,7 @@ __all__ = [
     "learn",
     "linalg",
     "nets",
+    "testing",
     "theory",
     "track",
     # errors
@@ -156,5 +158,6 @@ __getattr__, __dir__ = lazily(  # where each name lives
         "embed_texts": "features.text_backbone",
         "load": "models",
         "open_shards": "sources.shards",
+        "testing": "acquire.testing",
     },
 )

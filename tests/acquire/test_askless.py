@@ -330,7 +330,7 @@ def test_an_array_that_nobody_can_give_is_named():
         def select(self, view, n, rng):
             raise AssertionError
 
-    with pytest.raises(InputError, match="needs an array 'embeddings', which nobody can give"):
+    with pytest.raises(InputError, match="wants has an unknown array 'embeddings'"):
         al.select(Curious(), 1, pool=5)
 
 

@@ -1,11 +1,13 @@
 """`select`: what it promises of its result, and every message at the door."""
 
 import tracemalloc
+from typing import get_args
 
 import numpy as np
 import pytest
 import torch
 from scipy.sparse import csr_matrix
+from scipy.sparse import random as sparse_random
 from scipy.special import softmax
 
 import askless as al
@@ -187,6 +189,39 @@ def test_probabilities_of_mapped_logits_are_never_whole_in_memory(tmp_path):
     assert most < logits.nbytes  # a few numbers for each item, and tiles
 
 
+def test_sparse_features_are_chosen_from_as_dense_ones_are():
+    X = sparse_random(50, 20, density=0.3, rng=np.random.default_rng(0))
+    for name in ("npc", "coreset", "typiclust", "askless"):
+        for features in (X.tocsr(), X.tocoo(), X.astype(np.float32).tocsc()):
+            expected = al.select(name, 4, features=features.toarray()).indices
+            assert np.array_equal(al.select(name, 4, features=features).indices, expected)
+
+
+def test_sparse_features_that_do_not_fit_are_chosen_from_by_their_main_directions(monkeypatch):
+    """They are of rank 5 here, so the directions lose nothing."""
+    rng = np.random.default_rng(0)
+    X = csr_matrix(rng.normal(size=(50, 5)) @ rng.normal(size=(5, 300)))
+    monkeypatch.setattr("askless.base.plain.DENSE", 1000)
+    picks = al.select("coreset", 6, features=X, labelled=[3])
+    assert picks.info["features"] == "300 sparse columns in 50 directions (SVD)"
+    assert np.array_equal(picks.indices, al.select("coreset", 6, features=X.toarray(), labelled=[3]).indices)
+    X.data[7] = np.nan
+    with pytest.raises(al.InputError, match="features: expected finite numbers, got nan in row 0"):
+        al.select("coreset", 6, features=X)
+
+
+def test_type_checkers_know_the_names_of_all_strategies():
+    assert get_args(al.acquire.Name) == tuple(al.acquire.STRATEGIES)
+
+
+@pytest.mark.entropy
+def test_without_a_seed_one_is_drawn_and_told():
+    picks = al.select("random", 5, pool=1000, seed=None)
+    again = al.select("random", 5, pool=1000, seed=picks.info["seed"])
+    assert np.array_equal(picks, again)
+    assert "seed" not in again.info
+
+
 def with_row(array, row, value):
     array = array.copy()
     array[row, 0] = value
@@ -252,9 +287,14 @@ BAD = [
         r"unknown strategy 'bagde'; did you mean 'badge'\? the known ones are askless, random",
     ),
     ("BADGE", 2, {"features": F}, r"unknown strategy 'BADGE'; did you mean 'badge'\?"),
-    ("npc", 2, {"feature": F}, r"unknown argument feature, did you mean 'features'\? the arrays are features, probs"),
-    ("npc", 2, {"features": F, "labeled": [1]}, r"unknown argument labeled, did you mean 'labelled'\?"),
-    ("npc", 2, {"features": F, "draws": 500}, r"unknown argument draws; the arrays are"),
+    ("npc", 2, {"feature": F}, r"unknown argument feature; did you mean 'features'\? it takes .* features, probs"),
+    ("npc", 2, {"features": F, "labeled": [1]}, r"unknown argument labeled; did you mean 'labelled'\?"),
+    (
+        "npc",
+        2,
+        {"features": F, "draws": 500},
+        r"unknown argument draws; it takes .*; options of a strategy go into .* NPC\(draws=5000\)",
+    ),
     (
         "badge",
         2,
@@ -312,10 +352,10 @@ BAD = [
         r"got \(50, 1, 2, 2\); pass features.reshape\(len\(features\), -1\)",
     ),
     (
-        "npc",
+        "badge",
         2,
-        {"features": csr_matrix(F)},
-        r"features: expected a plain array, got a sparse one; pass features.toarray\(\)",
+        {"features": F, "probs": csr_matrix(P)},
+        r"probs: expected a plain array, got a sparse one; pass probs.toarray\(\)",
     ),
     ("npc", 2, {"features": F.astype(object)}, "features: expected numbers, got an array of dtype object"),
     ("npc", 2, {"features": [[1.0], [1.0, 2.0]]}, "features: expected an array with rows of equal length"),

@@ -302,7 +302,7 @@ def told_twice(stream):
 @pytest.mark.parametrize(
     ("what", "message"),
     [
-        (lambda: al.Stream(al.Margin, 2, 4), "expected a strategy's name or an object such as Askless(), got <class"),
+        (lambda: al.Stream(al.Margin, 2, 4), "an object such as NPC(), got the class Margin; write Margin()"),
         (lambda: al.Stream("albl", 2, 4), "albl learns from what it asked for in a pool, which a stream forgets"),
         (
             lambda: al.Stream(al.CRC(by="kernel"), 2, 4),

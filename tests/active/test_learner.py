@@ -351,7 +351,7 @@ BAD = [
     (lambda a: al.ActiveLearner(a.pool, net="mlp", seed=-1), "seed must be"),
     (
         lambda a: al.ActiveLearner(a.pool, net=nn.Sequential(nn.Linear(6, 3), nn.Softmax(dim=1))).ask(2),
-        "output of a linear layer",
+        "logits, got rows >= 0 that sum to 1, as after a softmax; remove the softmax",
     ),
     (lambda a: a.score(np.zeros((2, 6), np.float32)), "needs the labels y"),
     (lambda a: al.ActiveLearner(a.pool, net="frozen:nonsense"), "unknown backbone 'nonsense'"),

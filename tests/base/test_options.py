@@ -17,6 +17,7 @@ from askless.base.options import (
     Share,
     annotations_of,
     options,
+    written,
 )
 from askless.kernels import InfiniteCNN, InfiniteMLP
 from askless.learn import Training
@@ -77,7 +78,9 @@ def test_what_an_annotation_allows_is_taken_as_it_is() -> None:
         eggs=np.int64(4), sugar=np.float32(1), cocoa=None, glaze=np.True_, cut="twice", guests=object, height="low"
     )
     assert (cake.eggs, cake.cocoa, cake.cut, cake.guests) == (4, None, "twice", object)
-    assert repr(Cake()) == (
+    assert repr(Cake()) == "Cake()"
+    assert repr(Cake(eggs=4, form="square", guests=(Cake(),))) == "Cake(eggs=4, form='square', guests=(Cake(),))"
+    assert written(Cake()) == (
         "Cake(eggs=3, layers=2, candles=0, sugar=0.5, cocoa=None, heat=180.0, glaze=True, form='round', cut=False, "
         "guests=(), height=0.1)"
     )

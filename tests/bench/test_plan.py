@@ -46,11 +46,16 @@ def test_a_strategy_may_be_a_name_or_an_object():
     assert row(strategy=NPC(draws=7)).strategy.draws == 7
 
 
-@pytest.mark.parametrize("wrong", ["margins", 3, None, Margin])
-def test_an_unknown_strategy_is_refused_with_the_known_ones(wrong):
+def test_an_unknown_strategy_is_refused_with_the_known_ones():
     with pytest.raises(OptionError, match="unknown strategy") as refused:
-        row(strategy=wrong)
+        row(strategy="margins")
     assert all(name in str(refused.value) for name in STRATEGIES)
+
+
+@pytest.mark.parametrize("wrong", [3, None, Margin])
+def test_what_is_no_strategy_is_refused(wrong):
+    with pytest.raises(InputError, match="expected a strategy's name or an object such as NPC"):
+        row(strategy=wrong)
 
 
 @pytest.mark.parametrize("counts", [(), (20, 10), (10, 10), (5, 20), (9,)])

@@ -93,7 +93,10 @@ def test_a_read_only_array_is_neither_copied_nor_written():
         (torch.zeros(2, 2, dtype=torch.complex64), "expected numbers, got an array of dtype torch.complex64"),
         (np.array([[1.0, 2.0], [np.nan, 1.0]]), "got NaN or infinity in row 1; remove or mend that row"),
         ([[1.0], [1.0, 2.0]], "expected rows of equal length, got a ragged list"),
-        (csr_array(np.eye(3)), r"expected dense rows, got csr_array; use x.toarray\(\)"),
+        (
+            csr_array((2**15, 2**15)),
+            r"sparse array of shape .* too large to write out; use sklearn.*TruncatedSVD\(256\)",
+        ),
         ("photos", r"got the path 'photos'; use data.load\(path\)"),
         ({"x": 1}, r"expected an array, tensor, pair \(x, y\) or a Dataset .* got dict"),
         (iter([1]), "got list_iterator"),

@@ -1,6 +1,7 @@
 import json
 import os
 import re
+from inspect import signature
 
 import pytest
 from PIL import Image
@@ -191,3 +192,11 @@ def test_a_network_from_scratch_is_trained_by_fixmatch_unless_another_is_named()
         assert settings.fit_for(Settings("x", net=net), "features", "").learner == learner
     assert settings.fit_for(Settings("x"), "features", "").net == "waves"
     assert settings.fit_for(Settings("x", net="linear"), "features", "").net == "linear"
+
+
+def test_create_spells_out_the_settings_with_their_defaults():
+    given = {name: p.default for name, p in signature(Run.create).parameters.items() if p.kind is p.KEYWORD_ONLY}
+    given = {name: default for name, default in given.items() if name not in ("progress", "notes")}
+    made = vars(Settings(source="photos"))
+    assert set(given) == set(made) - {"source", "versions"}
+    assert {**given, "keys": {}} == {name: made[name] for name in given}

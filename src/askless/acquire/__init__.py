@@ -6,7 +6,7 @@ torch.
 
 from typing import TYPE_CHECKING
 
-from askless.acquire.table import STRATEGIES, Info, make
+from askless.acquire.table import STRATEGIES, Info, Name, as_strategy, make
 from askless.base.lazy import lazily
 
 if TYPE_CHECKING:
@@ -54,5 +54,5 @@ _HOMES = {  # where each name lives
     "TwoLevel": "two_level",
     **{row.home.partition(".")[2]: row.home.partition(".")[0] for row in STRATEGIES.values()},
 }
-__all__ = ["STRATEGIES", "Info", "make", *_HOMES]
+__all__ = ["STRATEGIES", "Info", "Name", "as_strategy", "make", *_HOMES]
 __getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -12,22 +12,20 @@ from askless.acquire.strategy import Strategy, View
 from askless.acquire.table import ARRAYS, PER_ITEM
 from askless.base.errors import InputError
 from askless.base.options import is_whole_number
+from askless.base.plain import in_order, is_small, is_sparse, short, table_numbers
 from askless.sources.shards import ShardedArray
 
 TILE = 2**18  # numbers looked at in one go: they are looked at several times, so they should stay in the cache
 SUM_TOLERANCE = 1e-3  # of a row of probabilities
 SUM_TOLERANCE_16_BIT = 2e-2  # softmax outputs in bfloat16 have three digits
 SYMMETRY_TOLERANCE = 1e-5  # of a kernel, relative to its largest entry
+DIRECTIONS = 256  # of sparse features that do not fit in memory
 
 
 def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, classes: int | None = None) -> View:
     """The arrays as a `View`, or an `InputError`; those in `wants` need not be there. Logits stand in for probabilities that
     were not given."""
     needs, wants = strategy.needs, tuple(getattr(strategy, "wants", ()))
-    known = ", ".join(arrays)
-    for name in (*needs, *wants):
-        if name not in arrays:
-            raise InputError(f"{strategy.name} needs an array {name!r}, which nobody can give; the arrays are {known}")
     looked_at = {*needs, *wants}
     from_logits = "probs" in looked_at and arrays["probs"] is None and arrays["logits"] is not None
     if from_logits:
@@ -54,6 +52,8 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
             f"grad_sq_by_class: expected one column per class, shape {per_item['probs'].shape} as probs has, got "
             f"{per_item['grad_sq_by_class'].shape}"
         )
+    if isinstance(arrays["labelled"], set | frozenset) and arrays["labels"] is not None:
+        raise InputError("labelled: expected an order, as each label goes with a position, got a set; pass two lists")
     labelled = check_labelled(arrays["labelled"], N)
     labels = labels_of_labelled(strategy.name, arrays["labels"], labelled, "labels" in needs)
     unlabelled = np.delete(np.arange(N), labelled)
@@ -85,6 +85,8 @@ def plain_array(name: str, given: Any) -> np.ndarray:
     """A numpy array of what came, or an error in words."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise InputError(f"{name}: expected a plain array, got a masked one; fill it, or drop the masked rows")
+    if name == "features" and is_sparse(given):
+        return written_out(given)
     sparse_tensor = isinstance(given, torch.Tensor) and given.layout != torch.strided
     if sparse_tensor or hasattr(given, "toarray"):
         dense = "to_dense" if sparse_tensor else "toarray"
@@ -93,10 +95,28 @@ def plain_array(name: str, given: Any) -> np.ndarray:
         if isinstance(given, torch.Tensor):
             given = given.detach().cpu().resolve_conj().resolve_neg()
             return (given.float() if given.dtype == torch.bfloat16 else given).numpy()
-        return np.asarray(given)
+        return np.asarray(table_numbers(name, given))
+    except InputError:
+        raise
     except (ValueError, TypeError, RuntimeError, NotImplementedError) as error:
         got = f"{type(given).__name__}: {str(error).splitlines()[0]}"
         raise InputError(f"{name}: expected an array with rows of equal length, got {got}") from None
+
+
+def written_out(features: Any) -> np.ndarray:
+    """Sparse features (N, d) as an array; as their main directions (N, 256), which keep their products as far as so few
+    can, where it would be too large."""
+    if is_small(features):
+        return np.asarray(features.toarray())
+    coordinates = features.tocoo()
+    finite = np.isfinite(coordinates.data)
+    if not finite.all():
+        bad, row = coordinates.data[~finite][0], coordinates.row[~finite][0]
+        raise InputError(f"features: expected finite numbers, got {bad} in row {row}; remove or mend that row")
+    from sklearn.decomposition import TruncatedSVD
+
+    wide = min(DIRECTIONS, *features.shape)
+    return np.asarray(TruncatedSVD(n_components=wide, random_state=0).fit_transform(features.astype(np.float32)))
 
 
 def as_array(name: str, given: Any, needed: bool) -> Any:
@@ -108,12 +128,13 @@ def as_array(name: str, given: Any, needed: bool) -> Any:
         return given
     array: Any = given if isinstance(given, ShardedArray) else plain_array(name, given)
     if array.dtype.kind not in "fiub":
-        raise InputError(
-            f"{name}: expected numbers, got an array of dtype {array.dtype}; convert it, for example with "
-            f"np.stack(...).astype('float32')"
-        )
+        todo = "convert it, for example with np.stack(...).astype('float32')"
+        if isinstance(given, str) or hasattr(given, "__fspath__"):
+            todo = f"pass np.load({str(given)!r})"
+        raise InputError(f"{name}: expected numbers, got an array of dtype {array.dtype}; {todo}")
     if array.ndim != len(ARRAYS[name].shape.strip("(,)").split(",")):
-        hint = "; pass features.reshape(len(features), -1)" if name == "features" and array.ndim else ""
+        hint = f"; pass {name}.reshape(len({name}), -1)" if name == "features" and array.ndim else ""
+        hint = "; pass np.column_stack([1 - p, p]) for two classes" if name == "probs" and array.ndim == 1 else hint
         raise InputError(f"{name}: expected shape {ARRAYS[name].shape}, got {array.shape}{hint}")
     if 0 in array.shape[1:]:
         raise InputError(f"{name}: expected at least one column, got shape {array.shape}")
@@ -130,7 +151,7 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     """N, on which all arrays must agree."""
     if pool is not None:
         if not is_whole_number(pool):
-            raise InputError(f"pool: expected the number of items, got {pool!r}")
+            raise InputError(f"pool: expected the number of items, got {short(pool)}; pass pool=len(X), or features=X")
         lengths = {**lengths, "pool": int(pool)}
     if not lengths:
         raise InputError("expected at least one array of the pool, or pool=N, got none; pass for example features=F")
@@ -191,6 +212,8 @@ def check_sums(name: str, part: np.ndarray, start: int, tolerance: float) -> Non
     if not wrong.any():
         return
     expected, todo = "rows >= 0 that sum to 1", "pass logits= if these are not probabilities"
+    if part.shape[1] == 1:
+        todo = "pass np.hstack([1 - p, p]) for two classes"
     if part.ndim == 3:
         expected = "(items, passes, classes) with probabilities >= 0 that sum to 1 over the classes"
         todo = "pass softmax(logits), with the axes in this order"
@@ -229,7 +252,8 @@ def check_labelled(given: Any, N: int) -> np.ndarray:
     outside = (array < 0) | (array >= N)
     if outside.any():
         raise InputError(
-            f"labelled: expected positions from 0 to {N - 1}, got {array[outside.argmax()]} at place {outside.argmax()}"
+            f"labelled: expected positions from 0 to {N - 1}, got {array[outside.argmax()]} at place {outside.argmax()}; "
+            "pass positions in the whole pool"
         )
     values, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
@@ -251,7 +275,9 @@ def labels_of_labelled(strategy: str, given: Any, labelled: np.ndarray, needed: 
         return np.empty(0, dtype=np.int64) if needed else None
     array = whole_numbers("labels", given)
     if len(array) != len(labelled):
-        raise InputError(f"labels: expected one per labelled item, {len(labelled)}, got {len(array)}")
+        raise InputError(
+            f"labels: expected one per labelled item, {len(labelled)}, got {len(array)}; pass labels[labelled] of all labels"
+        )
     if (array < 0).any():
         raise InputError(f"labels: expected whole numbers >= 0, got {array.min()} at place {array.argmin()}")
     return array
@@ -261,9 +287,15 @@ def whole_numbers(name: str, given: Any) -> np.ndarray:
     """A flat int64 array; lists, arrays and tensors of whole numbers."""
     if given is None:
         return np.empty(0, dtype=np.int64)
+    if name == "labelled":
+        given = in_order(name, given)
     array = plain_array(name, given)
     if array.size == 0:
         return np.empty(0, dtype=np.int64)
+    if name == "labels" and array.ndim == 2:
+        raise InputError(
+            f"labels: expected one class number per item, got shape {array.shape}; pass labels.argmax(axis=1)"
+        )
     if array.dtype.kind not in "iu":
         hint = f"pass np.array({name}, dtype=int)"
         if array.dtype.kind == "b":
@@ -272,5 +304,5 @@ def whole_numbers(name: str, given: Any) -> np.ndarray:
             hint = "number the classes, as np.unique(labels, return_inverse=True)[1] does"
         raise InputError(f"{name}: expected whole numbers, got an array of dtype {array.dtype}; {hint}")
     if array.ndim != 1:
-        raise InputError(f"{name}: expected one axis, got shape {array.shape}")
+        raise InputError(f"{name}: expected one axis, got shape {array.shape}; pass np.ravel({name})")
     return array.astype(np.int64)

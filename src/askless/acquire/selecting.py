@@ -3,7 +3,6 @@
 import dataclasses
 import time
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,19 @@ import numpy as np
 from askless.acquire.arrays import check_arrays
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Progress, Selection, Strategy, View
-from askless.acquire.table import ARRAYS, make
-from askless.base.errors import AsklessError, InputError, OptionError
-from askless.base.options import check_count, is_whole_number
-from askless.base.rng import Seed, stream
+from askless.acquire.table import ARRAYS, Name, as_strategy
+from askless.base.errors import AsklessError, InputError
+from askless.base.options import check_count, explained, is_whole_number
+from askless.base.plain import short
+from askless.base.rng import Seed, drawn_seed, stream
 
 
+@explained("select('npc', 20, features=X)", "; options of a strategy go into the strategy, as in NPC(draws=5000)")
 def select(
-    strategy: str | Strategy,
+    strategy: Name | Strategy,
     n: int,
     *,
-    seed: Seed = 0,
+    seed: Seed | None = 0,
     features: Any = None,
     probs: Any = None,
     probs_by_pass: Any = None,
@@ -37,7 +38,6 @@ def select(
     history: Sequence[Selection] = (),
     max_memory: int = 2**28,
     progress: Progress | None = None,
-    **unknown: Any,
 ) -> Selection:
     """The n items to label next, as positions in the pool, best first.
 
@@ -51,31 +51,24 @@ def select(
     `pool` is N where no array says it (for "random"), and `classes` C, as "probcover" asks for it before there is a model.
     `history`: what was selected so far, as this function returned it, for a strategy that learns from it ("albl").
     `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
-    is called now and then. The same seed on the same machine gives the same picks.
+    is called now and then. The same seed on the same machine gives the same picks; seed=None draws one, which `info` has.
 
     >>> select("margin", 1, probs=[[0.9, 0.1], [0.6, 0.4]]).indices
     array([1])
     """
     given = dict(locals())  # as it was called
-    chosen = make(strategy) if isinstance(strategy, str) else strategy
+    chosen = as_strategy(strategy)
     arrays = {name: given[name] for name in ARRAYS}
-    if unknown:
-        near = get_close_matches(next(iter(unknown)), [*arrays, "seed", "pool", "history", "max_memory", "progress"], 1)
-        meant = f", did you mean {near[0]!r}?" if near else ";"
-        raise OptionError(
-            f"unknown argument {', '.join(unknown)}{meant} the arrays are {', '.join(arrays)}; options of a strategy go "
-            "into the strategy, as in NPC(draws=5000)"
-        )
-    if isinstance(chosen, type) or not hasattr(chosen, "select"):
-        got = f"the class {chosen.__name__}; write {chosen.__name__}()" if isinstance(chosen, type) else repr(chosen)
-        raise InputError(f"expected a strategy's name or an object such as NPC(), got {got}")
+    drawn = {} if seed is not None else {"seed": drawn_seed()}
     if classes is not None:
         check_count("select", "classes", classes)
     if not isinstance(history, list | tuple) or not all(isinstance(past, Selection) for past in history):
-        raise InputError(f"history: expected a list of what select returned so far, got {history!r}")
+        raise InputError(
+            f"history: expected a list of what select returned so far, got {short(history)}; pass [first, second]"
+        )
     view = check_arrays(chosen, arrays, pool, classes)
     if not is_whole_number(n, 0):
-        raise InputError(f"n must be a whole number >= 0, got {n!r}")
+        raise InputError(f"n must be a whole number >= 0, got {short(n)}; pass how many items to choose, as 20")
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
     if not is_whole_number(max_memory, 1):
@@ -83,9 +76,11 @@ def select(
     view = dataclasses.replace(view, history=tuple(history), max_memory=int(max_memory), progress=progress)
     view = with_probs(view, whole=not type(chosen).__module__.startswith("askless.acquire."))
     start = time.perf_counter()
-    selection = chosen.select(view, int(n), stream(seed, "select"))
+    selection = chosen.select(view, int(n), stream(drawn["seed"] if seed is None else seed, "select"))
     check_picks(chosen.name, selection, view, int(n))
-    info = {"strategy": chosen.name} | selection.info | {"seconds": time.perf_counter() - start}
+    info = {"strategy": chosen.name} | selection.info | {"seconds": time.perf_counter() - start} | drawn
+    if view.features is not None and view.features.shape != np.shape(features) and hasattr(features, "nnz"):
+        info["features"] = f"{features.shape[1]:,} sparse columns in {view.features.shape[1]} directions (SVD)"
     return dataclasses.replace(selection, info=info)
 
 
@@ -104,10 +99,23 @@ def with_probs(view: View, *, whole: bool) -> View:
 
 def check_picks(name: str, selection: Selection, view: View, n: int) -> None:
     """A strategy, also a user's own, returns n distinct unlabelled positions, or nobody sees its picks."""
+    if not isinstance(selection, Selection):
+        raise AsklessError(
+            f"the strategy {name} must return a Selection, got {short(selection)}; write return al.Selection(picks), with "
+            "int64 positions in the pool"
+        )
     picks = selection.indices
     if not isinstance(picks, np.ndarray) or picks.dtype != np.int64 or picks.shape != (n,):
         got = f"{picks.dtype} of shape {picks.shape}" if isinstance(picks, np.ndarray) else type(picks).__name__
-        raise AsklessError(f"the strategy {name} must return int64 positions of shape ({n},), got {got}")
+        raise AsklessError(
+            f"the strategy {name} must return int64 positions of shape ({n},), got {got}; write np.array(picks, np.int64)"
+        )
     inside = (picks >= 0) & (picks < view.N)
     if len(np.unique(picks)) < n or not inside.all() or np.isin(picks, view.labelled).any():
-        raise AsklessError(f"the strategy {name} must return distinct unlabelled positions of the pool, got {picks}")
+        raise AsklessError(
+            f"the strategy {name} must return distinct unlabelled positions of the pool, got {picks}; take them from "
+            "view.unlabelled"
+        )
+
+
+__test__ = {"select": select}  # doctest does not see through `explained`

@@ -1,13 +1,15 @@
 """What every strategy is given (`View`), what it returns (`Selection`), and what it must offer (`Strategy`)."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, overload
 
 import numpy as np
 
 from askless.acquire.kernel import Kernel, Progress
+from askless.acquire.table import ARRAYS
+from askless.base.errors import AsklessError, some, unknown
 
 TILE = 2**22  # bytes: no more at a time than a processor's cache holds
 
@@ -39,8 +41,11 @@ class View:
 
     def __getitem__(self, name: str) -> np.ndarray:
         """The array called `name`; the caller has declared it in `needs`."""
-        array = getattr(self, name)
-        assert array is not None, f"{name} is used but not declared in needs"
+        if name not in ARRAYS:
+            raise AsklessError(unknown("array", name, ARRAYS))
+        array: np.ndarray | None = getattr(self, name)
+        if array is None:
+            raise AsklessError(f"expected an array of the strategy's needs, got {name!r}; add it to needs")
         return array
 
     def report(self, done: int, total: int) -> None:
@@ -55,17 +60,50 @@ class View:
         return filled(np.empty(self.N), step, lambda part: score(*(a[part].astype(np.float64) for a in arrays)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """`indices` (n,) int64, best first; `scores` (n,) float64, higher is better, perhaps infinite but never NaN, or None;
-    `info`, a plain dict."""
+    `info`, a plain dict. `pool`: where the items are, for a notebook to show them.
+
+    It goes where its indices would go: into `X[picks]`, `np.asarray`, `for i in picks`, `tell(picks, labels)`.
+
+    >>> picks = Selection(np.array([7, 2]), None, {"strategy": "npc"})
+    >>> picks, picks[0], [i for i in picks], np.arange(9)[picks]
+    (<Selection of 2 by npc: 7, 2>, 7, [7, 2], array([7, 2]))
+    """
 
     indices: np.ndarray
     scores: np.ndarray | None = None
     info: dict[str, Any] = field(default_factory=dict)
+    pool: Any = field(default=None, compare=False)
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.indices.tolist())
+
+    @overload
+    def __getitem__(self, which: int | np.integer[Any]) -> int: ...
+
+    @overload
+    def __getitem__(self, which: slice | np.ndarray | list[int]) -> np.ndarray: ...
+
+    def __getitem__(self, which: Any) -> Any:
+        found = self.indices[which]
+        return found if isinstance(found, np.ndarray) else int(found)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.indices, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        by = f" by {self.info['strategy']}" if "strategy" in self.info else ""
+        return f"<Selection of {len(self)}{by}: {some(np.asarray(self.indices).tolist()) or 'nothing'}>"
+
+    def _repr_html_(self) -> str:
+        from askless.acquire.notebook import table_of
+
+        return table_of(self)
 
     def as_plain(self) -> dict[str, Any]:
         """What a later selection may look at, for JSON."""

@@ -13,7 +13,7 @@ from askless.acquire.sampling import Draws
 from askless.acquire.selecting import check_picks, with_probs
 from askless.acquire.softmax import Softmax
 from askless.acquire.strategy import Selection, Strategy, View, looks_at, uses_history
-from askless.acquire.table import ARRAYS, BY_ROWS, make
+from askless.acquire.table import ARRAYS, BY_ROWS, Name, as_strategy
 from askless.base.errors import InputError, OptionError
 from askless.base.options import check_count, is_whole_number
 from askless.base.rng import Seed, stream
@@ -51,11 +51,9 @@ class Stream:
     """
 
     def __init__(
-        self, strategy: str | Strategy, budget: int, memory: int, *, seed: Seed = 0, classes: int | None = None
+        self, strategy: Name | Strategy, budget: int, memory: int, *, seed: Seed = 0, classes: int | None = None
     ) -> None:
-        self.strategy = make(strategy) if isinstance(strategy, str) else strategy
-        if isinstance(self.strategy, type) or not hasattr(self.strategy, "select"):
-            raise InputError(f"Stream: expected a strategy's name or an object such as Askless(), got {strategy!r}")
+        self.strategy = as_strategy(strategy)
         name = self.strategy.name
         if uses_history(self.strategy):
             raise InputError(

@@ -5,15 +5,24 @@ strategy: the labelling page, which offers them, starts without torch.
 """
 
 from importlib import import_module
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from askless.base.errors import OptionError, unknown
+from askless.base.errors import InputError, OptionError, unknown
+from askless.base.plain import short
 
 if TYPE_CHECKING:
     from askless.acquire.strategy import Strategy
 
 Rule = Literal["any", "features", "probabilities", "squares"]
 Reason = Literal["random", "stands for", "hesitates", "new region", "eigenvalue"]
+
+# What type checkers know of the names; a test holds it against STRATEGIES.
+Name = Literal[
+    "askless", "random", "confidence", "margin", "entropy", "coreset", "badge", "egl", "npc", "crc", "dynamical",
+    "albl", "typiclust", "probcover", "maxherding", "uherding", "tcm", "clustermargin", "dropquery", "alfamix",
+    "bald", "batchbald", "dal", "bait", "lookahead", "direct", "dcom", "refine",
+]  # fmt: skip
 
 
 class Array(NamedTuple):
@@ -125,3 +134,48 @@ def make(name: str, /, **options: Any) -> "Strategy":
     if name not in STRATEGIES:
         raise OptionError(unknown("strategy", name, STRATEGIES))
     return STRATEGIES[name].make(**options)
+
+
+def as_strategy(given: "str | Strategy") -> "Strategy":
+    """A strategy, or the one of this name with its defaults."""
+    if isinstance(given, str):
+        return make(given)
+    found = faults(given)
+    if found:
+        raise InputError("; ".join(found))
+    return given
+
+
+def faults(given: object) -> list[str]:
+    """What keeps an object from being a strategy, a sentence each."""
+    if isinstance(given, type):
+        name = given.__name__
+        return [f"expected a strategy's name or an object such as NPC(), got the class {name}; write {name}()"]
+    if not callable(getattr(given, "select", None)):
+        return [
+            f"expected a strategy's name or an object such as NPC(), got {short(given)}; write 'npc', or NPC(draws=500)"
+        ]
+    what, found = type(given).__name__, []
+    if not isinstance(getattr(given, "name", None), str):
+        got = short(given.name) if hasattr(given, "name") else "none"
+        found.append(f'{what}: expected a name, got {got}; write name = "{what.lower()}" in the class')
+    for listed in ("needs", "wants"):
+        arrays = getattr(given, listed, None if listed == "needs" else ())
+        if not isinstance(arrays, tuple | list):
+            got = "none" if arrays is None else repr(arrays)
+            found.append(
+                f'{what}: expected {listed}, the arrays it looks at, as a tuple, got {got}; write {listed} = ("features",), '
+                "or () for none"
+            )
+            continue
+        found += [
+            f"{what}: {listed} has an {unknown('array', array, ARRAYS)}" for array in arrays if array not in ARRAYS
+        ]
+    try:
+        signature(given.select).bind(None, 1, None)  # type: ignore[attr-defined]
+    except TypeError:
+        got = f"select{signature(given.select)}"  # type: ignore[attr-defined]
+        found.append(f"{what}: expected select(self, view, n, rng), got {got}; take these three arguments")
+    except ValueError:  # of a compiled function, whose arguments nobody knows
+        pass
+    return found

@@ -1,6 +1,8 @@
 """The contract that every strategy keeps, as a function to run on your own: `check_strategy(MyStrategy())`."""
 
 import json
+from collections.abc import Callable, Sequence
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,8 @@ import torch
 from scipy.special import softmax
 
 from askless.acquire import Selection, Strategy, looks_at, select
-from askless.base.errors import AsklessError
+from askless.acquire.table import ARRAYS, Name, faults, make
+from askless.base.errors import AsklessError, first_line
 
 CLASSES, PASSES = 4, 6
 KINDS = ("ordinary", "duplicated", "constant")
@@ -43,8 +46,8 @@ def example_arrays(N: int, n_labelled: int, seed: int = 0, kind: str = "ordinary
     }
 
 
-def check_strategy(strategy: Strategy) -> None:
-    """Raises AssertionError with the broken promise, if the strategy breaks one.
+def check_strategy(strategy: Name | Strategy) -> None:
+    """Prints what it checked; raises AssertionError with the broken promises, numbered, if the strategy breaks some.
 
     Right count, distinct, never labelled, positions in the pool; same seed same picks; numpy and torch alike; float32 and
     float64; inputs unchanged; duplicated and constant pools; a single item; no labelled item; n = 0 and n = all; without the
@@ -52,7 +55,63 @@ def check_strategy(strategy: Strategy) -> None:
 
     >>> from askless import NPC
     >>> check_strategy(NPC(draws=50))
+    npc keeps the contract of a strategy:
+    1. a name, the arrays it needs, and select(view, n, rng)
+    2. n distinct unlabelled positions, whatever n and the labels; ordinary, duplicated and constant pools
+    3. the same with only the arrays in `needs`
+    4. same seed, same picks
+    5. numpy and torch alike, float32 and float64
+    6. inputs unchanged
     """
+    strategy = make(strategy) if isinstance(strategy, str) else strategy
+    name = getattr(strategy, "name", type(strategy).__name__)
+    if found := faults(strategy):
+        raise AssertionError(broken(name, found))
+    checks: dict[str, Callable[[Strategy], None]] = {
+        "n distinct unlabelled positions, whatever n and the labels; ordinary, duplicated and constant pools": check_pools,
+        "the same with only the arrays in `needs`": check_without_wants,
+        "same seed, same picks": check_same_seed,
+        "numpy and torch alike, float32 and float64": check_number_types,
+        "inputs unchanged": check_inputs_untouched,
+    }
+    if getattr(strategy, "equivariant", False):
+        checks["the same picks from a shuffled pool, as it is equivariant"] = check_equivariance
+    first: Exception | None = None
+    for check in checks.values():
+        try:
+            check(strategy)
+        except Exception as error:  # of the strategy, too, which may raise anything
+            sentence = in_words(strategy, error)
+            if sentence not in found:  # one mistake breaks several promises
+                found.append(sentence)
+            first = first or error
+    if found:
+        raise AssertionError(broken(name, found)) from first
+    print(f"{name} keeps the contract of a strategy:")
+    for number, kept in enumerate(("a name, the arrays it needs, and select(view, n, rng)", *checks), 1):
+        print(f"{number}. {kept}")
+
+
+def broken(name: str, found: Sequence[str]) -> str:
+    lines = "".join(f"\n{number}. {sentence}" for number, sentence in enumerate(found, 1))
+    return f"{name} breaks the contract of a strategy:{lines}"
+
+
+def in_words(strategy: Strategy, error: Exception) -> str:
+    """What a check found, or what the strategy raised, where, and the usual reason for it."""
+    if isinstance(error, AssertionError | AsklessError):
+        return str(error)
+    own = getattr(getattr(strategy.select, "__code__", None), "co_filename", "")
+    lines = [place.lineno for place in extract_tb(error.__traceback__) if place.filename == own]
+    where = f" in line {lines[-1]}" if lines else ""
+    sentence = f"select raised {type(error).__name__}{where}: {first_line(error)}"
+    if "NoneType" in str(error):
+        none = ", ".join(name for name in ARRAYS if name not in looks_at(strategy) and name != "labelled")
+        sentence += f"; arrays that are neither in needs nor in wants are None: {none}; add the one it uses to needs"
+    return sentence
+
+
+def check_pools(strategy: Strategy) -> None:
     for kind in KINDS:
         for n_labelled in (0, 1, 9):
             for n in (0, 1, 7, 40 - n_labelled):
@@ -63,12 +122,6 @@ def check_strategy(strategy: Strategy) -> None:
         arrays = example_arrays(200, 5, kind=kind)
         check_selection(choose(strategy, 90, arrays), 90, 200, arrays["labelled"], f"{kind} pool of 200")
     check_selection(choose(strategy, 1, example_arrays(1, 0)), 1, 1, np.array([]), "a pool of one item")
-    check_without_wants(strategy)
-    check_same_seed(strategy)
-    check_number_types(strategy)
-    check_inputs_untouched(strategy)
-    if getattr(strategy, "equivariant", False):
-        check_equivariance(strategy)
 
 
 def choose(strategy: Strategy, n: int, arrays: dict[str, Any], seed: int = 0) -> Selection:
@@ -113,7 +166,7 @@ def check_without_wants(strategy: Strategy) -> None:
 def check_same_seed(strategy: Strategy) -> None:
     arrays = example_arrays(60, 5)
     first, again = choose(strategy, 8, arrays, seed=3), choose(strategy, 8, arrays, seed=3)
-    assert np.array_equal(first.indices, again.indices), "the same seed gave other picks"
+    assert np.array_equal(first.indices, again.indices), "the same seed gave other picks; draw everything from rng"
     check_selection(choose(strategy, 8, arrays, seed=4), 8, 60, arrays["labelled"], "another seed")
 
 
@@ -134,9 +187,9 @@ def check_inputs_untouched(strategy: Strategy) -> None:
     try:
         choose(strategy, 8, arrays)
     except ValueError as error:
-        raise AssertionError(f"read-only arrays: {error}") from error
+        raise AssertionError(f"read-only arrays: {first_line(error)}; work on a copy") from error
     for name, array in arrays.items():
-        assert np.array_equal(array, before[name]), f"{name} was modified"
+        assert np.array_equal(array, before[name]), f"{name} was modified; work on a copy"
 
 
 def check_equivariance(strategy: Strategy) -> None:

@@ -12,10 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 from torch import nn
 
-from askless.acquire import Selection, Strategy, make, uses_history
+from askless.acquire import Name, Selection, Strategy, as_strategy, uses_history
 from askless.active.learner import ActiveLearner
 from askless.base.errors import InputError
-from askless.base.rng import stream
+from askless.base.rng import drawn_seed, stream
 from askless.data import as_pool
 from askless.features.scaling import scaling
 from askless.learn import Learner
@@ -64,7 +64,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         self,
         estimator: Any = None,
         *,
-        strategy: str | Strategy = "askless",
+        strategy: Name | Strategy = "askless",
         unlabelled: Any = -1,
         random_state: Any = 0,
     ) -> None:
@@ -153,7 +153,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
 
     def _strategy(self) -> Strategy:
         """The strategy, if what it needs can be seen here."""
-        strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+        strategy = as_strategy(self.strategy)
         trained = self._loop.model is not None
         if wants_gradients(strategy) and not trained:
             raise InputError(
@@ -266,7 +266,7 @@ def is_unlabelled(y: np.ndarray, mark: Any) -> np.ndarray:
 def seed_of(random_state: Any) -> int:
     """A seed from what scikit-learn calls random_state; a RandomState is drawn from, and advances."""
     if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0])
+        return drawn_seed()
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(2**31 - 1))
     stream(random_state, "check")  # refuses what is not a seed

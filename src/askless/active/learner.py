@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from askless.acquire import Selection, Strategy, make, select, uses_history
+from askless.acquire import Name, Selection, Strategy, as_strategy, select, uses_history
 from askless.active.exporting import export_model
 from askless.active.prepare import (
     Net,
@@ -29,9 +29,11 @@ from askless.active.saving import Saved, SaveError, save
 from askless.active.tracking import Tracking
 from askless.active.worth import Surprise, compare, surprises
 from askless.base.errors import AsklessError, InputError
-from askless.base.options import Count, check_annotated, is_whole_number
-from askless.base.rng import stream
-from askless.data import CachedViews, Pool, as_pool
+from askless.base.options import Count, check_annotated, explained, is_whole_number
+from askless.base.plain import in_order, short
+from askless.base.rng import drawn_seed, stream
+from askless.data import CachedViews, Pool, as_pool, rows
+from askless.features.frozen import Frozen
 from askless.learn import Course, Learner, Learnt, Task, as_learner
 from askless.learn.calibration import calibrated
 from askless.learn.learner import Inspect, Watch, check_labelled
@@ -61,28 +63,30 @@ class ActiveLearner:
     linear head, else FixMatch. `strategy`: a name or an object. `classes`: how many, or their names; by default what the
     pool knows.
 
-    `fresh`: every `fit` starts from the first weights; with "new" it draws new ones from the seed and the number of labels
-    (as the NPC and CRC papers do), with False it continues from the last ones (as dynamicAL does). `layers="all"` lets
-    strategies see gradients of the whole network: those that look at features a random projection of every logit's
-    gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")` the exact kernel. `random_share`: this
-    share of every batch is drawn at random, and `comparison()` tells whether the chosen ones were worth more. `views`: how
-    images look in training, if not as `askless.data.views_for` has it. `progress(done, total)` receives the progress of
-    embedding, and `track`, one tracker of `askless.track` or several, that of rounds and trainings.
+    `seed`: None draws one, which is kept and saved. `fresh`: every `fit` starts from the first weights; with "new" it draws
+    new ones from the seed and the number of labels (as the NPC and CRC papers do), with False it continues from the last
+    ones (as dynamicAL does). `layers="all"` lets strategies see gradients of the whole network: those that look at features
+    a random projection of every logit's gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")`
+    the exact kernel. `random_share`: this share of every batch is drawn at random, and `comparison()` tells whether the
+    chosen ones were worth more. `views`: how images look in training, if not as `askless.data.views_for` has it.
+    `progress(done, total)` receives the progress of embedding, and `track`, one tracker of `askless.track` or several, that
+    of rounds and trainings.
 
     Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
     `calibrate`: BatchNorm layers that have seen no data yet get the pool's statistics for that look. With their initial 0
     and 1 the outputs of a deep network saturate, and strategies that look at them choose by noise.
     """
 
+    @explained("ActiveLearner((X, y), classes=10)")
     def __init__(
         self,
         pool: Any,
         *,
         net: Net | None = None,
         learner: str | Learner | None = None,
-        strategy: str | Strategy = "askless",
+        strategy: Name | Strategy = "askless",
         classes: int | Sequence[str] | None = None,
-        seed: int = 0,
+        seed: int | None = 0,
         fresh: bool | Literal["new"] = True,
         calibrate: bool = True,
         layers: Literal["last", "all"] = "last",
@@ -97,9 +101,10 @@ class ActiveLearner:
         self.pool: Pool = as_pool(pool)
         self.class_names = class_names(classes, self.pool)
         self.are_classes_known = True  # False: a strategy is not told how many there are
+        seed = drawn_seed() if seed is None else seed
         stream(seed, "check")  # refuses what is not a seed
         self.seed = int(seed)
-        self.strategy: Strategy = make(strategy) if isinstance(strategy, str) else strategy
+        self.strategy: Strategy = as_strategy(strategy)
         check_annotated("ActiveLearner", ActiveLearner.__init__, locals())
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
@@ -127,6 +132,13 @@ class ActiveLearner:
         self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
         self._surprises: list[Surprise] = []
         self.tracking = Tracking(self, track)
+
+    def __repr__(self) -> str:
+        net = self.net if isinstance(self.net, str | Frozen) else type(self.net).__name__
+        return (
+            f"<ActiveLearner on {self.pool.name}: {len(self.labels)} of {len(self.pool)} items labelled, {self.classes} "
+            f"classes, {self.learner} on {net}, by {self.strategy}>"
+        )
 
     # --- what is known ---------------------------------------------------------------------------------------------
 
@@ -165,6 +177,7 @@ class ActiveLearner:
 
     # --- ask, tell, fit --------------------------------------------------------------------------------------------
 
+    @explained("ask(20)")
     def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
         """The n items to label next, best first. Asking again before telling gives the same answer. Unlabelled items in
         `exclude`, such as those of which people were unsure, are left out as if the pool did not have them. Items of the
@@ -200,15 +213,13 @@ class ActiveLearner:
             self._asked |= dict.fromkeys(picks.indices.tolist(), "chosen") | dict.fromkeys(extra.tolist(), "random")
         info = {**picks.info, "labelled": len(self.labels)}
         self.tracking.asked(info, time.perf_counter() - began)
-        return replace(picks, info=info)
+        return replace(picks, info=info, pool=self.pool)
 
     def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
         """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""
         if not is_whole_number(n, 0):
-            raise InputError(f"n must be a whole number >= 0, got {n!r}")
-        out = np.array(sorted({int(i) for i in exclude} - set(self.labels)), dtype=np.int64)
-        if len(out) and not 0 <= out[0] <= out[-1] < len(self.pool):
-            raise InputError(f"exclude: expected positions from 0 to {len(self.pool) - 1}, got {out[0]} to {out[-1]}")
+            raise InputError(f"n must be a whole number >= 0, got {short(n)}; pass how many items to choose, as 20")
+        out = np.setdiff1d(rows.positions(exclude, len(self.pool), "exclude"), self.labelled)
         free = len(self.pool) - len(self.labels) - len(out)
         if n > free:
             raise InputError(f"n = {n} exceeds the {free} unlabelled items; lower n or add data")
@@ -228,12 +239,21 @@ class ActiveLearner:
         needed = {*self.strategy.needs, *(["labels"] if uses_history(self.strategy) and self.history else [])}
         return {name: array for name, array in seen.items() if name in needed}
 
+    @explained("tell(batch, labels)")
     def tell(self, indices: Any, labels: Any, *, replace: bool = False) -> None:
         """Takes labels (numbers, or class names) for these positions; all of them, or with an error none."""
-        positions = np.atleast_1d(np.asarray(indices))
+        if isinstance(indices, set | frozenset):
+            raise InputError("expected positions in the order of their labels, got a set; pass a list")
+        positions = np.atleast_1d(np.asarray(in_order("indices", indices)))
+        if positions.dtype.kind == "b":
+            raise InputError("expected positions, got a mask; pass np.flatnonzero(mask)")
+        if positions.dtype.kind in "US":
+            raise InputError(f"expected positions first, got {str(positions[0])!r}; write tell(positions, labels)")
         numbers = self._numbers(labels)
         if len(positions) != len(numbers):
-            raise InputError(f"expected one label per item, {len(positions)}, got {len(numbers)}")
+            raise InputError(
+                f"expected one label per item, {len(positions)}, got {len(numbers)}; leave out the items without one"
+            )
         if len(positions) == 0:
             return
         if positions.ndim != 1 or numbers.ndim != 1:
@@ -355,7 +375,7 @@ class ActiveLearner:
     def score(self, x: Any = None, y: Any = None) -> float:
         """Accuracy on (x, y), by default on the pool's held-out test items."""
         if x is None:
-            return float((self.predict_test().argmax(axis=1) == self.pool.test[1]).mean())  # type: ignore[index]
+            return float((self.predict_test().argmax(axis=1) == self.pool.test[1]).mean())
         if y is None:
             raise InputError("score needs the labels y of the items x")
         predicted = self.predict(x)
@@ -403,6 +423,10 @@ class ActiveLearner:
         """Labels as class numbers; names are looked up."""
         given = labels.detach().cpu().numpy() if isinstance(labels, Tensor) else np.asarray(labels)
         given = np.atleast_1d(given)
+        if given.ndim == 2 and given.shape[1] > 1:
+            raise InputError(f"expected one class per item, got shape {given.shape}; pass labels.argmax(axis=1)")
+        if given.dtype.kind == "O" and any(label is None for label in given.flat):
+            raise InputError("expected a class for every item, got None; leave out the items without an answer")
         if given.dtype.kind == "O" and all(isinstance(name, str) for name in given.flat):
             given = given.astype(str)  # a column of names, as pandas has them
         if given.dtype.kind == "U":

@@ -18,6 +18,7 @@ from askless.data import Pool, views_for
 from askless.features.frozen import Frozen, as_frozen, frozen_views
 from askless.features.scaling import SHORT
 from askless.features.text_backbone import text_views
+from askless.kernels.evaluation import evaluating
 from askless.kernels.logits import probabilities
 
 SAMPLE = 10_000  # items that a network is measured by, at most
@@ -31,12 +32,19 @@ def class_names(classes: int | Sequence[str] | None, pool: Pool) -> tuple[str, .
         classes = pool.classes if pool.classes is not None else pool.n_classes
     if classes is None:
         raise InputError("the pool does not know its classes; pass classes=10, or classes=['cat', 'dog']")
+    if isinstance(classes, str):
+        raise InputError(
+            f"classes: expected their number or their names, got the text {classes!r}; pass ['cat', 'dog']"
+        )
     if isinstance(classes, int | np.integer):
         known = pool.classes or ()
         classes = known if len(known) == classes else [str(number) for number in range(classes)]
     names = tuple(map(str, classes))
     if len(names) < 2 or len(set(names)) < len(names):
-        raise InputError(f"expected at least two classes with distinct names, got {', '.join(names) or 'none'}")
+        raise InputError(
+            f"expected at least two classes with distinct names, got {', '.join(names) or 'none'}; pass "
+            "classes=['cat', 'dog']"
+        )
     return names
 
 
@@ -147,5 +155,13 @@ def check_network(net: nn.Module, views: Any, classes: int) -> None:
         ) from error
     if logits.shape != (1, classes):
         raise ModelError(
-            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item"
+            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item; let the network "
+            f"end in a linear layer with {classes} outputs"
+        )
+    with evaluating(net), torch.no_grad():
+        some = net(views.plain(torch.arange(min(8, len(views)))))
+    if bool((some >= 0).all()) and torch.allclose(some.sum(dim=1), torch.ones(len(some), dtype=some.dtype), atol=1e-4):
+        raise ModelError(
+            "expected a network that returns logits, got rows >= 0 that sum to 1, as after a softmax; remove the softmax, "
+            "which the loss has already"
         )

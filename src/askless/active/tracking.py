@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from askless.base.options import written
 from askless.learn.learner import Watch
 from askless.learn.ranks import these
 from askless.track import Event, Tracker, Trail
@@ -57,7 +58,7 @@ class Tracking:
         if not self.begun:
             self.begun, loop = True, self.loop
             net = loop.net if isinstance(loop.net, str) else type(loop.net).__name__
-            about = {"strategy": loop.strategy.name, "learner": loop.learner, "net": net, "seed": loop.seed}
+            about = {"strategy": loop.strategy.name, "learner": written(loop.learner), "net": net, "seed": loop.seed}
             about |= {"items": len(loop.pool), "classes": loop.classes}
             self.trail.tell(Event("start", about={name: str(v) for name, v in about.items()}))
         self.trail.tell(event, last)

@@ -8,14 +8,18 @@ from typing import Any
 
 def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package that finds each of its names in a module of its own, by `homes` (name ->
-    module; a name that is its module's is the module itself)."""
+    module; a name that is its module's is the module itself). `dir` lists the public names."""
 
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module = import_module(f"{package}.{homes[name]}")
-        value = module if homes[name] == name else getattr(module, name)
+        value = module if homes[name].rpartition(".")[2] == name else getattr(module, name)
         setattr(sys.modules[package], name, value)
         return value
 
-    return find, lambda: sorted({*vars(sys.modules[package]), *homes})
+    def listed() -> list[str]:
+        known = vars(sys.modules[package])
+        return sorted({*known["__all__"], *(name for name in known if name.startswith("__"))})
+
+    return find, listed

@@ -5,7 +5,9 @@ choices, `bool` is a flag, `Count` and the other numbers below have their limits
 """
 
 import dataclasses
+import difflib
 import functools
+import inspect
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,6 +19,7 @@ from typing_extensions import dataclass_transform  # typing has it from Python 3
 from askless.base.errors import InputError, OptionError
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 LATER = {"later": True}  # metadata of an option that came later: at its default all is as it was before there was one
 # With "before", it is so at that value: LATER | {"before": 0}.
 
@@ -53,7 +56,61 @@ def options(cls: type[T]) -> type[T]:
         plain_init(self, **given)
 
     cls.__init__ = init  # type: ignore[method-assign, assignment]
+    cls.__repr__ = lambda self: written(self, short=True)  # type: ignore[method-assign]
     return cls
+
+
+def written(value: Any, short: bool = False) -> str:
+    """Options as they would be typed, `short` without those at their defaults; anything else as it prints."""
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return repr(value)
+    given = {f: getattr(value, f.name) for f in dataclasses.fields(value) if f.repr}
+    told = [f"{f.name}={written(v, short)}" for f, v in given.items() if not (short and is_default(f, v))]
+    return f"{type(value).__qualname__}({', '.join(told)})"
+
+
+def is_default(field: dataclasses.Field[Any], value: Any) -> bool:
+    made = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    return value is made or (type(value) is type(made) and bool(np.all(value == made)))
+
+
+def explained(example: str, more: str = "") -> Callable[[F], F]:
+    """A function whose callers read what it takes where Python would only count arguments; `more` may say where else a
+    name that it does not know belongs."""
+
+    def around(function: F) -> F:
+        takes = inspect.signature(function)
+        own = [p for p in takes.parameters.values() if p.name not in ("self", "cls")]
+        is_method = len(own) < len(takes.parameters)
+        bare = [p.name for p in own if p.kind is not p.KEYWORD_ONLY]
+
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            try:
+                takes.bind(*args, **given)
+            except TypeError:
+                what = function.__qualname__.removesuffix(".__init__")
+                raise OptionError(f"{what}: {wrong(args[is_method:], given)}") from None
+            return function(*args, **given)
+
+        def wrong(args: tuple[Any, ...], given: dict[str, Any]) -> str:
+            known = [p.name for p in own]
+            unknown = [name for name in given if name not in known]
+            if unknown:
+                near = difflib.get_close_matches(unknown[0], known, 1)
+                meant = f"; did you mean {near[0]!r}?" if near else ";"
+                return f"unknown argument {', '.join(unknown)}{meant} it takes {', '.join(known)}{more}"
+            if len(args) > len(bare):
+                return f"expected {' and '.join(bare)} without a name, got {len(args)} arguments; write {example}"
+            twice = [name for name in bare[: len(args)] if name in given]
+            if twice:
+                return f"got {', '.join(twice)} twice, with and without the name; write {example}"
+            missing = [p.name for p in own if p.default is p.empty and p.name not in (*bare[: len(args)], *given)]
+            return f"expected {' and '.join(missing)} as well, got none; write {example}"
+
+        return call  # type: ignore[return-value]
+
+    return around
 
 
 def check_annotated(owner: str, annotated: Callable[..., object], given: Mapping[str, Any]) -> None:

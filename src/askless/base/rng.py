@@ -25,8 +25,15 @@ def stream(seed: Seed, name: str) -> np.random.Generator:
     if isinstance(seed, np.random.Generator):
         return seed
     if not is_whole_number(seed, 0):
-        raise InputError(f"seed must be a whole number >= 0 or a numpy Generator, got {seed!r}")
+        raise InputError(
+            f"seed must be a whole number >= 0 or a numpy Generator, got {seed!r}; pass seed=0, or np.random.default_rng(0)"
+        )
     return np.random.default_rng([int(seed), zlib.crc32(name.encode())])
+
+
+def drawn_seed() -> int:
+    """A seed that differs in every run, for who asks for none."""
+    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 def torch_stream(seed: Seed, name: str) -> "torch.Generator":

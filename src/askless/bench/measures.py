@@ -140,7 +140,7 @@ class TestNumbers:
 
     def __call__(self, learner: ActiveLearner, step: int, model: nn.Module) -> Sequence[Sample]:
         logits = torch.cat([logits_of(model, part) for part in learner.test_items()])
-        labels = torch.from_numpy(learner.pool.test[1])  # type: ignore[index]
+        labels = torch.from_numpy(learner.pool.test[1])
         x = step / learner.learner.evaluate_every  # type: ignore[attr-defined]
         right = float((logits.argmax(dim=1) == labels).double().mean())
         return [Sample("test_loss", float(F.cross_entropy(logits, labels)), x), Sample("accuracy_now", right, x)]

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 import numpy as np
 import torch
 
-from askless.acquire import STRATEGIES, Strategy, make
+from askless.acquire import Strategy, as_strategy
 from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net
 from askless.base import digest
@@ -139,14 +139,13 @@ class Row:
     along: tuple[Along, ...] = ()
 
     def __post_init__(self) -> None:
-        strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
-        if isinstance(strategy, type) or not callable(getattr(strategy, "select", None)):
-            raise OptionError(unknown("strategy", self.strategy, STRATEGIES))
-        object.__setattr__(self, "strategy", strategy)
+        object.__setattr__(self, "strategy", as_strategy(self.strategy))
         object.__setattr__(self, "learner", as_learner(self.learner))
-        if not self.counts or list(self.counts) != sorted(set(self.counts)) or self.counts[0] < max(1, self.start):
+        counts = self.counts if isinstance(self.counts, tuple | list) else ()
+        if not counts or list(counts) != sorted(set(counts)) or counts[0] < max(1, self.start):
             raise InputError(
-                f"{self.method}: expected rising numbers of labels from the {self.start} at the start, got {self.counts}"
+                f"{self.method}: expected rising numbers of labels from the {self.start} at the start, got {self.counts}; "
+                "write them as counts=(20, 40)"
             )
         if not callable(self.data):
             got = repr(self.data) if isinstance(self.data, str) else f"a {type(self.data).__name__}"
@@ -227,7 +226,9 @@ class Benchmark:
             raise InputError(f"{self.name}: expected a baseline among {', '.join(methods)}, got {self.baseline!r}")
         keys = [(r.group, r.method) for r in self.rows]
         if len(set(keys)) < len(keys) or not keys:
-            raise InputError(f"{self.name}: expected rows with distinct (group, method), got {keys}")
+            raise InputError(
+                f"{self.name}: expected rows with distinct (group, method), got {keys}; give each its own method="
+            )
         folders: dict[str, tuple[str, str]] = {}
         for key in keys:
             if (other := folders.setdefault(cell_name(*key, 0), key)) != key:
@@ -242,8 +243,8 @@ class Benchmark:
                     f"{self.name}: expected one choice of trials for a start of {a.start} in {a.group or 'the one group'}, "
                     f"got {b.trials} and {a.trials}"
                 )
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds):
-            raise InputError(f"{self.name}: expected distinct seeds, got {self.seeds}")
+        if not isinstance(self.seeds, tuple | list) or not self.seeds or len(set(self.seeds)) < len(self.seeds):
+            raise InputError(f"{self.name}: expected distinct seeds, got {self.seeds}; write them as seeds=(0, 1)")
 
 
 def learner_name(learner: Learner) -> str:

@@ -25,11 +25,11 @@ class Pool:
     manifest said of each item.
     """
 
-    x: Rows
+    x: Any  # Rows; which of them, only `kind` knows
     labels: np.ndarray | Any = None  # None becomes (N,) of -1
     ids: tuple[str, ...] | None = None
     classes: tuple[str, ...] | None = None
-    test: tuple[Any, np.ndarray] | None = None
+    test: Any = None
     name: str = "pool"
     kind: Kind = "other"
     flip: bool = True
@@ -131,6 +131,12 @@ def as_pool(
             raise InputError("got a Pool together with other options; change it with dataclasses.replace(pool, ...)")
         return data
     data, labels = split_pair(data, labels)
+    if (
+        isinstance(data, list)
+        and [getattr(part, "ndim", 0) > 0 for part in data] == [True, True]
+        and (data[0].ndim > data[1].ndim and len(data[0]) == len(data[1]))
+    ):
+        raise InputError("expected a pair (x, y), got a list of two arrays; pass the tuple (x, y)")
     rows, kind = normalised(as_rows(data), kind, layout)
     if labels is None:
         labels = dataset_labels(rows)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from askless.base.errors import InputError
+from askless.base.plain import in_order, is_small, is_sparse, table_numbers
 from askless.sources.image_file import pixels_of
 from askless.sources.layout import Layout, as_images
 
@@ -44,8 +45,14 @@ def as_rows(data: Any) -> Rows:
     """A tensor, an array, or a Dataset; everything else is refused with what to do about it."""
     if isinstance(data, Tensor):
         return data.detach()
-    if hasattr(data, "toarray"):
-        raise InputError(f"expected dense rows, got {type(data).__name__}; use x.toarray()")
+    if is_sparse(data):
+        if not is_small(data):
+            raise InputError(
+                f"expected dense rows, got a sparse array of shape {data.shape}, which is too large to write out; use "
+                "sklearn.decomposition.TruncatedSVD(256).fit_transform(x)"
+            )
+        data = data.toarray()
+    data = table_numbers("pool", data)
     if hasattr(data, "to_numpy"):
         data = data.to_numpy()
     if isinstance(data, np.ndarray) and data.dtype.kind in "UO" and data.ndim == 1:
@@ -63,9 +70,12 @@ def as_rows(data: Any) -> Rows:
         raise InputError(
             f"expected an array, a pair (x, y) or a Dataset, got the path {str(data)!r}; use data.load(path)"
         )
+    if hasattr(data, "dataset") and hasattr(data, "batch_size"):
+        raise InputError(f"expected items by position, got {type(data).__name__}, which has batches; pass its .dataset")
     if isinstance(data, Mapping) or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise InputError(
-            f"expected an array, tensor, pair (x, y) or a Dataset with a length and positions, got {type(data).__name__}"
+            f"expected an array, tensor, pair (x, y) or a Dataset with a length and positions, got "
+            f"{type(data).__name__}; read it into a list first"
         )
     if len(data) == 0:
         raise InputError("the pool is empty; expected at least one item")
@@ -166,17 +176,18 @@ def check_finite(x: Tensor | np.ndarray) -> None:
 # --- positions and items
 
 
-def positions(indices: Any, N: int) -> np.ndarray:
-    """A flat int64 array of places below N, from a list, array or tensor."""
+def positions(indices: Any, N: int, what: str = "indices") -> np.ndarray:
+    """A flat int64 array of places below N, from a list, set, array, tensor or selection."""
+    indices = in_order(what, indices)
     at = indices.detach().cpu().numpy() if isinstance(indices, Tensor) else np.asarray(indices)
     if at.size == 0:
         return np.empty(0, np.int64)
     if at.dtype.kind not in "iu" or at.ndim != 1:
         hint = "; use np.flatnonzero(mask) for a mask" if at.dtype.kind == "b" else ""
-        raise InputError(f"indices: expected whole numbers (n,), got {at.dtype} of shape {at.shape}{hint}")
+        raise InputError(f"{what}: expected whole numbers (n,), got {at.dtype} of shape {at.shape}{hint}")
     if at.min() < 0 or at.max() >= N:
         bad = at.min() if at.min() < 0 else at.max()
-        raise InputError(f"indices: expected positions from 0 to {N - 1}, got {bad}")
+        raise InputError(f"{what}: expected positions from 0 to {N - 1}, got {bad}")
     return at.astype(np.int64, copy=False)
 
 

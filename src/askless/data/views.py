@@ -213,7 +213,10 @@ class PlainViews:
         if rows.ndim != len(self.pool.shape) + 1 or (
             self.pool.kind == "features" and rows.shape[1:] != self.pool.shape
         ):
-            raise InputError(f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}")
+            raise InputError(
+                f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}; prepare them as the "
+                "pool was"
+            )
         return self._ready(rows)
 
     def _ready(self, x: Tensor) -> Tensor:

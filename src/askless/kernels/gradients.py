@@ -1,9 +1,10 @@
 """Numbers about each example's gradient over the whole network, without the gradients."""
 
-from typing import Any, NamedTuple
+from typing import Any, Generic, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import NamedTuple  # typing's is not generic before Python 3.11
 
 from askless.base.errors import InputError
 from askless.kernels.evaluation import differentiating
@@ -12,12 +13,32 @@ from askless.kernels.logits import as_labels, class_logits, cross_entropy, every
 from askless.kernels.reference import trainable
 from askless.kernels.route import choose_route, sums_by_batch
 
+Dot = TypeVar("Dot", Tensor, None)
 
-class GradientStats(NamedTuple):
+
+class GradientStats(NamedTuple, Generic[Dot]):
     """Per example, float64."""
 
     sq: Tensor  # (N,)  ||g_u||^2
-    dot: Tensor | None  # (N,)  g_u . g_S, or None
+    dot: Dot  # (N,)  g_u . g_S, or None without `against`
+
+
+@overload
+def gradient_stats(
+    model: nn.Module, x: Examples, labels: Any = None, against: None = None, *, batch_size: int = 128
+) -> GradientStats[None]: ...
+
+
+@overload
+def gradient_stats(
+    model: nn.Module, x: Examples, labels: Any = None, *, against: tuple[Examples, Any], batch_size: int = 128
+) -> GradientStats[Tensor]: ...
+
+
+@overload
+def gradient_stats(
+    model: nn.Module, x: Examples, labels: Any, against: tuple[Examples, Any], *, batch_size: int = 128
+) -> GradientStats[Tensor]: ...
 
 
 def gradient_stats(
@@ -27,7 +48,7 @@ def gradient_stats(
     against: tuple[Examples, Any] | None = None,
     *,
     batch_size: int = 128,
-) -> GradientStats:
+) -> GradientStats[Any]:
     r"""$||g_u||^2$ and $g_u \cdot g_S$ for every example u of `x`, as dynamicAL needs them.
 
     $g_u = \nabla CE(f(x_u), y_u)$ over all trainable parameters, y_u from `labels` (N,) or else argmax f(x_u);

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from askless.base.errors import ModelError
 from askless.kernels.evaluation import after_each, evaluating, layer_input
 from askless.kernels.inputs import Examples, place_of, rows, some
-from askless.kernels.logits import described
+from askless.kernels.logits import described, output_of
 
 
 class Call(NamedTuple):
@@ -34,7 +34,7 @@ def find_head(model: nn.Module, x: Examples, head: str | nn.Module | None = None
     """
     probe = rows(x, 0, min(2, some(x)), place_of(model))
     with evaluating(model), torch.no_grad(), listening(model) as calls:
-        output = model(probe)
+        output = output_of(model, probe)
     call = _last_call(model, probe, calls, output) if head is None else _call_of(named(model, head), calls)
     _check_call(call, calls, len(probe))
     return call.name, linear_layers(model)[call.name]

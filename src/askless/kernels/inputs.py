@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from askless.base.errors import InputError
 from askless.base.options import check_count
+from askless.base.plain import short
 
 
 class Examples(Protocol):
@@ -26,6 +27,8 @@ class Place(NamedTuple):
 
 def place_of(model: nn.Module) -> Place:
     """Where the model's numbers live: device and floating dtype of its first parameter, else buffer."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"expected a torch module first, got {short(model)}; pass (model, x)")
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.is_floating_point():
             return Place(tensor.device, tensor.dtype)
@@ -35,9 +38,8 @@ def place_of(model: nn.Module) -> Place:
 def count(x: Examples) -> int:
     """How many examples, also none."""
     if not (hasattr(x, "__len__") and hasattr(x, "__getitem__")) or isinstance(x, dict | str):
-        raise InputError(
-            f"expected a tensor, an array or a dataset with a length, got {type(x).__name__}; collect it into one first"
-        )
+        todo = "pass (model, x), in this order" if isinstance(x, nn.Module) else "collect it into one first"
+        raise InputError(f"expected a tensor, an array or a dataset with a length, got {type(x).__name__}; {todo}")
     if getattr(x, "ndim", 1) == 0:
         raise InputError("expected examples along the first axis, got a single number; pass an array of examples")
     return len(x)
@@ -97,7 +99,9 @@ def _tensor(array: np.ndarray) -> Tensor:
 
 
 def _first(item: Any) -> Tensor:
-    x = item[0] if isinstance(item, tuple | list) else item
+    is_pair = isinstance(item, tuple) or (isinstance(item, list) and not isinstance(item[0], int | float))
+    x = item[0] if is_pair else item
+    x = np.asarray(x) if isinstance(x, list) else x
     if isinstance(x, Tensor):
         return _plain(x)
     if isinstance(x, np.ndarray | np.generic | int | float):

@@ -1,6 +1,8 @@
 """What comes out of a network: logits, and the labels they are compared with."""
 
 from collections.abc import Callable
+from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from askless.base.errors import InputError, ModelError
+from askless.base.errors import InputError, ModelError, first_line
 
 Labelling = Callable[[Tensor], Tensor]  # logits (n, C) -> m labels for each example, (n, m)
 
@@ -28,10 +30,29 @@ def class_logits(output: Any) -> Tensor:
     return output
 
 
+def output_of(model: nn.Module, batch: Tensor) -> Any:
+    """What the model makes of examples, or an error that says that a layer of torch cannot take them."""
+    try:
+        return model(batch)
+    except RuntimeError as error:
+        if not extract_tb(error.__traceback__)[-1].filename.startswith(str(Path(torch.__file__).parent)):
+            raise  # the model's own
+        raise ModelError(
+            f"expected examples that the model can take, got {batch.dtype} of shape {tuple(batch.shape[1:])} each "
+            f"({first_line(error)}); pass x as the model takes it"
+        ) from error
+
+
 @torch.no_grad()
 def logits_of(model: nn.Module, batch: Tensor) -> Tensor:
     """f(x), (n, C), without a gradient."""
     return class_logits(model(batch))
+
+
+@torch.no_grad()
+def count_classes(model: nn.Module, batch: Tensor) -> int:
+    """C, from the first look at a model: what is wrong with it or its examples comes out here."""
+    return class_logits(output_of(model, batch)).shape[1]
 
 
 def described(output: Any) -> str:

@@ -12,7 +12,7 @@ from askless.kernels.evaluation import differentiating
 from askless.kernels.features import features
 from askless.kernels.head import find_head
 from askless.kernels.inputs import Examples, place_of, rows, some
-from askless.kernels.logits import logits_of, one_logit
+from askless.kernels.logits import count_classes, one_logit
 from askless.kernels.per_example import gradient_rows
 from askless.kernels.reference import trainable
 
@@ -122,7 +122,7 @@ def by_logit(model: nn.Module, parameters: Mapping[str, Tensor], probe: Tensor) 
     def all_of(c: int, X: Tensor) -> Tensor:
         return torch.full((len(X),), c, device=X.device)
 
-    C = logits_of(model, probe).shape[1]
+    C = count_classes(model, probe)
     compute = gradient_rows(model, parameters, one_logit, probe, all_of(0, probe))
     return [lambda X, c=c: compute(X, all_of(c, X)) for c in range(C)]  # type: ignore[misc]
 

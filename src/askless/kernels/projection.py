@@ -16,7 +16,7 @@ from askless.base.rng import Seed, stream, torch_stream
 from askless.kernels import reference
 from askless.kernels.evaluation import after_each, call_with, differentiating, layer_input
 from askless.kernels.inputs import Examples, batches, place_of, rows, some
-from askless.kernels.logits import as_labels, class_logits, known, logits_of
+from askless.kernels.logits import as_labels, class_logits, count_classes, known
 from askless.kernels.reference import tolerance, trainable
 
 Parameters = dict[str, Tensor]
@@ -82,7 +82,7 @@ def padding_constant(model: nn.Module) -> AbstractContextManager[None]:
 
 def check_forward_mode(model: nn.Module, first: Tensor) -> int:
     """The number of classes, once J v of a weighted sum of logits is g . v of backward mode for these few examples."""
-    C = logits_of(model, first).shape[1]  # what is wrong with the model itself comes out here
+    C = count_classes(model, first)  # what is wrong with the model itself comes out here
     parameters = trainable(model)
     v = direction(dict(parameters), 0, 0)
     advice = 'use ntk(layers="all") or gradient_stats, which need only backward mode'

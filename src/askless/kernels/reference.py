@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from askless.base.errors import ModelError
 from askless.kernels.evaluation import differentiating
 from askless.kernels.inputs import Examples, place_of, rows, some
-from askless.kernels.logits import as_labels, class_logits, cross_entropy, logits_of, one_logit
+from askless.kernels.logits import as_labels, class_logits, count_classes, cross_entropy, logits_of, one_logit
 
 Objective = Callable[[Tensor, Tensor], Tensor]  # logits (C,), label () -> ()
 
@@ -51,7 +51,7 @@ def jacobian(model: nn.Module, x: Examples) -> Tensor:
     """grad f_c(x_i) over all trainable parameters, (n, C, P), one backward pass for every logit of every example."""
     with differentiating(model):
         batch = rows(x, 0, some(x), place_of(model))
-        C = logits_of(model, batch).shape[1]
+        C = count_classes(model, batch)
         parameters = trainable(model)
         labels = torch.arange(C, device=batch.device).expand(len(batch), C)
         J = [gradients(model, parameters, one_logit, batch, labels[:, c]) for c in range(C)]

@@ -12,7 +12,7 @@ from askless.base.errors import ModelError, first_line
 from askless.kernels import reference
 from askless.kernels.inputs import Examples, place_of, spread
 from askless.kernels.layer_rules import given
-from askless.kernels.logits import Labelling, cross_entropy, least_likely, logits_of
+from askless.kernels.logits import Labelling, count_classes, cross_entropy, least_likely, logits_of
 from askless.kernels.one_pass import Irregular, Sums, one_pass
 from askless.kernels.per_example import GradientRows, gradient_rows
 from askless.kernels.reference import tolerance, trainable
@@ -42,7 +42,7 @@ def choose_route(model: nn.Module, x: Examples) -> Route:
     # network that sorts or turns its rows inside cannot leave these as they are.
     turn = torch.arange(len(few) + 2) % len(few)
     trial = few[turn]  # (k + 2, ...)
-    classes = logits_of(model, trial[:2]).shape[1]
+    classes = count_classes(model, trial[:2])
     if classes < 2:
         raise ModelError("expected a model with a logit for each class, got a single one; give a binary model two")
     # Two lengths tell the axis of the examples from one that happens to be as long.

@@ -3,6 +3,7 @@
 from typing import Any
 
 from askless.base.errors import InputError, OptionError, unknown
+from askless.base.plain import short
 from askless.learn.auto import Auto
 from askless.learn.fixmatch import FixMatch
 from askless.learn.label_propagation import LabelPropagation
@@ -38,5 +39,9 @@ def as_learner(given: "str | Learner") -> Learner:
     if isinstance(given, str):
         return make(given)
     if isinstance(given, type) or not isinstance(given, Learner):
-        raise InputError(f"expected a learner such as FixMatch(steps=500), got {given!r}")
+        if hasattr(given, "predict"):
+            todo = "wrap a scikit-learn classifier as ActiveClassifier(it)"
+        else:
+            todo = f"pass one of {', '.join(map(repr, LEARNERS))}, or such an object"
+        raise InputError(f"expected a learner such as FixMatch(steps=500), got {short(given)}; {todo}")
     return given

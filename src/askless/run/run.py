@@ -6,16 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from sqlite3 import Connection
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from askless.acquire.table import Name
 from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.locks import held
+from askless.base.options import explained
+from askless.base.plain import short
+from askless.base.rng import drawn_seed
 from askless.run.out.label_table import label_rows, write_labels_csv
 from askless.run.pictures import Pictures
-from askless.run.settings import Settings, fit_for, read_settings, settings_of
+from askless.run.settings import BACKBONE, Settings, fit_for, read_settings, settings_of
 from askless.run.steps.draw import draw_check
 from askless.run.steps.embedding import CachedItems, are_whole, view_paths
 from askless.run.steps.index import Kind, write_skipped
@@ -48,6 +52,7 @@ from askless.run.store.classes import shown_classes
 from askless.run.store.fits import all_fits, last_fitted
 from askless.run.store.items import columns_by_path, item_number, item_paths, item_texts, noun, readable_items
 from askless.run.store.labels import is_trainable, labels_key
+from askless.run.store.progress import progress_of
 from askless.run.store.rounds import is_ahead, lacks_reserve
 from askless.run.store.schema import RunError
 from askless.run.store.store import Store, get_meta, last_event, set_meta
@@ -85,20 +90,53 @@ class Run:
         self.learnt: Learnt | None = None  # in the last training, from this pool
         self._views: tuple[int, dict[ViewKey, Path], int] | None = None
 
+    def __repr__(self) -> str:
+        try:
+            with self.store.look() as db:
+                far = progress_of(db)
+            about = f"{len(self.paths)} {self.noun}s, {far.spent} of {far.budget} labels, by {self.settings.strategy}"
+        except Exception:  # one that is closed or damaged prints, too
+            about = "closed"
+        return f"<Run {self.folder.name}: {about}>"
+
     # --- make, open, close -------------------------------------------------------------------------------------------
 
     @classmethod
+    @explained("Run.create('photos', 'photos-run', classes=['cat', 'dog'])")
     def create(
         cls,
         source: str | Path,
         folder: str | Path,
         *,
+        classes: Sequence[str] = (),
+        budget: int = 200,
+        check: float = 0.2,
+        batch: int = 20,
+        strategy: Name = "askless",
+        net: str = BACKBONE,
+        learner: str = "auto",
+        steps: int = 300,
+        size: int = 0,
+        weights: str = "",
+        seed: int | None = 0,
+        annotators: int = 1,
+        suggestions: Literal["off", "peek", "prefill"] = "off",
+        target: float = 0.0,
+        price: float = 0.0,
+        follow_links: bool = False,
+        labels_from_folders: bool = False,
+        text: str = "",
+        encoding: str = "utf-8",
+        track: Sequence[str] = (),
+        keys: Mapping[str, str] | None = None,
+        command: str = "",
         progress: Callable[[int, int], None] | None = None,
         notes: Callable[[str], None] = lambda text: None,
-        **options: Any,
     ) -> "Run":
         """A new run on a folder of images, a .csv or .tsv that lists them, an .npz, or texts; options are those of
-        `Settings`."""
+        `Settings`. seed=None draws one, which project.toml then has."""
+        options = {k: v for k, v in locals().items() if k not in ("cls", "source", "folder", "progress", "notes")}
+        options |= {"seed": drawn_seed() if seed is None else seed, "keys": dict(keys or {})}
         settings, missing = settings_of(source, options)
         index = read_source(source, settings, progress)
         settings = fit_for(settings, index.kind, index.text)
@@ -197,8 +235,10 @@ class Run:
                 number = last_fitted(db)
         return None if number is None else read_predictions(self.folder, number)
 
-    def tell(self, labels: dict[str, str], annotator: str = "tell") -> None:
+    def tell(self, labels: Mapping[str, str], annotator: str = "tell") -> None:
         """Answers for items that are waiting: path -> class name. All of them are taken, or with an error none."""
+        if not isinstance(labels, Mapping):
+            raise InputError(f"expected labels by path, got {short(labels)}; pass dict(zip(run.waiting(), labels))")
         with self.store.change() as db:
             numbers = {c.name: c.id for c in shown_classes(db)}
             desk = Desk(annotator, "tell")
@@ -207,7 +247,7 @@ class Run:
                     raise InputError(f"unknown class {name!r}; the classes are {', '.join(numbers) or 'none yet'}")
                 item = item_number(db, path)
                 if item is None:
-                    raise InputError(f"the run has no item {path!r}")
+                    raise InputError(f"expected a path of the run, got {path!r}; run.waiting() has those to label")
                 if task_of(db, item) is not None:
                     take(db, desk, [item])
                 request = f"tell-{time.time_ns()}-{item}"

@@ -121,6 +121,10 @@ def check_price(price: float) -> None:
 
 def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
     """The settings that options of `Run.create` make here, paths in full, and a sentence where the backbone is another."""
+    if isinstance(options.get("classes", ()), str):
+        raise OptionError(
+            f"classes: expected a list of names, got the text {options['classes']!r}; pass ['cat', 'dog']"
+        )
     given = {
         "classes": tuple(options.get("classes", ())),
         "track": tuple(map(settled, options.get("track", ()))),
@@ -215,7 +219,7 @@ def read_settings(path: Path) -> Settings:
     try:
         given: dict[str, Any] = tomllib.loads(whole_characters(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        hint = run_beside(path.parent)
+        hint = run_beside(path.parent) or "; make one by Run.create"
         raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none{hint}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: cannot be read ({error}); restore it from a copy") from None

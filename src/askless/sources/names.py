@@ -49,7 +49,7 @@ def usual_column(header: Sequence[str], names: tuple[str, ...], but: str = "") -
 def pick_column(header: Sequence[str], names: tuple[str, ...], file: Path, given: str = "", what: str = "") -> str:
     """The column that is named, or has one of the usual names; an error where there is none."""
     if given and given not in header:
-        raise InputError(f"{file}: expected a column {given!r} of {what}, got {some(header)}")
+        raise InputError(f"{file}: expected a column {given!r} of {what}, got {some(header)}; name one of these")
     found = given or usual_column(header, names)
     if not found:
         raise InputError(f"{file}: expected a column {' or '.join(names)}, got {some(header)}; rename one of them")
@@ -98,10 +98,12 @@ def label_numbers(what: str, labels: np.ndarray, N: int, classes: Sequence[str] 
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.shape != (N,):
-        raise InputError(f"{what}: expected one per item, shape ({N},), got {labels.shape}")
+        hint = "; pass y.argmax(axis=1)" if labels.ndim == 2 and len(labels) == N else "; pass a label, or -1, for each"
+        raise InputError(f"{what}: expected one per item, shape ({N},), got {labels.shape}{hint}")
     if labels.dtype.kind not in "iu":
         raise InputError(
-            f"{what}: expected whole numbers, -1 = unknown, got dtype {labels.dtype}; use y.astype('int64')"
+            f"{what}: expected whole numbers, -1 = unknown, got dtype {labels.dtype}; use "
+            "np.nan_to_num(y, nan=-1).astype('int64')"
         )
     labels = labels.astype(np.int64)
     if labels.min() < -1:

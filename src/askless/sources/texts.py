@@ -114,7 +114,7 @@ def of_folder(root: Path, encoding: str, follow_links: bool, labels_from_folders
 
 def text_column(source: Path, header: Sequence[str], given: str, label: str) -> str:
     if given and given not in header:
-        raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}")
+        raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}; name one of these")
     others = [name for name in header if name.lower() not in (*LABEL_NAMES, "id", "split") and name != label]
     found = given or usual_column(header, TEXT_NAMES) or (others[0] if len(others) == 1 else "")
     if not found:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from askless.acquire import Strategy, looks_at, make, select
+from askless.acquire import Name, Strategy, as_strategy, looks_at, select
 from askless.acquire.adapters import check_no_memory
 from askless.base.errors import InputError
 
@@ -21,9 +21,9 @@ class Heuristic:
     """
 
     def __init__(
-        self, strategy: str | Strategy = "askless", *, n: int, dataset: Any, features: Any = None, seed: int = 0
+        self, strategy: Name | Strategy = "askless", *, n: int, dataset: Any, features: Any = None, seed: int = 0
     ) -> None:
-        self.strategy = make(strategy) if isinstance(strategy, str) else strategy
+        self.strategy = as_strategy(strategy)
         check_no_memory(self.strategy, "baal's loop")
         self.n, self.dataset, self.features, self.seed = n, dataset, features, seed
 

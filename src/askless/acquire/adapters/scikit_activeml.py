@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from askless.acquire import Strategy, looks_at, make, select
+from askless.acquire import Name, Strategy, as_strategy, looks_at, select
 from askless.acquire.adapters import check_no_memory
 from askless.base.errors import AsklessError, InputError
 
@@ -24,7 +24,7 @@ class Query(SingleAnnotatorPoolQueryStrategy):
     """
 
     def __init__(
-        self, strategy: str | Strategy = "askless", missing_label: Any = MISSING_LABEL, random_state: Any = None
+        self, strategy: Name | Strategy = "askless", missing_label: Any = MISSING_LABEL, random_state: Any = None
     ) -> None:
         super().__init__(missing_label=missing_label, random_state=random_state)
         self.strategy = strategy
@@ -44,7 +44,7 @@ class Query(SingleAnnotatorPoolQueryStrategy):
         X, y, candidates, batch_size, return_utilities = self._validate_data(
             X, y, candidates, batch_size, return_utilities, reset=True
         )
-        strategy = make(self.strategy) if isinstance(self.strategy, str) else self.strategy
+        strategy = as_strategy(self.strategy)
         check_no_memory(strategy, "scikit-activeml's loop")
         rows, at = self._transform_candidates(candidates, X, y, allow_only_unlabeled=True)
         labelled = np.flatnonzero(is_labeled(y, self.missing_label_))

@@ -15,7 +15,7 @@ from askless.base.errors import AsklessError, InputError, OptionError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.base.machine import cores
-from askless.base.options import Count, check_annotated, check_choice
+from askless.base.options import Count, check_annotated, check_choice, written
 from askless.features.frozen import Frozen
 from askless.sources.arrow import pyarrow
 from askless.sources.image_file import as_size
@@ -121,7 +121,9 @@ def describe(job: Job, parts: Sequence[Part]) -> dict[str, Any]:
     """What the shards hold and what they were made of."""
     how = {name: str(getattr(job, name)) for name in ("learner", "columns", "dtype", "size", "batch")}
     seen_by = (
-        {"backbone": digest.of_text(repr(job.frozen))[:16]} if job.learner is None else {"state": state_of(job.learner)}
+        {"backbone": digest.of_text(written(job.frozen))[:16]}
+        if job.learner is None
+        else {"state": state_of(job.learner)}
     )
     return {
         "format": FORMAT,
