@@ -31,7 +31,14 @@ ORDER = {  # every page of docs/, by heading
         ),
     ],
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
-    "Measured": ["race.md", "evidence/README.md", "results.md", "speed.md"],
+    "Measured": [
+        "race.md",
+        "evidence/README.md",
+        "results.md",
+        "speed.md",
+        "evidence/labelling.md",
+        "evidence/encoders.md",
+    ],
     "Reference": ["commands.md", "architecture.md", "notebooks/README.md"],
     "The project": ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"],
 }
