@@ -2,7 +2,7 @@
 
     python benchmarks/doubt.py --data cifar10_subset_efflite0_feats.npz --data digits --data r8 --data spambase \
         --out benchmarks/results/doubt.json
-    python benchmarks/doubt.py --docs                                    # nothing run: the table into docs/label.md
+    python benchmarks/doubt.py --docs    # nothing run: the table into docs/evidence/labelling.md
 
 Of 2,000 items of each pool 200 are labelled, drawn at random or chosen by askless in batches of 50; 5 % of the labels are
 then flipped, to any other class or to the most similar one (the class whose mean is nearest). Reported is the share of the
@@ -39,7 +39,7 @@ from askless.features.text_backbone import rows_of, text_backbone
 from askless.run.steps.doubt import Suspects, compared, left_out, suspects
 from askless.run.steps.measure import doubtful
 
-PAGE = HERE.parent / "docs" / "label.md"
+PAGE = HERE.parent / "docs" / "evidence" / "labelling.md"
 MARK, END = "<!-- table: doubt -->", "<!-- end: doubt -->"
 ITEMS, LABELS, FLIPPED, BATCH = 2000, 200, 0.05, 50
 WAYS = ("others", "model", "logistic", "joint")
@@ -198,7 +198,7 @@ def main() -> None:
     )
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/label.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "doubt.json").read_text()))

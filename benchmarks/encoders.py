@@ -1,9 +1,9 @@
-"""Which eyes to take: images or texts per second on one core, and accuracy from a few random labels, of each encoder.
+"""Which encoder to take: images or texts per second on one core, and accuracy from a few random labels, of each encoder.
 
     python benchmarks/encoders.py --data cifar10_subset.npz --data digits --data r8 --out results.json
     python benchmarks/encoders.py --data photos --encoders efficientnet-lite2@192,raw@16     # CLASS/*.jpg: your own
     python benchmarks/encoders.py --quick                                   # small: that it works
-    python benchmarks/encoders.py --docs                                    # nothing run: the tables into docs/encoders.md
+    python benchmarks/encoders.py --docs    # nothing run: the tables into docs/evidence/encoders.md
 
 A pool is anything that `al.data.load` reads with labels in it. Some of its items, drawn at random, are embedded with one
 torch thread; the time is that of the process (CPU), so other work on the machine counts little. Then a logistic head is
@@ -31,7 +31,7 @@ from askless.base.machine import cores, versions
 from askless.features.frozen import Frozen, make_backbone, outside_bytes
 from askless.features.text_backbone import text_backbone
 
-PAGE = HERE.parent / "docs" / "encoders.md"
+PAGE = HERE.parent / "docs" / "evidence" / "encoders.md"
 LITE = tuple(f"efficientnet-lite{n}@{size}" for n in range(3) for size in (128, 192, 224))
 IMAGES = ("raw@16", *LITE)
 TEXTS = ("tfidf", "minilm", "tfidf+minilm")
@@ -157,7 +157,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10, help="of random labels")
     parser.add_argument("--quick", action="store_true", help="pixels and words alone, few items: that it works")
     parser.add_argument("--out", type=Path, help="write the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the tables into docs/encoders.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write the tables into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "encoders.json").read_text()))

@@ -2,7 +2,7 @@
 
     python benchmarks/honest.py --runs 500 --out benchmarks/results/honest.json                      # scikit-learn's digits
     python benchmarks/honest.py --runs 500 --data cifar=FEATURES.npz --out benchmarks/results/honest.json
-    python benchmarks/honest.py --docs                                          # nothing run: the table into docs/label.md
+    python benchmarks/honest.py --docs    # nothing run: the table into docs/evidence/labelling.md
 
 FEATURES.npz has features and labels as X and y, or as f_train, y_train, f_test and y_test. Every run draws its own check
 items, reserve and pool, labels 20 at a time up to 160 (drawn at random, or those of the smallest margin), trains a ridge
@@ -30,7 +30,7 @@ from askless.base.machine import cores, versions
 from askless.run.steps.estimate import estimate, level_of_look
 from askless.run.steps.forecast import AHEAD, forecast
 
-PAGE = HERE.parent / "docs" / "label.md"
+PAGE = HERE.parent / "docs" / "evidence" / "labelling.md"
 MARK, END = "<!-- table: honest -->", "<!-- end -->"
 BATCH, LABELS, LOOKS = 20, 160, 8
 SIZES = (*range(BATCH, LABELS + 1, BATCH), 185, 210, 235, 260, 310, 360)  # labels of each training
@@ -252,7 +252,7 @@ def main() -> None:
     parser.add_argument("--data", default="", metavar="NAME=FILE", help="features and labels; default: digits")
     parser.add_argument("--runs", type=int, default=500)
     parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/label.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "honest.json").read_text()))

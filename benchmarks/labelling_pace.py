@@ -1,7 +1,7 @@
 """How long a person who labels two images a second waits for the next one, trainings included.
 
     python benchmarks/labelling_pace.py --data cifar10_subset.npz --out benchmarks/results/labelling_pace.json
-    python benchmarks/labelling_pace.py --docs                           # nothing run: the table into docs/label.md
+    python benchmarks/labelling_pace.py --docs    # nothing run: the table into docs/evidence/labelling.md
 
 Images of the data are written out as files and embedded, the first batch is chosen, and then `askless start` serves the run
 in a process of its own, with its worker. A client does what the browser does: it answers, asks for the next image and loads
@@ -33,7 +33,7 @@ from askless.run.steps.round_files import read_status
 from askless.run.store.asking import all_rounds
 from askless.run.store.fits import all_fits
 
-PAGE = HERE.parent / "docs" / "label.md"
+PAGE = HERE.parent / "docs" / "evidence" / "labelling.md"
 MARK, END = "<!-- table: labelling pace -->", "<!-- end -->"
 ASKLESS = [sys.executable, "-c", "from askless.cli import main; main()"]
 ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -194,7 +194,7 @@ def main() -> int:
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images")
     parser.add_argument("--work", type=Path, default=Path("build/labelling_pace"), help="folder for files and the run")
     parser.add_argument("--out", type=Path, help="keep the result here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/label.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "labelling_pace.json").read_text()))

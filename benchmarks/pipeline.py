@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py --data cifar10_subset.npz --seeds 5                       # images, written out as files
     python benchmarks/pipeline.py --data cifar10_subset.npz --net frozen:efficientnet-lite0 --size 128 --seeds 5
     python benchmarks/pipeline.py --data r8 --data rotten-tomatoes --labels 100 --net frozen:tfidf --seeds 3
-    python benchmarks/pipeline.py --docs                                 # nothing run: the table into docs/label.md
+    python benchmarks/pipeline.py --docs    # nothing run: the table into docs/evidence/labelling.md
 
 Every run is `Run.create`, `advance` and `tell`, as `askless start` does them, with its defaults: askless chooses 20 at a
 time, and a fifth of the budget measures. After each training it notes the accuracy on the items that have no label by then;
@@ -38,7 +38,7 @@ from askless.run.steps.measure import calibration_error
 from askless.run.store.classes import shown_classes
 from askless.run.store.fits import all_fits
 
-PAGE = HERE.parent / "docs" / "label.md"
+PAGE = HERE.parent / "docs" / "evidence" / "labelling.md"
 MARK, END = "<!-- table: pipeline -->", "<!-- end -->"
 CHECK = 0.2  # the share of the budget that measures, as by default
 SHOWN = (40, 100, 200)
@@ -210,7 +210,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/pipeline"), help="folder for files and runs")
     parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/label.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "pipeline.json").read_text()))

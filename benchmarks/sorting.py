@@ -6,7 +6,7 @@ with the rest by the model's best guess. A label, an accepted chunk, an image pu
 two chunks they wait for the training that the last one started, as a person who looks at 96 images does without noticing.
 
     python benchmarks/sorting.py --data cifar10_subset.npz --out benchmarks/results/sorting.json
-    python benchmarks/sorting.py --docs       # the table into docs/label.md
+    python benchmarks/sorting.py --docs    # the table into docs/evidence/labelling.md
 """
 
 import argparse
@@ -32,7 +32,7 @@ from askless.label.oracle import PageClient
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIX = ("airplane", "automobile", "frog", "horse", "ship", "truck")
-PAGE = Path(__file__).parents[1] / "docs" / "label.md"
+PAGE = Path(__file__).parents[1] / "docs" / "evidence" / "labelling.md"
 RESULTS = Path(__file__).parent / "results" / "sorting.json"
 MARK, END = "<!-- table: sorting -->", "<!-- end -->"
 ASKLESS = [sys.executable, "-c", "from askless.cli import main; main()"]
@@ -213,7 +213,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/sorting"), help="folder for images and runs")
     parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/label.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text()))

@@ -31,10 +31,9 @@ def test_the_command_reference_is_that_of_the_commands():
     assert reference.PAGE.read_text() == reference.page(), "run `python tools/command_reference.py --docs`"
 
 
-def test_the_page_of_all_names_has_every_name_and_every_command():
+def test_the_page_of_all_names_has_every_name():
     page = (DOCS / "all.md").read_text()
     missing = [name for name in askless.__all__ if not re.search(rf"`al\.{name}\b", page)]
-    missing += [name for name, _ in load("command_reference").commands() if f"`{name}`" not in page]
     assert not missing, "docs/all.md lacks these"
 
 
@@ -42,8 +41,6 @@ def test_the_page_of_all_names_has_no_name_that_is_not_there():
     page = (DOCS / "all.md").read_text()
     for name in re.findall(r"`al\.(\w+)", page):
         assert name in askless.__all__
-    known = {name for name, _ in load("command_reference").commands()}
-    assert set(re.findall(r"^\| `(askless [a-z ]+)` \|", page, flags=re.MULTILINE)) <= known
 
 
 def test_every_page_has_its_place_and_every_link_leads_somewhere(tmp_path):

@@ -18,7 +18,7 @@ DOCS = ROOT / "docs"
 ORDER = {  # every page of docs/, by heading
     "Begin": ["start-labelling.md", "start-engineer.md", "start-researcher.md", "all.md", "faq.md"],
     "How to": [
-        *("howto.md", "label.md", "loop.md", "models.md", "encoders.md", "data.md", "text.md", "own-strategy.md"),
+        *("label.md", "label-more.md", "loop.md", "models.md", "encoders.md", "data.md", "text.md", "own-strategy.md"),
         *(
             "own-learner.md",
             "imbalance.md",
@@ -31,8 +31,15 @@ ORDER = {  # every page of docs/, by heading
         ),
     ],
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
-    "Measured": ["race.md", "evidence/README.md", "results.md", "speed.md"],
-    "Reference": ["commands.md", "architecture.md", "notebooks/README.md"],
+    "Measured": [
+        "race.md",
+        "evidence/README.md",
+        "results.md",
+        "speed.md",
+        "evidence/labelling.md",
+        "evidence/encoders.md",
+    ],
+    "Reference": ["glossary.md", "commands.md", "architecture.md", "notebooks/README.md"],
     "The project": ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"],
 }
 OUTSIDE = ORDER["The project"]  # pages at the root of the repository
