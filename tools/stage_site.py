@@ -31,7 +31,7 @@ ORDER = {  # every page of docs/, by heading
         ),
     ],
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
-    "Measured": ["race.md", "evidence/README.md", "results.md", "speed.md"],
+    "Measured": [f"evidence/{page}.md" for page in ("race", "askless", "README", "results", "speed")],
     "Reference": ["commands.md", "architecture.md", "notebooks/README.md"],
     "The project": ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"],
 }
