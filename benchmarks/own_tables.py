@@ -1,4 +1,4 @@
-"""The tables of docs/evidence and docs/imbalance.md and the numbers of docs/methods.md, from the runs in docs/evidence: askless
+"""The tables of docs/evidence and the numbers of docs/methods.md, from the runs in docs/evidence: askless
 against each of the others, and all against random, paired by seed; and auto against each other learner.
 
     python benchmarks/own_tables.py                       # prints them
@@ -21,9 +21,7 @@ from askless.base.files import write_whole
 from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_target, paired
 
 ROOT = Path(__file__).parents[1]
-PAGES = tuple(
-    ROOT / "docs" / page for page in ("evidence/askless.md", "evidence/race.md", "imbalance.md", "evidence/README.md")
-)
+PAGES = tuple(ROOT / "docs" / "evidence" / page for page in ("askless.md", "race.md", "README.md"))
 METHODS = ROOT / "docs" / "methods.md"
 NUMBERS = "our numbers"  # the column of METHODS that is made here
 OWN, YARDSTICK = "askless", "random"
