@@ -2,7 +2,7 @@
 
     python benchmarks/offline.py --out benchmarks/results/offline.json     # about three core minutes
     python benchmarks/offline.py --quick                                   # small: that it works
-    python benchmarks/offline.py --docs                                  # runs nothing; tables into docs/evidence/infinite.md
+    python benchmarks/offline.py --docs      # runs nothing; tables into docs/evidence/infinite.md
 
 For each of ten seeds a pool is drawn, each way of choosing takes 10, 20 and 40 items at once from zero labels, and two
 learners that need no training loop are given their labels: kernel ridge regression (with the wide CNN on digits, the wide
