@@ -169,7 +169,7 @@ def learners(path: Path) -> str:
         "auto minus it",
         "the same, each number of labels counting alike",
     ]
-    return table(head, rows) + f"\n\nMean of the pools: auto {means['auto'].mean():.1f}; what it has more than {ahead}."
+    return table(head, rows) + f"\n\nMean of the pools: auto {means['auto'].mean():.1f}; its lead over {ahead}."
 
 
 def in_short(runs: Path) -> dict[str, str]:
@@ -198,7 +198,7 @@ def section(path: Path, title: str) -> str:
 
 
 def with_numbers(page: str, runs: Path) -> str:
-    """docs/methods.md with the column of our numbers, before the last one, made anew; rows without it get it."""
+    """docs/methods.md with the column of our numbers, before the last one, made again; rows without it get it."""
     short = in_short(runs)
     lines = page.splitlines(keepends=True)
     head = next(k for k, line in enumerate(lines) if line.startswith("| name | paper |"))
@@ -246,7 +246,7 @@ TABLES = {
 
 
 def renewed(page: str, runs: Path) -> str:
-    """The page with each table between its marks, `<!-- table: frozen -->` and `<!-- end -->`, made anew."""
+    """The page with each table between its marks, `<!-- table: frozen -->` and `<!-- end -->`, made again."""
 
     def one(found: re.Match[str]) -> str:
         return f"{found[1]}\n\n{TABLES[found[2]](runs)}\n\n<!-- end -->"
