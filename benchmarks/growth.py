@@ -1,6 +1,6 @@
 """How the time of a strategy grows with the pool N, the features d, the classes C, the labelled n_L and the picks Q.
 
-    python benchmarks/growth.py --out benchmarks/results/growth.json --picture docs/growth.svg     # some minutes
+    python benchmarks/growth.py --out benchmarks/results/growth.json --picture docs/evidence/growth.svg     # some minutes
     python benchmarks/growth.py --only askless margin     # these alone
     python benchmarks/growth.py --quick
 

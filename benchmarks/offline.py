@@ -2,7 +2,7 @@
 
     python benchmarks/offline.py --out benchmarks/results/offline.json     # about three core minutes
     python benchmarks/offline.py --quick                                   # small: that it works
-    python benchmarks/offline.py --docs                                    # nothing run: the tables into docs/infinite.md
+    python benchmarks/offline.py --docs      # runs nothing; tables into docs/evidence/infinite.md
 
 For each of ten seeds a pool is drawn, each way of choosing takes 10, 20 and 40 items at once from zero labels, and two
 learners that need no training loop are given their labels: kernel ridge regression (with the wide CNN on digits, the wide
@@ -34,7 +34,7 @@ from askless.kernels import InfiniteCNN, infinite
 from askless.learn.propagation import neighbour_graph, predict_new, propagate
 from askless.linalg.landmarks import partial_cholesky
 
-PAGE = HERE.parent / "docs" / "infinite.md"
+PAGE = HERE.parent / "docs" / "evidence" / "infinite.md"
 BUDGETS = (10, 20, 40)
 DIM = 512  # features of a kernel
 RIDGE = 1e-3  # of the mean of the kernel's diagonal
@@ -255,7 +255,7 @@ def mark(title: str, which: str) -> str:
 
 
 def shown_in_docs(titles: list[str]) -> dict[str, str]:
-    """Each table as docs/infinite.md has it."""
+    """Each table as docs/evidence/infinite.md has it."""
     text = PAGE.read_text(encoding="utf-8")
     return {title: text.split(mark(title, "begin"))[1].split(mark(title, "end"))[0].strip() for title in titles}
 
@@ -273,7 +273,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small pools and two seeds: that it works")
     parser.add_argument("--out", type=Path, help="write the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the tables into docs/infinite.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="run nothing, write the tables into docs/evidence/infinite.md"
+    )
     given = parser.parse_args()
     if given.docs:
         write_docs(json.loads((RESULTS / "offline.json").read_text()))

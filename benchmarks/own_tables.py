@@ -1,6 +1,5 @@
-"""The tables of docs/askless.md and docs/race.md and the numbers of docs/methods.md and docs/imbalance.md, from those of
-docs/evidence: askless against each of the others, and all against random, paired by seed; and on the page of the evidence,
-auto against each other learner.
+"""The tables of docs/evidence and the numbers of docs/methods.md, from the runs in docs/evidence: askless
+against each of the others, and all against random, paired by seed; and auto against each other learner.
 
     python benchmarks/own_tables.py                       # prints them
     python benchmarks/own_tables.py --docs                # renews them in docs/
@@ -22,7 +21,7 @@ from askless.base.files import write_whole
 from askless.bench.statistics import Difference, aubc, average_ranks, labels_to_target, paired
 
 ROOT = Path(__file__).parents[1]
-PAGES = tuple(ROOT / "docs" / page for page in ("askless.md", "race.md", "imbalance.md", "evidence/README.md"))
+PAGES = tuple(ROOT / "docs" / "evidence" / page for page in ("askless.md", "race.md", "README.md"))
 METHODS = ROOT / "docs" / "methods.md"
 NUMBERS = "our numbers"  # the column of METHODS that is made here
 OWN, YARDSTICK = "askless", "random"
@@ -170,7 +169,7 @@ def learners(path: Path) -> str:
         "auto minus it",
         "the same, each number of labels counting alike",
     ]
-    return table(head, rows) + f"\n\nMean of the pools: auto {means['auto'].mean():.1f}; what it has more than {ahead}."
+    return table(head, rows) + f"\n\nMean of the pools: auto {means['auto'].mean():.1f}; its lead over {ahead}."
 
 
 def in_short(runs: Path) -> dict[str, str]:
@@ -199,7 +198,7 @@ def section(path: Path, title: str) -> str:
 
 
 def with_numbers(page: str, runs: Path) -> str:
-    """docs/methods.md with the column of our numbers, before the last one, made anew; rows without it get it."""
+    """docs/methods.md with the column of our numbers, before the last one, made again; rows without it get it."""
     short = in_short(runs)
     lines = page.splitlines(keepends=True)
     head = next(k for k, line in enumerate(lines) if line.startswith("| name | paper |"))
@@ -247,7 +246,7 @@ TABLES = {
 
 
 def renewed(page: str, runs: Path) -> str:
-    """The page with each table between its marks, `<!-- table: frozen -->` and `<!-- end -->`, made anew."""
+    """The page with each table between its marks, `<!-- table: frozen -->` and `<!-- end -->`, made again."""
 
     def one(found: re.Match[str]) -> str:
         return f"{found[1]}\n\n{TABLES[found[2]](runs)}\n\n<!-- end -->"

@@ -4,7 +4,7 @@
     python benchmarks/scale.py --quick
     python benchmarks/scale.py --keep FOLDER    # shards and measurements stay there, to go on with after a stop
     python benchmarks/scale.py --but dal    # without these strategies
-    python benchmarks/scale.py --docs       # nothing run: the results that are there into docs/scale.md
+    python benchmarks/scale.py --docs       # nothing run: the results that are there into docs/evidence/scale.md
 
 Each strategy is `askless select --features SHARDS --max-memory 4GB` in a process of its own. Peak memory is all that the
 process held at once (VmHWM), Python, torch and the pages of the mapped shards included. Before that, on the first tenth of
@@ -31,7 +31,7 @@ from askless.cli import main as askless_command
 from askless.sources.shards import write_shard
 
 LIMIT = 4 * 2**30 / 1e9  # GB: what --max-memory 4GB declares
-PAGE = HERE.parent / "docs" / "scale.md"
+PAGE = HERE.parent / "docs" / "evidence" / "scale.md"
 MARK = "<!-- table: ten million rows -->"
 NAMES = ("features", "probs", "grad_sq", "grad_dot")
 

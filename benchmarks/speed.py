@@ -4,7 +4,7 @@
     python benchmarks/speed.py --only npc_search fixmatch
     python benchmarks/speed.py --quick           # small sizes, nothing written: that all of it works
     python benchmarks/speed.py --table           # nothing run: the table of the results that are there
-    python benchmarks/speed.py --docs            # nothing run: that table into docs/speed.md
+    python benchmarks/speed.py --docs            # nothing run: that table into docs/evidence/speed.md
 
 One thread in most of them: two beside other work are slower than one.
 """
@@ -35,7 +35,7 @@ SUITE = {  # script -> torch threads and title, in the order of the table
     "embedding": (2, "Embedding"),
     "imports": (1, "Imports"),
 }
-PAGE = HERE.parent / "docs" / "speed.md"
+PAGE = HERE.parent / "docs" / "evidence" / "speed.md"
 
 
 def run(name: str, quick: bool) -> bool:
@@ -83,7 +83,7 @@ def mark(name: str, which: str) -> str:
 
 
 def shown_in_docs() -> dict[str, str]:
-    """Each table as docs/speed.md has it."""
+    """Each table as docs/evidence/speed.md has it."""
     text = PAGE.read_text()
     return {name: text.split(mark(name, "begin"))[1].split(mark(name, "end"))[0].strip() for name in TABLES}
 
@@ -102,7 +102,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=list(SUITE), default=list(SUITE), help="these alone")
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing written")
     parser.add_argument("--table", action="store_true", help="run nothing, print the table of benchmarks/results")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write that table into docs/speed.md")
+    parser.add_argument("--docs", action="store_true", help="run nothing, write that table into docs/evidence/speed.md")
     given = parser.parse_args()
     if given.docs:
         write_docs()

@@ -4,7 +4,7 @@
     python benchmarks/stream.py --out benchmarks/results/stream.json     # about eight core minutes; resumes
     python benchmarks/stream.py --data fashion-mnist --out fashion.json  # the same on other images
     python benchmarks/stream.py --quick                                  # small: that it works
-    python benchmarks/stream.py --docs                                   # nothing run: the table into docs/scale.md
+    python benchmarks/stream.py --docs                                   # nothing run: the table into docs/evidence/scale.md
 
 The pool: 50,000 of the 60,000 training images, as 50 main directions of their pixels; the seed draws them and their order.
 From zero labels each way asks for five batches of 30, a logistic head is trained on the labels after each, and its
@@ -35,7 +35,7 @@ from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.machine import cores, versions
 
-PAGE = HERE.parent / "docs" / "scale.md"
+PAGE = HERE.parent / "docs" / "evidence" / "scale.md"
 MARK = "<!-- table: streams -->"
 DATA = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 CLASSES, DIRECTIONS = 10, 50
@@ -257,7 +257,9 @@ def main() -> None:
     parser.add_argument("--data", choices=DATA, nargs="+", default=["mnist"], help="names")
     parser.add_argument("--seeds", type=int, help="by default 5, with --quick 2")
     parser.add_argument("--out", type=Path, help="write the results here as JSON, and resume what is there")
-    parser.add_argument("--docs", action="store_true", help="put the results that are there into docs/scale.md")
+    parser.add_argument(
+        "--docs", action="store_true", help="put the results that are there into docs/evidence/scale.md"
+    )
     given = parser.parse_args()
     if given.docs:
         page = renewed(PAGE.read_text(), json.loads((RESULTS / "stream.json").read_text()))

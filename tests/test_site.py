@@ -116,7 +116,6 @@ def test_notebooks_are_kept_without_what_they_printed():
         assert all(not cell.get("outputs") for cell in json.loads(path.read_text())["cells"]), path.name
 
 
-def test_the_picture_and_the_list_of_the_map_are_those_of_the_code():
+def test_the_picture_of_the_map_is_that_of_its_table():
     maps, page = load("map"), (DOCS / "architecture.md").read_text()
     assert (DOCS / "pictures" / "map.svg").read_text() == maps.picture(page), "run `python tools/map.py`"
-    assert page == maps.with_files(page), "run `python tools/map.py`"

@@ -18,26 +18,13 @@ DOCS = ROOT / "docs"
 ORDER = {  # every page of docs/, by heading
     "Begin": ["start-labelling.md", "start-engineer.md", "start-researcher.md", "all.md", "faq.md"],
     "How to": [
-        *("label.md", "label-more.md", "loop.md", "models.md", "encoders.md", "data.md", "text.md", "own-strategy.md"),
-        *(
-            "own-learner.md",
-            "imbalance.md",
-            "scale.md",
-            "labelstudio.md",
-            "scikit-learn.md",
-            "tracking.md",
-            "bench.md",
-            "reproduce.md",
-        ),
+        *("label.md", "label-more.md", "loop.md", "models.md", "encoders.md", "data.md", "text.md", "extend.md"),
+        *("scale.md", "labelstudio.md", "scikit-learn.md", "tracking.md", "bench.md"),
     ],
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
     "Measured": [
-        "race.md",
-        "evidence/README.md",
-        "results.md",
-        "speed.md",
-        "evidence/labelling.md",
-        "evidence/encoders.md",
+        f"evidence/{page}.md"
+        for page in ("race", "askless", "README", "labelling", "encoders", "infinite", "scale", "results", "speed")
     ],
     "Reference": ["glossary.md", "commands.md", "architecture.md", "notebooks/README.md"],
     "The project": ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"],

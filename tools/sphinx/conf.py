@@ -8,6 +8,7 @@ project = "askless"
 author = "The askless developers"
 copyright = "The askless developers, Apache-2.0"
 root_doc = "index"
+smartquotes = False  # they would make one dash of the two of an option
 
 extensions = ["myst_parser"]
 source_suffix = {".md": "markdown"}
