@@ -120,6 +120,7 @@ class Run:
         weights: str = "",
         seed: int | None = 0,
         annotators: int = 1,
+        second_opinions: float = 0.0,
         suggestions: Literal["off", "peek", "prefill"] = "off",
         target: float = 0.0,
         price: float = 0.0,
