@@ -1,5 +1,7 @@
 """`select`: what it promises of its result, and every message at the door."""
 
+import subprocess
+import sys
 import tracemalloc
 from typing import get_args
 
@@ -461,3 +463,13 @@ def test_features_in_another_unit_give_the_same_picks_or_none(name, dtype, power
     with pytest.raises(al.InputError, match="rescale the features"):
         al.select(name, 9, features=np.ldexp(x, -700 if dtype == np.float64 else -100), **given)
     al.select(name, 9, features=np.zeros_like(x), **given)  # these are equal indeed
+
+
+def test_choosing_waits_for_torch_only_where_the_strategy_computes_with_it():
+    code = (
+        "import sys, numpy as np, askless as al; P = np.full((9, 3), 1 / 3); g = np.ones(9)\n"
+        "for name in ('random', 'margin', 'entropy', 'confidence'): al.select(name, 2, probs=P)\n"
+        "al.select('dynamical', 2, grad_sq=g, grad_dot=g)\n"
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

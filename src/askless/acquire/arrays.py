@@ -1,10 +1,10 @@
 """The door: every array is checked here once, with a message that says what was expected, what came and what to do."""
 
 import math
+import sys
 from typing import Any
 
 import numpy as np
-import torch
 
 from askless.acquire.kernel import TableKernel
 from askless.acquire.softmax import Softmax
@@ -87,14 +87,16 @@ def plain_array(name: str, given: Any) -> np.ndarray:
         raise InputError(f"{name}: expected a plain array, got a masked one; fill it, or drop the masked rows")
     if name == "features" and is_sparse(given):
         return written_out(given)
-    sparse_tensor = isinstance(given, torch.Tensor) and given.layout != torch.strided
+    torch = sys.modules.get("torch")  # not imported: who has not imported it has no tensor, and need not wait for it
+    is_tensor = torch is not None and isinstance(given, torch.Tensor)
+    sparse_tensor = is_tensor and given.layout != torch.strided  # type: ignore[union-attr]
     if sparse_tensor or hasattr(given, "toarray"):
         dense = "to_dense" if sparse_tensor else "toarray"
         raise InputError(f"{name}: expected a plain array, got a sparse one; pass {name}.{dense}()")
     try:
-        if isinstance(given, torch.Tensor):
+        if is_tensor:
             given = given.detach().cpu().resolve_conj().resolve_neg()
-            return (given.float() if given.dtype == torch.bfloat16 else given).numpy()
+            return (given.float() if str(given.dtype) == "torch.bfloat16" else given).numpy()  # which numpy has not
         return np.asarray(table_numbers(name, given))
     except InputError:
         raise

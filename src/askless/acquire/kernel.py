@@ -2,13 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
-import torch
 
-from askless.linalg import Blocks
-from askless.linalg.gram import EPS
+if TYPE_CHECKING:
+    from askless.linalg import Blocks  # which needs torch, and most strategies need neither
 
 Progress = Callable[[int, int], None]  # done, total
 
@@ -24,7 +23,7 @@ class Kernel(Protocol):
 
     def blocks(
         self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
-    ) -> Blocks:
+    ) -> "Blocks":
         """The parts for positions `fixed` (l,) and `groups` (m, q)."""
         ...
 
@@ -43,7 +42,12 @@ class TableKernel:
 
     def blocks(
         self, fixed: np.ndarray, groups: np.ndarray, max_memory: int = 2**28, progress: Progress | None = None
-    ) -> Blocks:
+    ) -> "Blocks":
+        import torch
+
+        from askless.linalg import Blocks
+        from askless.linalg.gram import EPS
+
         at = ((fixed[:, None], fixed), (groups[..., None], fixed), (groups[..., None], groups[:, None]))
         LL, GL, GG = (torch.from_numpy(self.K[i, j].astype(np.float64)) for i, j in at)
         return Blocks(LL, GL, GG, coarse=max(1, round(float(np.finfo(self.K.dtype).eps) / EPS)))
