@@ -236,7 +236,7 @@ def test_doctor_says_which_trainings_and_caches_are_damaged(run, capsys):
     found = f"round {number}, cache: damaged or gone; labels are safe"
     assert found in [finding.found for finding in findings(run, 0)]
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
-    assert (code, "The cache is damaged, and was emptied" in out) == (0, True)
+    assert (code, "The cache was damaged and has been emptied" in out) == (0, True)
 
 
 def test_a_check_that_breaks_is_a_finding_and_not_the_end(run, monkeypatch):

@@ -117,7 +117,7 @@ def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
     code, out, _ = call(capsys, "start", "photos", "--seed", 0, "--batch=5", "--labels-from-folders", "--keys", "cat=c")
     assert code == 0
     names = "--batch, --keys, --labels-from-folders"  # the seed is the run's
-    assert f"photos-run goes on as it was started; {names} not used; pass --out for a new run" in out
+    assert f"photos-run resumes as it was started; {names} not used; pass --out for a new run" in out
 
 
 def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsys):
@@ -131,7 +131,7 @@ def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsy
     Path("one.csv").write_text(f"path,label\n{path},red\n")
     assert call(capsys, "import", "photos-run", "one.csv")[0] == 0
     code, out, _ = call(capsys, *begin, 6)
-    assert (code, "goes on as it was started; --budget not used" in out) == (0, True)
+    assert (code, "resumes as it was started; --budget not used" in out) == (0, True)
 
 
 def test_the_same_command_goes_on_whatever_its_options_become(photos, capsys):

@@ -170,7 +170,7 @@ def test_cell_is_an_option_of_benchmarks(capsys, learner_folder):
 def test_a_benchmark_that_is_no_longer_what_it_was(capsys, benchmark_folder, tmp_path):
     gone = copy_of(benchmark_folder, tmp_path / "a", what="elsewhere.py")
     code, _, err = run(capsys, "theory", gone)
-    assert (code, "a file that is still where it was" in err) == (3, True)
+    assert (code, "a file still at its original path" in err) == (3, True)
     (tmp_path / "other.py").write_text(FILE.replace("items=80", "items=90"))
     changed = copy_of(benchmark_folder, tmp_path / "b", what=str(tmp_path / "other.py"))
     code, _, err = run(capsys, "theory", changed)

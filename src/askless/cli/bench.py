@@ -152,7 +152,7 @@ def run_benchmark(
 
 
 def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
-    """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file; with so many seeds."""
+    """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file, with that number of seeds."""
     import dataclasses
 
     is_file = what.endswith(".py")

@@ -287,7 +287,7 @@ def text_file(path: Path) -> Iterator[TextIO]:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Opens a file; where it is a pipe that nobody reads, an error, for the system would wait for a reader for ever."""
+    """Open a file; a pipe without a reader is an error, because the system would wait for a reader indefinitely."""
     try:
         opened = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     except OSError as error:

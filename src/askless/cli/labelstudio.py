@@ -95,7 +95,8 @@ def push(
             out.print(f"The budget is used. Report: `askless report {folder}`")
         else:
             out.print(
-                f"{waiting} {run.noun}s wait for answers. Pull them when given, or push with --close to go on without."
+                f"{waiting} {run.noun}s still need an answer. Pull again once they are labelled, or push with --close "
+                "to continue without them."
             )
 
 

@@ -113,8 +113,8 @@ def label(
     until_done: bool = False,
     no_page: bool = False,
 ) -> None:
-    """Makes a run with the options of `start`, or goes on with the one that is there, and serves it; `given` are the names
-    of the options that a run that is there leaves unused."""
+    """Create a run with the options of `start`, or resume an existing one, and serve it; `given` names the options that
+    an existing run does not use."""
     from askless.label.web.serve import free_socket, served_at
     from askless.run import Run
 
@@ -170,7 +170,7 @@ def run_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
 
 
 def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
-    """Says that a run goes on as it is; an error where nothing would be lost by starting again."""
+    """Say that a run resumes unchanged; an error if starting again would lose nothing."""
     from askless.run.store.labels import answered_items
 
     with run.store.look() as db:
@@ -178,10 +178,10 @@ def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
     if not labelled:
         raise OptionError(
             f"{run.folder} was started with another {', '.join(others)}, and nothing is labelled in it yet; delete that "
-            "folder to start again, or pass --out for a run beside it, or leave the options out to go on with it"
+            "folder to start again, pass --out for a second run, or leave the options out to resume it"
         )
-    raised = "; the page raises the budget" if "--budget" in others else ""
-    kept = f"{run.folder} goes on as it was started; {', '.join(others)} not used{raised}; pass --out for a new run"
+    raised = "; raise the budget on the page" if "--budget" in others else ""
+    kept = f"{run.folder} resumes as it was started; {', '.join(others)} not used{raised}; pass --out for a new run"
     say("kept", kept)
 
 
@@ -259,7 +259,7 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
     if run.is_finished():
         say("stopped", f"Finished. Report: `askless report {run.folder}`", run=str(run.folder))
     else:
-        say("stopped", f"Stopped. Go on with: askless start {run.folder}", run=str(run.folder))
+        say("stopped", f"Stopped. Resume with: askless start {run.folder}", run=str(run.folder))
 
 
 def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
@@ -314,7 +314,7 @@ def run_folder(what: Path, to: Path | None) -> Path | None:
     source = read_settings(folder / "project.toml").source
     if what.resolve() != Path(source):
         raise InputError(
-            f"{folder} belongs to {source}; pass --out for another run, or go on with it by `askless start {folder}`"
+            f"{folder} belongs to {source}; pass --out for another run, or resume it with `askless start {folder}`"
         )
     return folder
 

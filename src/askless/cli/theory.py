@@ -150,5 +150,5 @@ def benchmark_of(run: Path) -> "Benchmark":
         return find(what, scale, None)
     except OptionError as error:
         raise InputError(
-            f"{run}: expected a run of a preset, or of a file that is still where it was, seen from here; {error}"
+            f"{run}: expected a run of a preset, or of a file still at its original path; {error}"
         ) from None

@@ -344,7 +344,7 @@ def test_damaged_trainings_and_caches_are_removed_and_made_again(finished, tmp_p
     assert said[1:] == [
         f"Round {first}: what its training left is damaged, and was removed",
         f"Round {last}: what its training left is damaged, and was removed",
-        "The cache is damaged, and was emptied; it is made again when the run goes on",
+        "The cache was damaged and has been emptied; askless rebuilds it when the run resumes",
     ]
     with Run.open(run) as opened:
         catch_up(opened)

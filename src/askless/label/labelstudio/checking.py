@@ -67,7 +67,7 @@ def order(project: dict[str, Any]) -> Finding:
 def guesses(run: "Run", project: dict[str, Any]) -> Finding:
     wanted, shown = shows_guesses(run), bool(project.get("show_collab_predictions"))
     if wanted and not shown:
-        do = "in the project's settings, Annotation, switch predictions on, or go on without"
+        do = "switch predictions on in the project's settings under Annotation, or continue without them"
         return Finding("warn", "guesses", "the run shows what the model says, the project does not", do)
     if shown and not wanted:
         return Finding("ok", "guesses", "the project shows them, the run does not: they stay here")

@@ -190,8 +190,8 @@ def import_into(
     if known and new and not add_classes:
         others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))
         raise InputError(
-            f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
-            "to add them. Nothing was taken"
+            f"expected labels of the run's classes, {', '.join(known)}, got {others}; fix the file, or pass --add-classes "
+            "to add them. Nothing was imported"
         )
     by_name: dict[tuple[str, bool], list[LabelRow]] = {}
     for one in answers:

@@ -256,7 +256,7 @@ def forget_drawn(db: sqlite3.Connection) -> None:
     query = f"SELECT t.item FROM {both} WHERE i.split = 'check' AND t.kind IN ('found', 'accepted')"
     items = [row[0] for row in db.execute(query)]
     if items:
-        record(db, f"worker/asked-afresh-{secrets.token_hex(8)}", "asked_afresh", "worker", {"items": items})
+        record(db, f"worker/asked_afresh-{secrets.token_hex(8)}", "asked_afresh", "worker", {"items": items})
     for item in items:
         db.execute("DELETE FROM answer WHERE item = ?", (item,))
         withdraw(db, item)

@@ -176,7 +176,7 @@ def drop_damaged(folder: Path) -> list[str]:
     if prepared and cache.exists() and any(cache.iterdir()) and not is_cache_whole(cache):
         shutil.rmtree(cache)
         cache.mkdir(mode=0o700)
-        said.append("The cache is damaged, and was emptied; it is made again when the run goes on")
+        said.append("The cache was damaged and has been emptied; askless rebuilds it when the run resumes")
     return said
 
 
