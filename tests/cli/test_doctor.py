@@ -217,7 +217,7 @@ def test_repair_says_what_it_did_and_what_it_lost(run, capsys):
 
 def test_repair_wants_a_run_that_nobody_serves(run, tmp_path, capsys):
     code, _, err = call(capsys, "doctor", "--repair")
-    assert (code, "--repair: expected the folder of a run, got none; name it" in err) == (2, True)
+    assert (code, "--repair: expected the folder of a run, got none; pass the folder" in err) == (2, True)
     code, _, err = call(capsys, "doctor", tmp_path, "--repair")
     assert (code, "expected a run" in err) == (3, True)
     with held(run / "server.lock", "test"):
@@ -233,7 +233,7 @@ def test_doctor_says_which_trainings_and_caches_are_damaged(run, capsys):
     (run / "rounds" / f"{number:03d}" / "predictions.npz").write_bytes(b"")
     (run / "cache" / "tiny.npy").write_bytes(b"")
     assert call(capsys, "doctor", run, "--port", 0)[0] == 0
-    found = f"round {number}, cache: damaged or gone; labels are safe"
+    found = f"round {number}, cache: damaged or missing; labels are safe"
     assert found in [finding.found for finding in findings(run, 0)]
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
     assert (code, "The cache was damaged and has been emptied" in out) == (0, True)
@@ -272,7 +272,7 @@ def test_an_export_of_labels_that_make_no_sense_says_so(run, tmp_path, capsys):
     altered(run / "state.sqlite", "UPDATE answer SET class = 77 WHERE class = 1")
     code, _, err = call(capsys, "export", run, "--to", "csv", "--out", tmp_path / "labels.csv")
     assert code == 3
-    assert "its labels cannot be read because its database is damaged (77); run `askless doctor --repair" in err
+    assert "the labels cannot be read because the database is damaged (77); run `askless doctor --repair" in err
 
 
 def test_a_backup_is_made_and_opened(run, tmp_path, capsys, monkeypatch):
@@ -289,7 +289,7 @@ def test_a_backup_is_made_and_opened(run, tmp_path, capsys, monkeypatch):
     db.close()
     path.write_bytes(zeroed(path.read_bytes(), page - 1))
     code, _, err = call(capsys, "backup", run, "--out", tmp_path / "damaged")
-    assert (code, "The copy cannot be used as it is (" in err, f"--repair {tmp_path / 'damaged'}" in err) == (
+    assert (code, "The backup cannot be used as it is (" in err, f"--repair {tmp_path / 'damaged'}" in err) == (
         3,
         True,
         True,

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def drop_output() -> None:
-    """Where standard output takes no more, as a pipe into `head` or a full disk, Python must not say so again as it ends."""
+    """Keep Python quiet at exit when standard output is closed or full, such as a pipe into `head` or a full disk."""
     is_real = sys.stdout is sys.__stdout__
     try:
         if sys.stdout is not None:
