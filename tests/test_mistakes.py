@@ -324,7 +324,7 @@ MISTAKES = [
     ("label propagation on images", lambda: al.ActiveLearner(al.data.digits(), learner="label-propagation"), "works on feature vectors|got|frozen"),
     # --- runs
     ("a folder that is not there", lambda: al.Run.create("photos", "run"), "photos: expected a folder|got nothing there|check the path"),
-    ("a run that is not there", lambda: al.Run.open("run"), "expected a run|found none|make one by Run.create"),
+    ("a run that is not there", lambda: al.Run.open("run"), "expected a run|found none|create one with Run.create"),
     ("classes of a run in one text", lambda: run_on(classes="a,b"), "expected a list of names|got the text 'a,b'|pass ['cat', 'dog']"),
     ("a misspelt option of a run", lambda: run_on(bugdet=5), "unknown argument bugdet|did you mean 'budget'|it takes"),
     ("an object for the strategy of a run", lambda: run_on(strategy=al.NPC()), "unknown strategy|known|npc"),

@@ -173,7 +173,7 @@ def test_no_damage_ends_the_doctor_and_repair_saves_what_can_be_read(made, tmp_p
             with (run / "labels.csv").open(encoding="utf-8") as file:
                 assert len(list(csv.DictReader(file))) == len(after), name
             if not problems:
-                assert said[0] == "The database is whole; it stays as it is"
+                assert said[0] == "The database is intact; it stays as it is"
             kept = [p for p in run.iterdir() if p.name.startswith("state.sqlite.damaged-")]
             assert len(kept) == bool(problems), (name, kept)
             saved += 1
@@ -206,13 +206,13 @@ def test_repair_says_what_it_did_and_what_it_lost(run, capsys):
     altered(run / "state.sqlite", "DROP TRIGGER event_remains", "DELETE FROM event WHERE seq = 9")
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
     assert code == 0
-    assert "Found: the log of events makes no sense" in out or "answers differ from the log of events" in out
+    assert "Found: the event log is inconsistent" in out or "answers differ from the event log" in out
     assert "Rebuilt 35 answers of 1 annotators, and 2 classes" in out
-    assert "Lost: part of the log of events" in out
+    assert "Lost: part of the event log" in out
     assert "The damaged database stays as state.sqlite.damaged-2" in out
     assert answers(run) == before
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
-    assert (code, "The database is whole; it stays as it is" in out) == (0, True)
+    assert (code, "The database is intact; it stays as it is" in out) == (0, True)
 
 
 def test_repair_wants_a_run_that_nobody_serves(run, tmp_path, capsys):
@@ -282,7 +282,7 @@ def test_a_backup_is_made_and_opened(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("askless.label.web.serve.serve", lambda run, **options: None)
     assert call(capsys, "start", tmp_path / "copy", "--no-browser")[0] == 0
     code, _, err = call(capsys, "backup", run, "--out", run / "project.toml")
-    assert (code, "this already exists; choose another name" in err) == (3, True)
+    assert (code, "already exists; choose another name" in err) == (3, True)
     path = run / "state.sqlite"
     db = sqlite3.connect(path)
     page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'task_round'").fetchone()[0]

@@ -367,7 +367,7 @@ def test_predictions_from_elsewhere_are_measured_and_are_no_labels(finished, tmp
     assert "0.28 or more" in out
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
     out = call(capsys, "status", tmp_path / "run")[1]
-    assert "no part of 36 predictions is shown to be 95 % right" in " ".join(out.split())
+    assert "no group of 36 predictions is shown to be 95 % right" in " ".join(out.split())
     (told,) = json.loads(call(capsys, "status", tmp_path / "run", "--json")[1])["claims"]
     assert (told["name"], told["claims"], told["measure"]["n"], told["accepted"]) == ("gpt", 36, 4, 0)
     code, _, err = call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--as", "gpt", "--accept", "0.9")
@@ -573,7 +573,7 @@ def test_an_image_that_was_replaced_is_noticed_and_keeps_its_label(finished, tmp
     assert call(capsys, "report", tmp_path / "run", "--no-browser")[0] == 0
     text = (tmp_path / "run" / "report.html").read_text()
     assert "1 labelled file replaced since" in text
-    assert "has another size than when the run was made; check its label" in text
+    assert "changed in size since the run was made; check its label" in text
     assert [row["label"] for row in labels_in(tmp_path / "run")] == ["red"]
     (tmp_path / "run" / "sizes.npy").unlink()  # as in a run of before
     assert doctor.source_of(tmp_path / "run").state == "ok"
@@ -658,4 +658,4 @@ def test_status_says_what_was_spent_at_another_price(finished, capsys):
     assert json.loads(call(capsys, "status", finished, "--json")[1])["outlook"]["price"] == 0
     code, _, error = call(capsys, "status", finished, "--price", "-1")
     assert code == 2
-    assert "price: expected what one answer costs" in error
+    assert "price: expected the cost of one answer" in error

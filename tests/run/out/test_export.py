@@ -313,7 +313,7 @@ def test_a_table_goes_into_a_folder_that_exists(tmp_path, rows, images):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"classes": ["cat"]}, "got none called"),
+        ({"classes": ["cat"]}, "is missing"),
     ],
 )
 def test_what_export_refuses(tmp_path, rows, more, said):

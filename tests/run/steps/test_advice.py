@@ -89,7 +89,7 @@ def test_too_early(rounds):
 
 def test_the_target_counts_only_with_the_whole_interval():
     assert advise(replace(GOOD, target=0.9)).verdict == "keep going"  # 36 of 40 are 0.90, but perhaps 0.77
-    assert "begins at 0.77, below the target 0.90" in advise(replace(GOOD, target=0.9)).text
+    assert "starts at 0.77, below the target 0.90" in advise(replace(GOOD, target=0.9)).text
     found = advise(replace(GOOD, target=0.9, measure=share(98, 100)))
     assert found.verdict == "target reached"
     assert found.text == (
@@ -133,7 +133,7 @@ def test_before_the_first_label_nothing_is_said_of_labels():
 
 def test_labels_of_check_images_alone_are_not_called_unsure():
     where = Standing(budget=20, spent=4, rounds=0, counts={"cat": 0, "dog": 0}, checked=4)
-    told = "only check images have a label so far, and a model needs labels of two classes on chosen ones"
+    told = "only check images have labels so far, and a model needs chosen ones of two classes"
     assert advise(where).reasons[0] == told
 
 

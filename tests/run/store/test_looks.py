@@ -64,7 +64,7 @@ def test_a_choice_is_stored_once_and_taken_back_and_made_again(room):
 def test_a_choice_that_somebody_changed_since_is_not_taken_back(room):
     choose(room, 1, colour=6)
     choose(room, 1, colour=7, who="bo")
-    assert take_back(room)["refused"] == "the class 'dog' was given another colour or key since"
+    assert take_back(room)["refused"] == "the class 'dog' has since been given another colour or key"
     assert looks(room)["dog"] == (7, "2")
 
 
