@@ -209,7 +209,7 @@ def test_the_browser_is_opened_without_the_token_in_its_command_line(photos, cap
     file = Path("photos-run").resolve() / "open.html"
     (Path("photos-run") / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:8347/?token=secret"}))
     with held(Path("photos-run") / "server.lock", "busy"):
-        assert "is being served already" in call(capsys, "start", "photos-run")[1]
+        assert "is already being served" in call(capsys, "start", "photos-run")[1]
     assert opened == [file.as_uri()] * 2
     assert "url=http://127.0.0.1:8347/?token=secret" in file.read_text()
     assert oct(file.stat().st_mode & 0o777) == "0o600"

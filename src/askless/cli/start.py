@@ -121,7 +121,7 @@ def label(
     say = Say(False, False) if say is None else say
     folder = run_folder(what, to)
     if folder is not None and (url := served_at(folder)) is not None:
-        say("served", f"{folder} is being served already: {url}", url=url, run=str(folder))
+        say("served", f"{folder} is already being served: {url}", url=url, run=str(folder))
         open_page(folder, url, no_browser)
         return
     free_socket(host, 0).close()  # whether the host can be served from, before anything is read

@@ -117,7 +117,7 @@ def test_a_run_whose_every_item_has_a_label_is_at_its_end():
     facts = Standing(budget=50, spent=30, rounds=1, counts={"cat": 90, "dog": 90}, nothing_left=True)
     found = advise(facts)
     assert found.verdict == "nothing left"
-    assert found.text.startswith("Nothing left: no image is left to ask for, with 30 of 50 of the budget used.")
+    assert found.text.startswith("Nothing left: no image is left to ask about, and 30 of the budget of 50 are used.")
     assert advise(replace(facts, rounds=0)).verdict == "too early"
     assert advise(replace(facts, nothing_left=False)).verdict == "too early"
 

@@ -341,7 +341,7 @@ def test_a_class_that_is_back_already_is_not_added_again(room):
     do(room, add_class, "fox")
     take_back(room)
     do(room, add_class, "fox", who="bo")
-    assert "there is a class 'fox' already" in take_back(room, again=True)["refused"]
+    assert "there is already a class 'fox'" in take_back(room, again=True)["refused"]
     take_back(room, "bo")  # it is bo's now
     assert 3 not in shown(room)
 

@@ -72,15 +72,15 @@ def test_a_key_that_another_class_took_since_does_not_come_back(room):
     choose(room, 1, key="k")
     choose(room, 1, key="")
     choose(room, 2, key="k", who="bo")
-    assert take_back(room)["refused"] == "'k' is the key of 'owl' already; choose another one"
+    assert take_back(room)["refused"] == "'k' is already the key of 'owl'; choose another one"
 
 
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("1", "'1' is the key of 'cat' already; choose another one"),
-        ("o", "'o' is the key of 'owl' already; choose another one"),
-        ("x", "'x' is the key of 'owl' already; choose another one"),
+        ("1", "'1' is already the key of 'cat'; choose another one"),
+        ("o", "'o' is already the key of 'owl'; choose another one"),
+        ("x", "'x' is already the key of 'owl'; choose another one"),
         ("-", "expected one letter or digit as the key of a class, got '-'"),
     ],
 )
