@@ -111,7 +111,7 @@ def test_a_tracker_that_fails_is_left_out_with_one_note_and_the_others_go_on(tmp
     assert broken.called == 1
     assert [e.kind for e in good if e.kind != "step"] == ["start", "round", "round"]
     said = capsys.readouterr().err
-    assert said.count("Broken failed (ConnectionError: the server is gone); tracking goes on without it") == 1
+    assert said.count("Broken failed (ConnectionError: the server is gone); tracking continues without it") == 1
     assert said.count("JSONLines failed (IsADirectoryError") == 1
 
 
@@ -165,7 +165,7 @@ def test_a_package_that_is_not_there_is_named_with_its_extra(text, extra, monkey
     with pytest.raises(AsklessError, match=rf"pip install 'askless\[{extra}\]'"):
         make(text)
     assert not Trail.of([text])  # a run that is opened where the package is missing goes on
-    assert f"tracking goes on without {extra}" in capsys.readouterr().err
+    assert f"tracking continues without {extra}" in capsys.readouterr().err
 
 
 def test_wrong_arguments_are_named():

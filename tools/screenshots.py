@@ -99,7 +99,7 @@ def main() -> None:
                     report = run.write_report()
                 screen.page.goto(report.resolve().as_uri())
                 screen.page.set_viewport_size({"width": WIDTH, "height": 900})  # before scrolling: it changes the place
-                heading = screen.page.locator("h2", has_text="How accuracy grew").first
+                heading = screen.page.locator("h2", has_text="Accuracy by number of labels").first
                 heading.evaluate("heading => heading.scrollIntoView({behavior: 'instant'})")
                 shoot(screen.page, "report", 900)
                 chromium.close()

@@ -261,7 +261,7 @@ class Trail:
             try:
                 made.append(make(text))
             except AsklessError as error:
-                say(f"{error}; tracking goes on without {text.partition(':')[0]}")
+                say(f"{error}; tracking continues without {text.partition(':')[0]}")
         return cls(made)
 
     def __bool__(self) -> bool:
@@ -291,7 +291,7 @@ class Trail:
         except Exception as error:
             self.trackers.remove(tracker)
             what = f"{type(tracker).__name__} failed ({type(error).__name__}: {error})"
-            say(f"{what}; tracking goes on without it, and nothing else is lost")
+            say(f"{what}; tracking continues without it, and nothing else is lost")
 
 
 def say(text: str) -> None:

@@ -392,7 +392,7 @@ BAD = [
         al.ALBL(arms=(al.Margin(), al.Random(), al.Coreset())),
         2,
         {"features": F, "probs": P, "history": [FIRST]},
-        "the history is of 2 arms, the strategy has 3",
+        "the history has 2 arms, the strategy has 3",
     ),
     ("albl", 2, {"features": F, "probs": P, "history": FIRST}, "history: expected a list of what select returned"),
     (al.NPC(score="schur"), 2, {"features": F, "labelled": range(9)}, "already span every direction"),

@@ -166,10 +166,8 @@ def test_cores_and_graphics_cards_that_no_node_has_are_said():
 
     said = []
     check_room(2, 0.0, True, said.append)
-    with pytest.raises(
-        InputError, match=r"expected 1 cores and 64 graphics cards for each worker on this machine, got \d"
-    ):
+    with pytest.raises(InputError, match=r"expected 1 cores and 64 GPUs for each worker on this machine, got \d"):
         check_room(1, 64.0, True, said.append)
     assert not said
     check_room(1, 0.25 + 64, False, said.append)  # a cluster may grow
-    assert said == ["waiting for a Ray node with 1 cores and 64.25 graphics cards"]
+    assert said == ["waiting for a Ray node with 1 cores and 64.25 GPUs"]

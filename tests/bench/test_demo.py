@@ -166,7 +166,7 @@ def test_other_seeds_in_the_same_folder_are_no_trouble(tmp_path, capsys):
         assert command("--seeds", seeds, "--workers", 1, "--out", tmp_path) == 0
         said = capsys.readouterr()
         assert ("mean ± standard deviation of 2 seeds" if seeds == 2 else "one seed") in " ".join(said.out.split())
-        assert f"Kept: {tmp_path / 'kept-'}" in said.err
+        assert f"Results: {tmp_path / 'kept-'}" in said.err
     kept = sorted(p.name for p in tmp_path.iterdir())
     assert [re.sub("-[0-9a-f]{8}$", "", name) for name in kept] == ["kept", "report.html"]
     assert len(list(tmp_path.glob("kept-*/cells/*/result.json"))) == 4
@@ -195,7 +195,7 @@ def test_a_folder_that_cannot_be_is_said_before_anything_runs(tmp_path, monkeypa
     monkeypatch.setattr(demo, "run", lambda *args: pytest.fail("ran"))
     (tmp_path / "taken").write_text("")
     assert command("--out", tmp_path / "taken") == 3
-    assert "taken: no folder to write in: File exists; choose another place" in capsys.readouterr().err
+    assert "taken: cannot write into this folder: File exists; choose another place" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("ready_workers", "no_map")

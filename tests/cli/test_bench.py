@@ -209,7 +209,7 @@ def test_a_slip_is_said_before_torch_is_imported(tmp_path):
     done = subprocess.run([sys.executable, "-c", SLIPS], capture_output=True, text=True, cwd=tmp_path, check=True)
     assert done.stdout.splitlines() == 3 * ["2 False"]
     assert "did you mean 'npc.table1'? the known ones are" in done.stderr
-    assert "or a file FILE.py that has a `benchmark`" in done.stderr
+    assert "or a file FILE.py that defines `benchmark`" in done.stderr
 
 
 def test_an_unknown_strategy_is_exit_code_2_with_the_known_names(capsys, file, tmp_path):

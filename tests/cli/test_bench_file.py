@@ -148,7 +148,7 @@ def test_a_function_of_the_scale_gets_it_and_the_command_says_so(capsys, own, tm
 def test_an_unknown_file_is_a_matter_of_usage(capsys, tmp_path):
     code, _, said = run(capsys, tmp_path / "nothing.py")
     assert code == 2
-    assert f"{tmp_path / 'nothing.py'}: expected a Python file that has a `benchmark`, got no such file" in said
+    assert f"{tmp_path / 'nothing.py'}: expected a Python file that defines `benchmark`, got no such file" in said
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ def test_a_folder_that_cannot_be_is_said_before_anything_runs(capsys, own, tmp_p
     (tmp_path / "taken").write_text("")
     code, _, said = run(capsys, own, "--out", tmp_path / "taken")
     assert code == 3
-    assert "taken: no folder to write in: File exists; choose another place" in said
+    assert "taken: cannot write into this folder: File exists; choose another place" in said
 
 
 def test_the_benchmark_of_fashion_mnist_is_the_one_of_the_docs():
@@ -198,5 +198,5 @@ def test_a_file_that_was_edited_is_named(tmp_path, capsys):
         file.write_text(content)
         with contextlib.suppress(SystemExit):
             main(arguments)
-        notes.append("was edited since" in capsys.readouterr().err)
+        notes.append("changed after" in capsys.readouterr().err)
     assert notes == [False, False, True]

@@ -63,7 +63,7 @@ def test_select_takes_the_vectors_of_a_parquet_file_or_the_column_that_is_named(
     parquet.write_table(arrow.table({**others, "small": [r[:2] for r in rows], "vector": rows}), tmp_path / "v.parquet")
     code, _, err = run(capsys, *command)
     assert code == 3
-    assert "small and vector could be the features; pass --column small, say" in err
+    assert "small and vector could be the features; pass one, as --column small" in err
     code, out, _ = run(capsys, *command, "--column", "vector")
     assert (code, read_picks(out)) == (0, wanted)
     for name, got in (("image", "got binary"), ("nothing", "got none of that name among image, text, label, small")):
@@ -137,7 +137,7 @@ def test_a_pipe_is_written_through_and_not_replaced(capsys, arrays, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     command = ("select", "-n", 2, "--features", tmp_path / "features.npy", "--out", tmp_path / "pipe")
     code, _, err = run(capsys, *command)
-    assert (code, "nobody reads this pipe; start its reader first" in err) == (3, True)
+    assert (code, "this pipe has no reader; start the reader first" in err) == (3, True)
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     assert run(capsys, *command)[0] == 0
     assert (tmp_path / "pipe").is_fifo()
@@ -255,9 +255,13 @@ BAD = [
     (
         ["select", "-n", 5, "--features", "{}/features.npy", "--state", "{}/s.json"],
         2,
-        "--state: askless learns nothing from what it asked for",
+        "--state: askless does not learn from earlier picks",
     ),
-    (["select", "-n", 5, "--strategy", "albl", "--state", "{}/words.csv"], 3, "expected a state that askless wrote"),
+    (
+        ["select", "-n", 5, "--strategy", "albl", "--state", "{}/words.csv"],
+        3,
+        "expected a state file written by askless",
+    ),
     (["select"], 2, "-n"),
     (["selekt"], 2, "selekt"),
 ]
@@ -353,7 +357,7 @@ def test_select_reads_a_folder_of_shards_and_says_so(capsys, arrays, tmp_path):
         assert code == 0, err
         assert read_picks(out) == read_picks(expected)
         assert all(row["id"] == f"photo {row['index']}, left" for row in csv.DictReader(out.splitlines()))
-        assert "read from 4 shards with 80 rows; the picks are those that it would make in memory" in err
+        assert "read from 4 shards with 80 rows; the picks are the same as in memory" in err
     _, _, err = run(capsys, "select", "--strategy", "margin", "-n", 5, "--parts", 4, *shards)
     assert "in two levels" in err
     code, _, err = run(capsys, "select", "-n", 5, "--max-memory", "100MB", *shards)

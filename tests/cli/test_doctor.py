@@ -173,7 +173,7 @@ def test_no_damage_ends_the_doctor_and_repair_saves_what_can_be_read(made, tmp_p
             with (run / "labels.csv").open(encoding="utf-8") as file:
                 assert len(list(csv.DictReader(file))) == len(after), name
             if not problems:
-                assert said[0] == "The database is whole; it stays as it is"
+                assert said[0] == "The database is intact; it stays as it is"
             kept = [p for p in run.iterdir() if p.name.startswith("state.sqlite.damaged-")]
             assert len(kept) == bool(problems), (name, kept)
             saved += 1
@@ -206,18 +206,18 @@ def test_repair_says_what_it_did_and_what_it_lost(run, capsys):
     altered(run / "state.sqlite", "DROP TRIGGER event_remains", "DELETE FROM event WHERE seq = 9")
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
     assert code == 0
-    assert "Found: the log of events makes no sense" in out or "answers differ from the log of events" in out
+    assert "Found: the event log is inconsistent" in out or "answers differ from the event log" in out
     assert "Rebuilt 35 answers of 1 annotators, and 2 classes" in out
-    assert "Lost: part of the log of events" in out
+    assert "Lost: part of the event log" in out
     assert "The damaged database stays as state.sqlite.damaged-2" in out
     assert answers(run) == before
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
-    assert (code, "The database is whole; it stays as it is" in out) == (0, True)
+    assert (code, "The database is intact; it stays as it is" in out) == (0, True)
 
 
 def test_repair_wants_a_run_that_nobody_serves(run, tmp_path, capsys):
     code, _, err = call(capsys, "doctor", "--repair")
-    assert (code, "--repair: expected the folder of a run, got none; name it" in err) == (2, True)
+    assert (code, "--repair: expected the folder of a run, got none; pass the folder" in err) == (2, True)
     code, _, err = call(capsys, "doctor", tmp_path, "--repair")
     assert (code, "expected a run" in err) == (3, True)
     with held(run / "server.lock", "test"):
@@ -233,10 +233,10 @@ def test_doctor_says_which_trainings_and_caches_are_damaged(run, capsys):
     (run / "rounds" / f"{number:03d}" / "predictions.npz").write_bytes(b"")
     (run / "cache" / "tiny.npy").write_bytes(b"")
     assert call(capsys, "doctor", run, "--port", 0)[0] == 0
-    found = f"round {number}, cache: damaged or gone; labels are safe"
+    found = f"round {number}, cache: damaged or missing; labels are safe"
     assert found in [finding.found for finding in findings(run, 0)]
     code, out, _ = call(capsys, "doctor", run, "--repair", "--port", 0)
-    assert (code, "The cache is damaged, and was emptied" in out) == (0, True)
+    assert (code, "The cache was damaged and has been emptied" in out) == (0, True)
 
 
 def test_a_check_that_breaks_is_a_finding_and_not_the_end(run, monkeypatch):
@@ -272,7 +272,7 @@ def test_an_export_of_labels_that_make_no_sense_says_so(run, tmp_path, capsys):
     altered(run / "state.sqlite", "UPDATE answer SET class = 77 WHERE class = 1")
     code, _, err = call(capsys, "export", run, "--to", "csv", "--out", tmp_path / "labels.csv")
     assert code == 3
-    assert "its labels cannot be read because its database is damaged (77); run `askless doctor --repair" in err
+    assert "the labels cannot be read because the database is damaged (77); run `askless doctor --repair" in err
 
 
 def test_a_backup_is_made_and_opened(run, tmp_path, capsys, monkeypatch):
@@ -282,14 +282,14 @@ def test_a_backup_is_made_and_opened(run, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("askless.label.web.serve.serve", lambda run, **options: None)
     assert call(capsys, "start", tmp_path / "copy", "--no-browser")[0] == 0
     code, _, err = call(capsys, "backup", run, "--out", run / "project.toml")
-    assert (code, "this already exists; choose another name" in err) == (3, True)
+    assert (code, "already exists; choose another name" in err) == (3, True)
     path = run / "state.sqlite"
     db = sqlite3.connect(path)
     page = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'task_round'").fetchone()[0]
     db.close()
     path.write_bytes(zeroed(path.read_bytes(), page - 1))
     code, _, err = call(capsys, "backup", run, "--out", tmp_path / "damaged")
-    assert (code, "The copy cannot be used as it is (" in err, f"--repair {tmp_path / 'damaged'}" in err) == (
+    assert (code, "The backup cannot be used as it is (" in err, f"--repair {tmp_path / 'damaged'}" in err) == (
         3,
         True,
         True,

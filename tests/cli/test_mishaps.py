@@ -12,7 +12,7 @@ from askless.base.errors import BusyError, InputError, OptionError
 from askless.cli import main, mishaps
 from askless.cli.mishaps import ending
 
-KEPT = "Nothing that was saved before is lost."
+KEPT = "Everything saved before is safe."
 
 
 @pytest.mark.parametrize(
@@ -34,11 +34,11 @@ KEPT = "Nothing that was saved before is lost."
         (sqlite3.OperationalError("database or disk is full"), 3, "the database of the run: the disk is full. Make room"),
         (sqlite3.OperationalError("disk I/O error"), 3, "the database of the run: the disk reported an error. Check"),
         (sqlite3.OperationalError("attempt to write a readonly database"), 3, "no permission to write (attempt to"),
-        (sqlite3.OperationalError("database is locked"), 4, "another program is writing to it. Wait until it is done"),
+        (sqlite3.OperationalError("database is locked"), 4, "another program is writing to it. Wait until it finishes"),
         (sqlite3.DatabaseError("file is not a database"), 3, "it is damaged (file is not a database). `askless doctor RUN`"),
-        (MemoryError(), 3, "not enough memory. Close other programs, or ask for less at a time."),
+        (MemoryError(), 3, "not enough memory. Close other programs, or process less at a time."),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried"), 3, "not enough memory. Close other"),
-        (RecursionError(), 3, "something in the data is nested too deeply. Check the files for brackets within brackets."),
+        (RecursionError(), 3, "the data is nested too deeply. Check the files for many brackets within brackets."),
     ],
 )  # fmt: skip
 def test_an_error_becomes_a_paragraph_and_a_code(error, code, text):

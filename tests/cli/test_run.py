@@ -117,7 +117,7 @@ def test_options_that_a_run_leaves_unused_are_named(photos, capsys):
     code, out, _ = call(capsys, "start", "photos", "--seed", 0, "--batch=5", "--labels-from-folders", "--keys", "cat=c")
     assert code == 0
     names = "--batch, --keys, --labels-from-folders"  # the seed is the run's
-    assert f"photos-run goes on as it was started; {names} not used; pass --out for a new run" in out
+    assert f"photos-run resumes as it was started; {names} not used; pass --out for a new run" in out
 
 
 def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsys):
@@ -131,7 +131,7 @@ def test_a_mistaken_start_does_not_stick_while_nothing_is_labelled(photos, capsy
     Path("one.csv").write_text(f"path,label\n{path},red\n")
     assert call(capsys, "import", "photos-run", "one.csv")[0] == 0
     code, out, _ = call(capsys, *begin, 6)
-    assert (code, "goes on as it was started; --budget not used" in out) == (0, True)
+    assert (code, "resumes as it was started; --budget not used" in out) == (0, True)
 
 
 def test_the_same_command_goes_on_whatever_its_options_become(photos, capsys):
@@ -188,7 +188,7 @@ def test_an_open_page_says_the_address_for_others(photos, capsys, monkeypatch):
     assert "Label here       http://127.0.0.1:8347/?token=t" in out
     assert "open to other computers" in out
     assert "http://desk:8347/?token=t" in out
-    assert "Traffic is not encrypted: anyone on the network between can read the token" in out
+    assert "Traffic is not encrypted: anyone on the network can read the token" in out
     assert "leave --host out and run `ssh -L 8347:127.0.0.1:8347 desk` on the other computer" in out
     events = [
         json.loads(line)
@@ -209,7 +209,7 @@ def test_the_browser_is_opened_without_the_token_in_its_command_line(photos, cap
     file = Path("photos-run").resolve() / "open.html"
     (Path("photos-run") / "server.json").write_text(json.dumps({"url": "http://127.0.0.1:8347/?token=secret"}))
     with held(Path("photos-run") / "server.lock", "busy"):
-        assert "is being served already" in call(capsys, "start", "photos-run")[1]
+        assert "is already being served" in call(capsys, "start", "photos-run")[1]
     assert opened == [file.as_uri()] * 2
     assert "url=http://127.0.0.1:8347/?token=secret" in file.read_text()
     assert oct(file.stat().st_mode & 0o777) == "0o600"
@@ -225,7 +225,7 @@ def test_a_run_that_goes_while_it_is_served_is_said_even_when_quiet(photos, caps
 def test_final_goes_with_models_only(photos, capsys):
     call(capsys, *START, "--quiet")
     code, _, err = call(capsys, "export", "photos-run", "--to", "csv", "--out", "x.csv", "--final")
-    assert (code, "final: goes with --to model or --to onnx, got csv; leave it out" in err) == (2, True)
+    assert (code, "final: works with --to model or --to onnx only, got csv; leave it out" in err) == (2, True)
 
 
 def test_the_demo_page_is_a_run(tmp_path, capsys, monkeypatch):
@@ -336,15 +336,15 @@ def test_labels_go_into_a_fresh_run_unchanged(finished, tmp_path, capsys):
     Run.create(source, tmp_path / "new", classes=tuple(COLOURS), net="frozen:raw", seed=5).close()
     code, out, _ = call(capsys, "import", tmp_path / "new", finished / "labels.csv")
     assert code == 0
-    assert "20 labels taken" in out
+    assert "20 labels imported" in out
     kept = [{r["path"]: r["label"] for r in labels_in(run)} for run in (finished, tmp_path / "new")]
     assert kept[0] == kept[1]
-    assert "0 labels taken, 20 known before" in call(capsys, "import", tmp_path / "new", finished / "labels.csv")[1]
+    assert "0 labels imported, 20 known before" in call(capsys, "import", tmp_path / "new", finished / "labels.csv")[1]
     path, label = next(iter(kept[0].items()))
     other = next(name for name in COLOURS if name != label)
     (tmp_path / "other.csv").write_text(f"path,label\n{path},{other}\nnone.png,red\n")
     code, out, err = call(capsys, "import", tmp_path / "new", tmp_path / "other.csv")
-    assert "0 labels taken, 0 known before, 1 kept as they were, 1 of images" in out
+    assert "0 labels imported, 0 known before, 1 kept as they were, 1 of images" in out
     assert f"kept {label}: {path}" in err
     call(capsys, "import", tmp_path / "new", tmp_path / "other.csv", "--on-conflict", "replace")
     now = {r["path"]: r["label"] for r in labels_in(tmp_path / "new")}
@@ -361,13 +361,13 @@ def test_predictions_from_elsewhere_are_measured_and_are_no_labels(finished, tmp
     labels = (tmp_path / "run" / "labels.csv").read_bytes()
     code, out, _ = call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--as", "gpt")
     assert code == 0
-    assert "gpt: 36 predictions taken, 1 of images that the run does not have" in out
+    assert "gpt: 36 predictions imported, 1 of images that the run does not have" in out
     assert re.search(r"Right on \d of 4 \(\d+ %; 95 % interval \d+ to \d+\) check images", out)
     assert re.search(r"red +│ +4 +│", out)
     assert "0.28 or more" in out
     assert (tmp_path / "run" / "labels.csv").read_bytes() == labels
     out = call(capsys, "status", tmp_path / "run")[1]
-    assert "no part of 36 predictions is shown to be 95 % right" in " ".join(out.split())
+    assert "no group of 36 predictions is shown to be 95 % right" in " ".join(out.split())
     (told,) = json.loads(call(capsys, "status", tmp_path / "run", "--json")[1])["claims"]
     assert (told["name"], told["claims"], told["measure"]["n"], told["accepted"]) == ("gpt", 36, 4, 0)
     code, _, err = call(capsys, "import", tmp_path / "run", tmp_path / "gpt.csv", "--as", "gpt", "--accept", "0.9")
@@ -453,7 +453,7 @@ def test_a_file_that_is_there_is_replaced_only_where_that_is_said(finished, tmp_
         code, out, err = call(capsys, *command)
         assert (code, (tmp_path / "out.csv").read_text()) == (2, "mine")
         assert "out.csv exists. Replace it?" in out
-        assert "out.csv: kept as it was, and nothing was written" in err
+        assert "out.csv: not replaced; nothing was written" in err
         monkeypatch.setattr("sys.stdin", Terminal("y\n"))
         assert call(capsys, *command)[0] == 0
         assert (tmp_path / "out.csv").read_text() != "mine"
@@ -550,7 +550,7 @@ def test_doctor_finds_a_run_that_differs_from_its_log_and_images_that_are_gone(f
         (tmp_path / "00.png").rename(finished.parent / "photos" / "a" / "00.png")
     assert code == 3
     assert "1 answers differ" in " ".join(out.split())
-    assert "1 of 36 are gone" in " ".join(out.split())
+    assert "1 of 36 are missing" in " ".join(out.split())
 
 
 def test_an_image_that_was_replaced_is_noticed_and_keeps_its_label(finished, tmp_path, capsys):
@@ -568,12 +568,12 @@ def test_an_image_that_was_replaced_is_noticed_and_keeps_its_label(finished, tmp
         assert Image.open(io.BytesIO(run.thumb(item))).getpixel((0, 0)) == (255, 255, 255)
         assert not run.pictures.is_replaced(item - 1)
     said = doctor.source_of(tmp_path / "run")
-    assert said.found == f"1 of 36 have another size than when the run was made, such as {path}"
+    assert said.found == f"1 of 36 changed in size since the run was made, such as {path}"
     assert said.do.startswith("check their labels")
     assert call(capsys, "report", tmp_path / "run", "--no-browser")[0] == 0
     text = (tmp_path / "run" / "report.html").read_text()
     assert "1 labelled file replaced since" in text
-    assert "has another size than when the run was made; check its label" in text
+    assert "changed in size since the run was made; check its label" in text
     assert [row["label"] for row in labels_in(tmp_path / "run")] == ["red"]
     (tmp_path / "run" / "sizes.npy").unlink()  # as in a run of before
     assert doctor.source_of(tmp_path / "run").state == "ok"
@@ -658,4 +658,4 @@ def test_status_says_what_was_spent_at_another_price(finished, capsys):
     assert json.loads(call(capsys, "status", finished, "--json")[1])["outlook"]["price"] == 0
     code, _, error = call(capsys, "status", finished, "--price", "-1")
     assert code == 2
-    assert "price: expected what one answer costs" in error
+    assert "price: expected the cost of one answer" in error

@@ -91,7 +91,7 @@ def test_from_a_pipe_with_options_and_without_ids():
             3,
             "lines 1 to 3: features: expected finite numbers, got nan in row 1",
         ),
-        ('{"features": [1], "label": "cat"}\n', (), 3, "line 1: expected the number of a class as label, got 'cat'"),
+        ('{"features": [1], "label": "cat"}\n', (), 3, "line 1: expected a class number as label, got 'cat'"),
         ('{"id": 7}\n', (), 3, "lines 1 to 1: askless needs features (N, d)"),
         (GOOD, ("--memory", 3), 3, "memory must be a whole number >= 4, twice the budget"),
         (GOOD, ("--strategy", "albl"), 3, "albl learns from what it asked for in a pool"),

@@ -91,7 +91,7 @@ def test_a_read_only_array_is_neither_copied_nor_written():
         (np.zeros((0, 3)), r"the pool is empty, shape \(0, 3\)"),
         (np.array([["a", "b"]]), "expected numbers, got an array of dtype <U1"),
         (torch.zeros(2, 2, dtype=torch.complex64), "expected numbers, got an array of dtype torch.complex64"),
-        (np.array([[1.0, 2.0], [np.nan, 1.0]]), "got NaN or infinity in row 1; remove or mend that row"),
+        (np.array([[1.0, 2.0], [np.nan, 1.0]]), "got NaN or infinity in row 1; remove or fix that row"),
         ([[1.0], [1.0, 2.0]], "expected rows of equal length, got a ragged list"),
         (
             csr_array((2**15, 2**15)),

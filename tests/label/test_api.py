@@ -188,7 +188,7 @@ def test_another_tab_of_ones_own_is_no_other_person(make_hall):
         found["why"] == "3 rows are open in another tab of yours. Label there, or close that tab and reload this page."
     )
     bo = hall.browser("bo")
-    assert bo.next()["why"] == "All rows that are left are being labelled by others: 3 with ann."
+    assert bo.next()["why"] == "Others are labelling all remaining rows: 3 with ann."
 
 
 def test_a_used_budget_is_not_everything(make_hall):
@@ -796,7 +796,7 @@ def test_a_class_gets_a_colour_and_a_key_that_everybody_sees(make_hall):
     assert state["run"]["keys"] == {"d": 1}  # the chosen key stands in the place of the one from the start
     assert next((c["colour"], c["key"]) for c in state["progress"]["classes"]) == (6, "k")
     taken = ann.refused(400, "/api/classes/0/look", request_id=ann.request(), key="d")
-    assert taken["message"] == "'d' is the key of 'dog' already; choose another one"
+    assert taken["message"] == "'d' is already the key of 'dog'; choose another one"
     for body in ({"colour": 8}, {"colour": "blue"}, {"key": "kk"}, {"shape": 1}):
         ann.refused(422, "/api/classes/0/look", request_id=ann.request(), **body)
     undone = ann.undo()["undone"]

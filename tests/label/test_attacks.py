@@ -986,7 +986,7 @@ def test_nothing_is_acknowledged_once_the_run_is_gone(office, ann, how):
         error = ann.refused(503, path, **body)
         assert error["code"] == "gone", path
         found = "another one" if how == "replaced" else "nothing"
-        assert f"expected the run that was opened at {office.run.folder}, found {found}" in error["message"]
+        assert f"expected the run opened at {office.run.folder}, found {found}" in error["message"]
         assert "not saved" in error["message"]
     assert ann.http.get("/api/state").status_code == 503  # so that the page says it before the next answer
 

@@ -93,7 +93,7 @@ def test_a_person_sees_how_good_predictions_are_accepts_some_and_takes_them_back
     screen.see("#claims")
     first, mute = screen("#claims-list section").all()
     assert first.inner_text().startswith("a model of last year\n\nRight on 49 of 60 check rows: 82 %")
-    assert "nothing is known" in mute.inner_text()
+    assert "accuracy is unknown" in mute.inner_text()
     assert mute.locator("details").count() == 0
     assert not screen("#claims form").is_visible()  # off until asked for
     screen("#claims-0-how").press("Enter")
@@ -115,7 +115,7 @@ def test_a_person_sees_how_good_predictions_are_accepts_some_and_takes_them_back
     until(lambda: f"{number} are accepted." in first.inner_text())
     assert accepted(served) == number
     assert screen("#claims-share-0").input_value() == "85"  # what was typed and opened stays
-    assert "has a label or is asked for" in screen.text("#claims-said-0")
+    assert "has a label or is waiting for one" in screen.text("#claims-said-0")
     screen("#claims-undo").click()
     until(lambda: "are accepted" not in first.inner_text())
     assert accepted(served) == 0

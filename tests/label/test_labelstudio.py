@@ -334,7 +334,7 @@ def test_items_that_are_not_asked_are_knowledge_that_costs_nothing(run):
             "SELECT path FROM item WHERE split = 'pool' AND id NOT IN (SELECT item FROM task)"
         ).fetchone()[0]
     taken = take_annotations(run, [said(path), said("nowhere.png", uid="2")])
-    assert (taken.new, taken.unasked, taken.left_out) == (1, 1, [("nowhere.png", "the run has no such item")])
+    assert (taken.new, taken.unasked, taken.left_out) == (1, 1, [("nowhere.png", "not an item of the run")])
     with run.store.look() as db:
         assert progress_of(db).spent == 0
         assert len(train_labels(db)) == 1
@@ -645,13 +645,13 @@ def test_an_access_token_is_renewed_when_it_ends_or_is_refused(server):
             302,
             {"Location": "https://elsewhere.example/"},
             b"",
-            "leads to https://elsewhere.example/; give that address",
+            "redirects to https://elsewhere.example/; pass that address",
         ),
         (401, JSON, b"{}", "refuses the token"),
         (403, JSON, b"{}", "may not GET here"),
         (413, {}, b"", "lower --largest"),
         (500, {}, b"<h1>oops</h1>", "answered 500: <h1>oops"),
-        (200, {"Content-Type": "text/html"}, b"<html>", "is this Label Studio"),
+        (200, {"Content-Type": "text/html"}, b"<html>", "check that --url is Label Studio"),
     ],
 )
 def test_what_a_server_refuses_is_told_with_what_to_do(server, status, headers, content, words):

@@ -294,7 +294,7 @@ def test_an_image_larger_than_the_limit_is_made_smaller(studio, tmp_path):
     with Run.create(folder, name, classes=("a", "b"), budget=4, check=0.0, batch=4, net="frozen:raw", size=16) as run:
         catch_up(run)
         done = push(run, studio.client(), images=Images(largest=50_000))
-        assert [(path, text.startswith("made smaller")) for path, text in done.notes] == [("0.png", True)]
+        assert [(path, text.startswith("scaled down from")) for path, text in done.notes] == [("0.png", True)]
         sizes = {each["data"]["askless_item"]: len(each["data"]["image"]) for each in studio.tasks(done.project)}
         assert len(sizes) == 4
         assert 10_000 < sizes["0.png"] < 50_000 * 4 / 3 + 100
@@ -613,7 +613,7 @@ def test_a_project_that_only_has_the_name_of_the_run_is_left_alone(studio, begin
     assert (done.project, len(done.added_choices)) == (theirs["id"], 4)
     # Label Studio shows predictions in a project that was not told otherwise; the run does not.
     found = {f.what: f.found for f in check(run, studio.client())}
-    assert found["guesses"] == "the project shows them, the run does not: they stay here"
+    assert found["guesses"] == "the project shows predictions, but the run does not send them"
     pull(run, studio.client())
 
 

@@ -269,7 +269,7 @@ def test_skipped_image_comes_back_and_nobody_waits_for_the_next_batch(serve, loo
     served = serve(classes=CLASSES, check=0, suggestions="off")
     screen = look(served)
     screen.see('#waiting[data-code="training"] #waiting-items')
-    assert "appear here by themselves" in screen.text("#waiting-next")
+    assert "appear here automatically" in screen.text("#waiting-next")
     skipped = screen.ready()
     screen.page.keyboard.press("s")
     screen.ready(but=skipped)
@@ -803,7 +803,7 @@ def test_a_run_that_is_taken_away_is_said_at_once_and_answers_wait_for_it(serve,
     screen.see('#trouble:has-text("was deleted, moved or replaced")')  # before anybody answers
     assert "was deleted, moved or replaced" in (screen("#alert").text_content() or "")
     screen.page.keyboard.press("2")
-    screen.see('#saved[data-state="failed"]:has-text("not saved: the run is gone")')
+    screen.see('#saved[data-state="failed"]:has-text("not saved: the run is missing")')
     screen.see('#trouble:has-text("keeps yours")')
     assert screen.item() == second
     screen.shoot("run-gone")

@@ -38,7 +38,7 @@ def test_a_chunk_is_accepted_put_right_undone_and_done_again_by_keyboard(serve, 
     other = next(i for i, text in enumerate(number) if not text.startswith(name))
     keys.press(str(other + 1))
     screen.see("#sort-grid .tile.answered")
-    assert screen.text("#sort-changed") == "1 taken out, 1 put right"
+    assert screen.text("#sort-changed") == "1 taken out, 1 corrected"
     assert screen.text("#sort-accept") == f"Accept {len(first) - 2} as {name}"
     screen.shoot("sort-light")
     keys.press("Enter")

@@ -247,7 +247,7 @@ FULL, GAP = np.ones((3, 3)), np.array([[1.0, 0.0], [np.nan, 1.0]])
         ),
         (
             lambda: neighbour_graph(GAP),
-            "features: expected finite numbers, got others in row 1; remove or mend that row",
+            "features: expected finite numbers, got others in row 1; remove or fix that row",
         ),
         *[
             (lambda k=k: neighbour_graph(FULL, k), f"neighbour_graph: k must be a whole number >= 1, got {k!r}")

@@ -190,7 +190,7 @@ def test_the_admissible_rate_is_stable_for_nesterov_and_little_more_is_not(views
 def test_a_file_that_is_no_checkpoint_is_named(views, labelled, make_net, tmp_path):
     path = tmp_path / "fit.pt"
     path.write_text("not a checkpoint")
-    with pytest.raises(CheckpointError, match=r"cannot be read .* delete it to start afresh"):
+    with pytest.raises(CheckpointError, match=r"cannot be read .* delete it to start again"):
         train(LEARNERS[0], views, labelled, make_net(), checkpoint=path)
 
 
@@ -223,7 +223,7 @@ def test_a_full_disk_keeps_the_old_checkpoint_and_says_so(views, labelled, make_
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(torch, "save", full)
-    with pytest.raises(CheckpointError, match=r"No space left on device.*what was saved before is untouched"):
+    with pytest.raises(CheckpointError, match=r"No space left on device.*earlier checkpoints are untouched"):
         train(learner, views, labelled, make_net(), checkpoint=path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["fit.pt"]

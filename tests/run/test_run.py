@@ -480,7 +480,7 @@ def test_a_table_with_some_labels_starts_with_what_is_known(shapes, tmp_path):
     notes = []
     quick = {"net": "frozen:raw", "size": 32, "steps": 20, "learner": "supervised", "follow_links": True}
     run = Run.create(table, tmp_path / "run", budget=10, batch=8, notes=notes.append, **quick)
-    assert "24 labels were known already." in notes
+    assert "24 labels were already known." in notes
     assert until_waiting(run) == ["embedding", "comparing", "embedding", "training", "choosing"]
     truth = {path: shapes.truth[str(path).removeprefix(f"{shapes.folder}/")] for path in run.paths}
     while run.waiting():

@@ -150,7 +150,7 @@ def test_known_labels_and_folders_of_texts(tmp_path):
     notes = []
     options = {"labels_from_folders": True, "budget": 10, "notes": notes.append}
     with Run.create(tmp_path / "texts", tmp_path / "run", **options):
-        assert notes == ["30 labels were known already."]
+        assert notes == ["30 labels were already known."]
 
 
 def test_networks_for_images_are_refused(table, tmp_path):

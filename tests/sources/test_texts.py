@@ -43,7 +43,7 @@ def test_rows_that_cannot_be_used_are_listed_and_the_others_stay(tmp_path):
     assert [(row.id, row.content) for row in found.rows] == [("1", "first"), ("5", "last")]
     assert [s.path for s in found.skipped] == ["2", "3", "4"]
     reasons = [s.reason for s in found.skipped]
-    assert reasons[0] == "line 3 has 3 fields and the header 2; quote cells with commas"
+    assert reasons[0] == "line 3 has 3 fields and the header 2; quote cells that contain commas"
     assert reasons[1] == "an empty text"
     assert reasons[2].startswith("not valid utf-8; save the file as UTF-8, or name its encoding, for example cp1252")
     assert [row.content for row in texts(table, encoding="cp1252").rows] == ["first", "café", "last"]

@@ -232,7 +232,7 @@ def test_what_is_left_out_is_noted():
 def test_labels_told_after_the_training_are_noted():
     learner = make_learner(rounds=1)
     learner.tell([20, 21], [0, 1])
-    assert "2 labels were told after" in examine(learner, queries=1).notes[0]
+    assert "2 labels came after" in examine(learner, queries=1).notes[0]
 
 
 def test_a_pool_that_is_all_labelled_has_no_queries():

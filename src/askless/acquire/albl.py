@@ -100,8 +100,8 @@ class ALBL:
         last = own[-1].info
         if len(last["log_weights"]) != K:
             raise InputError(
-                f"ALBL: the history is of {len(last['log_weights'])} arms, the strategy has {K}; go on with the arms that "
-                "made it, or begin without a history"
+                f"ALBL: the history has {len(last['log_weights'])} arms, the strategy has {K}; use the arms that made "
+                "the history, or start without one"
             )
         labels_of_labelled(self.name, view.labels, view.labelled, needed=True)
         arm, p = int(last["drawn"]), np.array(last["probabilities"], dtype=np.float64)

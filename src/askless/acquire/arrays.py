@@ -114,7 +114,7 @@ def written_out(features: Any) -> np.ndarray:
     finite = np.isfinite(coordinates.data)
     if not finite.all():
         bad, row = coordinates.data[~finite][0], coordinates.row[~finite][0]
-        raise InputError(f"features: expected finite numbers, got {bad} in row {row}; remove or mend that row")
+        raise InputError(f"features: expected finite numbers, got {bad} in row {row}; remove or fix that row")
     from sklearn.decomposition import TruncatedSVD
 
     wide = min(DIRECTIONS, *features.shape)
@@ -182,7 +182,7 @@ def check_values(name: str, array: np.ndarray, sum_tolerance: float) -> None:
         if not finite.all():
             bad = part[~finite][0]  # in the order of the rows
             row = i + first_row(~finite)
-            raise InputError(f"{name}: expected finite numbers, got {bad} in row {row}; remove or mend that row")
+            raise InputError(f"{name}: expected finite numbers, got {bad} in row {row}; remove or fix that row")
         if rule == "features":
             reached = max(reached, float(part.max()), -float(part.min()))
             if reached > most:

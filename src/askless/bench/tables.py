@@ -286,7 +286,7 @@ def _learner_table(group: str, views: list[Panel], baseline: str) -> Table:
     ]
     for v, mean, area in zip(views[1:], means[1:], areas[1:], strict=True):
         tau = kendall(means[0], mean)
-        changes = "cannot be told" if np.isnan(tau) else "stays" if tau > 1 - 1e-9 else "changes"
+        changes = "is undefined" if np.isnan(tau) else "stays" if tau > 1 - 1e-9 else "changes"
         notes.append(
             f"Kendall tau of the methods' order, {views[0].learner} against {v.learner}: {known(tau, '.2f')} at the last "
             f"number of labels (the ranking {changes}), {known(kendall(areas[0], area), '.2f')} by AUBC."

@@ -14,10 +14,9 @@ __all__ = ["app", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the command line; exit codes: 0 ok, 1 a bug, 2 usage, 3 a problem with the data, 4 a port or run that is in use.
+    """Run the command line; exit codes: 0 ok, 1 a bug, 2 usage, 3 a problem with the data, 4 a port or run in use.
 
-    Whatever goes wrong is told in one paragraph. `--debug`, before or after the command, or ASKLESS_DEBUG=1 shows the
-    traceback too.
+    Errors are one paragraph long. `--debug`, before or after the command, or ASKLESS_DEBUG=1 shows the traceback too.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     words = given.index("--") if "--" in given else len(given)
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def drop_output() -> None:
-    """Where standard output takes no more, as a pipe into `head` or a full disk, Python must not say so again as it ends."""
+    """Keep Python quiet at exit when standard output is closed or full, such as a pipe into `head` or a full disk."""
     is_real = sys.stdout is sys.__stdout__
     try:
         if sys.stdout is not None:

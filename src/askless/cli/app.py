@@ -57,7 +57,7 @@ def strategies() -> None:
 
 
 def strategy_names(incomplete: str) -> list[str]:
-    """What a shell offers after --strategy."""
+    """Shell completions of --strategy."""
     return [name for name in STRATEGIES if name.startswith(incomplete)]
 
 
@@ -79,12 +79,12 @@ def select(
     features: Annotated[
         Path | None,
         typer.Option(
-            help="Feature vectors: an .npy of shape (N, d), a .parquet, or a folder of Arrow or Parquet shards."
+            help="Feature vectors: an .npy file of shape (N, d), a .parquet file, or a folder of Arrow or Parquet shards."
         ),
     ] = None,
     column: Annotated[
         str,
-        typer.Option(help="The column of a .parquet that holds the feature vectors, if several could."),
+        typer.Option(help="The column of a .parquet file with the feature vectors, if there are several candidates."),
     ] = "",
     probs: Annotated[Path | None, npy("probs")] = None,
     probs_by_pass: Annotated[Path | None, npy("probs_by_pass")] = None,
@@ -94,12 +94,13 @@ def select(
     grad_sq_by_class: Annotated[Path | None, npy("grad_sq_by_class")] = None,
     kernel: Annotated[Path | None, npy("kernel")] = None,
     labelled: Annotated[
-        Path | None, typer.Option(help="Positions of labelled items: an .npy, or a .csv with an `index` column.")
+        Path | None,
+        typer.Option(help="Positions of labelled items: an .npy file, or a .csv file with an `index` column."),
     ] = None,
     labels: Annotated[
-        Path | None, typer.Option(help="Their class numbers: an .npy, or a .csv with a `label` column.")
+        Path | None, typer.Option(help="Their class numbers: an .npy file, or a .csv file with a `label` column.")
     ] = None,
-    pool: Annotated[int | None, typer.Option(help="Number of items in the pool, if no array says so.")] = None,
+    pool: Annotated[int | None, typer.Option(help="Number of items in the pool, if no array gives it.")] = None,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the strategy, such as draws=5000. Repeatable.")
     ] = None,
@@ -107,12 +108,14 @@ def select(
     max_memory: Annotated[
         str | None,
         typer.Option(
-            help="Working memory, 256MB by default; with shards the memory of the whole process, 4GB by default."
+            help="Working memory, 256MB by default; with shards, memory of the whole process, 4GB by default."
         ),
     ] = None,
-    parts: Annotated[int | None, typer.Option(help="Choose in this many parts, then among the winners.", min=1)] = None,
+    parts: Annotated[
+        int | None, typer.Option(help="Split the pool into parts, choose in each, then among the winners.", min=1)
+    ] = None,
     state: Annotated[
-        Path | None, typer.Option(help="File that keeps the memory of a strategy that learns (albl) between calls.")
+        Path | None, typer.Option(help="File in which a strategy that learns (albl) keeps its state between calls.")
     ] = None,
     to: Annotated[
         Path | None, typer.Option("--out", help="Write a .csv (rank, index, score) instead of printing.")
@@ -130,7 +133,7 @@ def select(
     options = files.read_options(option or [])
     chosen = askless.acquire.make(strategy, **options)
     if state is not None and not askless.acquire.uses_history(chosen):
-        raise OptionError(f"--state: {strategy} learns nothing from what it asked for; leave it out, or use albl")
+        raise OptionError(f"--state: {strategy} does not learn from earlier picks; leave it out, or use albl")
     history = files.read_history(state)
     if parts is not None:
         chosen = askless.acquire.TwoLevel(of=chosen, parts=parts)
@@ -164,7 +167,7 @@ def select(
     where = f", written to {to}" if to else ""
     notes.print(f"{len(picks)} picks by {strategy} in {picks.info['seconds']:.2f} s{where}")
     if shards is not None:
-        how = "in two levels" if parts is not None else "the picks are those that it would make in memory"
+        how = "in two levels" if parts is not None else "the picks are the same as in memory"
         notes.print(f"read from {len(shards.files)} shards with {len(shards):,} rows; {how}")
     for name in ("lambda_min", "rank", "note"):
         if name in picks.info:
@@ -177,7 +180,7 @@ def embed(
     pool: Annotated[
         str,
         typer.Argument(
-            help="A folder, pattern or address (s3://…) of images, tars or Parquet, a .csv or .npz, or a data set's name."
+            help="A folder, pattern or address (s3://…) of images, tars or Parquet, a .csv or .npz file, or a data set."
         ),
     ],
     to: Annotated[Path, typer.Option("--out", help="Folder for the shards; an unfinished one is resumed.")],
@@ -196,7 +199,7 @@ def embed(
     ] = None,
     dtype: Annotated[str, typer.Option(help="Type of the features: float16 or float32.")] = "float16",
     size: Annotated[int | None, typer.Option(help="Side in pixels at which images are read.")] = None,
-    rows: Annotated[int, typer.Option(help="Items per shard, unless every tar or Parquet file becomes one.")] = 1024,
+    rows: Annotated[int, typer.Option(help="Items per shard; each tar or Parquet file becomes one shard.")] = 1024,
     engine: Annotated[str, typer.Option(help="local, or ray (a cluster if RAY_ADDRESS is set).")] = "local",
     workers: Annotated[int, typer.Option(help="Parallel workers, each with a copy of the network.")] = 2,
     gpus: Annotated[float, typer.Option(help="GPUs per worker, on Ray; at 0.5 two workers share one.")] = 0,
@@ -232,9 +235,9 @@ def embed(
 @app.command()
 def demo(
     to: Annotated[Path, typer.Option("--out", help="Folder for report.html and finished results.")] = Path("demo"),
-    seeds: Annotated[int, typer.Option(help="Number of repetitions, each from other starting labels.", min=1)] = 5,
+    seeds: Annotated[int, typer.Option(help="Number of repetitions, each with different starting labels.", min=1)] = 5,
     workers: Annotated[int, typer.Option(help="Processes, each with one thread.", min=1)] = 2,
-    page: Annotated[bool, typer.Option("--page", help="Label the digits yourself on the page instead.")] = False,
+    page: Annotated[bool, typer.Option("--page", help="Label the digits yourself on the labelling page.")] = False,
 ) -> None:
     """Compare askless with random on the digits that ship with scikit-learn. Takes about a minute; resumes if stopped."""
     from askless.bench import demo as digits
@@ -248,7 +251,7 @@ def demo(
         results = digits.run(to, seeds, workers, progress)
     out.print(digits.table(results).terminal())
     report = digits.write_report(results, to)
-    notes.print(f"Kept: {results.folder}; remove it to compute everything again")
+    notes.print(f"Results: {results.folder}; delete it to compute everything again")
     out.print(f"Report: {report}")
 
 
@@ -257,7 +260,7 @@ for command in (stream, start, run.status, run.report, run.export, run.predict, 
 app.command("import")(run.import_)
 app.add_typer(bench_app, name="bench")
 app.add_typer(labelstudio_app, name="labelstudio")
-data_app = typer.Typer(help="Data sets: what is here, and how to get the rest.", no_args_is_help=True)
+data_app = typer.Typer(help="Data sets: which are here, and how to get the rest.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 
@@ -276,7 +279,7 @@ def list_data() -> None:
 
 @data_app.command("fetch")
 def fetch_data(name: Annotated[str, typer.Argument(help="A name from `askless data list`.")]) -> None:
-    """Download a data set and print where it is."""
+    """Download a data set and print its path."""
     from askless.data import fetch
 
     with notes.status(f"getting {name}"):

@@ -152,14 +152,14 @@ def run_benchmark(
 
 
 def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
-    """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file; with so many seeds."""
+    """A preset by its name, or the `benchmark` (or `benchmark(scale)`) of a Python file, with that number of seeds."""
     import dataclasses
 
     is_file = what.endswith(".py")
     if is_file and not Path(what).is_file():
-        raise OptionError(f"{what}: expected a Python file that has a `benchmark`, got no such file")
+        raise OptionError(f"{what}: expected a Python file that defines `benchmark`, got no such file")
     if not is_file and what not in PRESETS:
-        raise OptionError(f"{unknown('preset', what, PRESETS)}, or a file FILE.py that has a `benchmark`")
+        raise OptionError(f"{unknown('preset', what, PRESETS)}, or a file FILE.py that defines `benchmark`")
     if not is_file and scale not in SCALES:
         raise OptionError(unknown("scale", scale, SCALES))
     from askless.bench import Benchmark, preset
@@ -175,7 +175,7 @@ def find(what: str, scale: str, seeds: int | None) -> "Benchmark":
             raise
         except Exception as error:
             raise InputError(
-                f"{what}: expected a Python file that makes a `benchmark`, got {type(error).__name__}: {error}; `--debug` "
+                f"{what}: expected a Python file that defines `benchmark`, got {type(error).__name__}: {error}; `--debug` "
                 "shows where"
             ) from error
         if not isinstance(benchmark, Benchmark):
@@ -209,7 +209,7 @@ def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of 
 
 
 def warn_of_edits(what: str, folder: Path) -> None:
-    """Settings of rows are compared, code is not: so a file that was edited since is named."""
+    """Warn if a file was edited since: settings of rows are compared, code is not."""
     from askless.bench.results import ABOUT
     from askless.bench.runner import file_digest
 
@@ -217,24 +217,24 @@ def warn_of_edits(what: str, folder: Path) -> None:
         before = json.loads((folder / ABOUT).read_text(encoding="utf-8")).get("file", "")
         if before and before != file_digest(what):
             notes.print(
-                f"note: {what} was edited since {folder} was started; finished cells are kept, so use another --out "
+                f"note: {what} changed after {folder} was started; finished cells are kept, so use another --out "
                 "if its strategies, networks or data changed"
             )
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Ctrl-C is an ordinary way to stop a benchmark."""
+    """Treat Ctrl+C as an ordinary way to stop a benchmark."""
     try:
         yield
     except KeyboardInterrupt:
-        notes.print("stopped; what is finished is kept, and the same command resumes")
+        notes.print("stopped; finished cells are kept, and the same command resumes")
         raise typer.Exit(130) from None
 
 
 @contextmanager
 def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
-    """A bar with rounds done and the latest number; where nobody looks at a terminal, a line for each finished cell."""
+    """A bar with the rounds done and the latest number; without a terminal, a line for each finished cell."""
     began = time.monotonic()
     with progress_bar(name, notes) as bar:
 
@@ -250,7 +250,7 @@ def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
 
 
 def show_results(report: Path, results: "Results") -> None:
-    """The main table on the screen, and where the rest is."""
+    """Print the main table, and where to find the rest."""
     from askless.bench.report import warning
     from askless.bench.results import compared
     from askless.bench.tables import accuracy_tables

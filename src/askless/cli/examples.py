@@ -1,4 +1,4 @@
-"""Worked examples of every command, which its `--help` and docs/commands.md show; the tests run them in this order."""
+"""Worked examples of every command for its `--help` and docs/commands.md; the tests run them in this order."""
 
 import typer
 
@@ -47,7 +47,7 @@ EXAMPLES = {
 
 
 def with_examples(app: typer.Typer, group: str = "") -> None:
-    """Puts the examples below the help of each command of the app, or of this group of commands."""
+    """Put the examples below the help of each command of the app, or of this group of commands."""
     for command in app.registered_commands:
         name = command.name or command.callback.__name__  # type: ignore[union-attr]
         lines = EXAMPLES[f"{group} {name}".strip()]

@@ -44,8 +44,8 @@ UNITS = {"": 1, "KB": 2**10, "MB": 2**20, "GB": 2**30}
 def read_arrays(
     archive: Path | None, given: dict[str, Path | None], needs: tuple[str, ...], column: str = ""
 ) -> dict[str, Any]:
-    """The arrays of one .npz, and those of single files, by name; from the archive only what may be needed. `column` is that
-    of the features in a Parquet file."""
+    """The arrays of one .npz file and of single files, by name; of the archive, only those that may be needed. `column`
+    holds the features in a Parquet file."""
     from askless.sources.arrays import is_npy, load_npy, load_npz
 
     arrays: dict[str, Any] = {}
@@ -79,8 +79,8 @@ def check_column(column: str, features: Path | None) -> None:
 
 
 def read_embeddings(path: Path, column: str = "") -> np.ndarray:
-    """(N, d) from the column of lists of floats of a Parquet file, whatever else is in it; every row counts, for picks are
-    positions in the file."""
+    """(N, d) from a Parquet file's column of lists of floats; other columns are ignored. No row may be left out, because
+    picks are positions in the file."""
     from askless.sources.arrow import Columns, is_vector, parquet_part, split_items
     from askless.sources.items import Item, Skipped
 
@@ -93,7 +93,7 @@ def read_embeddings(path: Path, column: str = "") -> np.ndarray:
     if not found:
         raise InputError(f"{path}: expected a column of lists of floats, got {some(columns) or 'no column'}")
     if len(found) > 1 and not column:
-        raise InputError(f"{path}: {' and '.join(found)} could be the features; pass --column {found[0]}, say")
+        raise InputError(f"{path}: {' and '.join(found)} could be the features; pass one, as --column {found[0]}")
     rows: list[np.ndarray] = []
     for row, each in enumerate(split_items(path.name, [part], Columns("features", column or found[0], "", ""))):
         why = each.reason if isinstance(each, Skipped) else ""
@@ -107,7 +107,7 @@ def read_embeddings(path: Path, column: str = "") -> np.ndarray:
 
 
 def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress | None" = None) -> "Shards | None":
-    """The folder of shards that was given as features, if it was one; it is taken out of `given`."""
+    """The folder of shards passed as features, if any; removes it from `given`."""
     path = given.get("features")
     if path is None or not path.is_dir():
         return None
@@ -119,19 +119,19 @@ def open_folder(given: dict[str, Path | None], memory: int, progress: "Progress 
 
 
 def columns_of(shards: "Shards", names: tuple[str, ...], given: dict[str, Any]) -> dict[str, Any]:
-    """The columns called `names` of a folder of shards, but for those that were given apart."""
+    """The columns `names` of a folder of shards, except those passed as files of their own."""
     there = {*shards.columns, *given}
     return {name: shards[name] for name in or_logits(names, there) if name in shards and name not in given}
 
 
 def or_logits(names: tuple[str, ...], there: set[str]) -> tuple[str, ...]:
-    """`names`, and logits where probs are among them and not there: `select` makes the ones from the others."""
+    """`names`, plus logits if probs are wanted and missing: `select` computes probs from logits."""
     return (*names, "logits") if "probs" in names and "probs" not in there else names
 
 
 def working_memory(declared: int, N: int) -> int:
-    """What is left for a strategy of the memory that the whole process may have: beside Python, torch and the files'
-    pages there are some numbers for each item."""
+    """The share of the process's memory that a strategy may use; the rest is for Python, torch, the files' pages and
+    some numbers per item."""
     left = declared - declared // PAGES - STANDING - PER_ITEM * N
     if left < 2**26:
         least = (STANDING + PER_ITEM * N + 2**26) * PAGES / (PAGES - 1) / 2**30
@@ -144,7 +144,7 @@ def working_memory(declared: int, N: int) -> int:
 def check_there(path: Path) -> None:
     if not path.exists():
         raise InputError(
-            f"{path}: no such file; looked in {path.parent.resolve()}: check the name, or give the whole path"
+            f"{path}: no such file; looked in {path.parent.resolve()}: check the name, or give the full path"
         )
 
 
@@ -184,7 +184,7 @@ def read_column(path: Path, name: str) -> np.ndarray:
 
 
 def read_count(text: str) -> int:
-    """What follows -n."""
+    """The number after -n."""
     try:
         return int(text)
     except ValueError:
@@ -218,7 +218,7 @@ def read_bytes(text: str) -> int:
 
 
 def picks_csv(picks: "Selection", ids: list[str] | None = None) -> str:
-    """rank,index,score, and the id where items have one; the score is empty where the strategy does not score items."""
+    """rank,index,score, and the id if items have one; the score is empty if the strategy does not score items."""
     scores = picks.scores if picks.scores is not None else [None] * len(picks)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -230,11 +230,11 @@ def picks_csv(picks: "Selection", ids: list[str] | None = None) -> str:
 
 
 def check_writable(path: Path | None) -> None:
-    """Before a long search, not after it."""
+    """Raise before a long search rather than after it."""
     if path is None:
         return
     if not path.parent.is_dir():
-        raise InputError(f"{path}: the folder {path.parent} does not exist; make it, or choose another place")
+        raise InputError(f"{path}: the folder {path.parent} does not exist; create it, or choose another place")
     if path.is_dir():
         raise InputError(f"{path}: expected the name of a file, got a folder")
     try:
@@ -246,24 +246,24 @@ def check_writable(path: Path | None) -> None:
 
 
 def may_replace(path: Path | None, overwrite: bool) -> bool:
-    """Whether an existing file may be replaced: as `--overwrite` says, else a person at the terminal is asked."""
+    """Whether an existing file may be replaced: with `--overwrite`, or after asking at the terminal."""
     if overwrite or path is None or not path.is_file():
         return overwrite
     if sys.stdin is None or not sys.stdin.isatty():
         raise OptionError(f"{path}: the file already exists; pass --overwrite to replace it")
     if not typer.confirm(visible(f"{path} exists. Replace it?")):
-        raise OptionError(f"{path}: kept as it was, and nothing was written")
+        raise OptionError(f"{path}: not replaced; nothing was written")
     return True
 
 
 def check_folder(path: Path) -> None:
-    """The same for a folder, which is made."""
+    """The same for a folder, which is created."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with tempfile.NamedTemporaryFile(dir=path):
             pass
     except OSError as error:
-        raise InputError(f"{path}: no folder to write in: {error.strerror}; choose another place") from None
+        raise InputError(f"{path}: cannot write into this folder: {error.strerror}; choose another place") from None
 
 
 def is_ordinary(path: Path) -> bool:
@@ -273,7 +273,7 @@ def is_ordinary(path: Path) -> bool:
 
 @contextmanager
 def text_file(path: Path) -> Iterator[TextIO]:
-    """A file to write text to, beside the path until it is whole. Links and pipes are written through."""
+    """A text file that replaces the path once it is complete. Links and pipes are written to directly."""
     if not is_ordinary(path):
         with open(path, "w", encoding="utf-8", newline="", opener=without_waiting) as through:
             yield through
@@ -287,12 +287,12 @@ def text_file(path: Path) -> Iterator[TextIO]:
 
 
 def without_waiting(path: str, flags: int) -> int:
-    """Opens a file; where it is a pipe that nobody reads, an error, for the system would wait for a reader for ever."""
+    """Open a file; a pipe without a reader is an error, because the system would wait for a reader indefinitely."""
     try:
         opened = os.open(path, flags | getattr(os, "O_NONBLOCK", 0), 0o666)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise InputError(f"{path}: nobody reads this pipe; start its reader first") from None
+            raise InputError(f"{path}: this pipe has no reader; start the reader first") from None
         raise
     os.set_blocking(opened, True)
     return opened
@@ -307,7 +307,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def read_history(path: Path | None) -> "list[Selection]":
-    """What was selected in earlier calls; an older askless wrote ALBL's state."""
+    """The selection of an earlier call, or the ALBL state that older versions wrote."""
     from askless.acquire import Selection
     from askless.acquire.albl import history_of
 
@@ -319,4 +319,4 @@ def read_history(path: Path | None) -> "list[Selection]":
             return history_of(found)
         return [Selection.from_plain(past) for past in found]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: expected a state that askless wrote, got something else ({error})") from None
+        raise InputError(f"{path}: expected a state file written by askless, got something else ({error})") from None

@@ -24,17 +24,19 @@ labelstudio_app = typer.Typer(
 
 KEY = "LABEL_STUDIO_API_KEY"
 Url = Annotated[
-    str | None, typer.Option(help="Address of Label Studio. Default: LABEL_STUDIO_URL, or that of the last push.")
+    str | None,
+    typer.Option(help="Address of Label Studio. Default: LABEL_STUDIO_URL, or the address of the last push."),
 ]
-Token = Annotated[str | None, typer.Option(help=f"Personal access token or legacy token; {KEY} is safer.")]
+Token = Annotated[str | None, typer.Option(help=f"Personal access token or legacy token; setting {KEY} is safer.")]
 Project = Annotated[
-    str | None, typer.Option(help="Project number or title. Default: that of the last push, or the run's name.")
+    str | None, typer.Option(help="Project number or title. Default: the project of the last push, or the run's name.")
 ]
 HowImages = Annotated[
-    str, typer.Option("--images", help="inline, or local-files, which the server reads below --root.")
+    str,
+    typer.Option("--images", help="inline (sent with the tasks), or local-files (the server reads them below --root)."),
 ]
 Root = Annotated[Path | None, typer.Option(help="The server's LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT.")]
-Largest = Annotated[str, typer.Option(help="With inline: images of more bytes are scaled down.")]
+Largest = Annotated[str, typer.Option(help="With inline: scale down images of more bytes.")]
 AddClasses = Annotated[bool, typer.Option("--add-classes", help="Add classes that the run does not have.")]
 
 
@@ -85,7 +87,7 @@ def push(
         tell_notes(done.notes)
         if done.added_choices:
             notes.print(f"Choices added: {', '.join(done.added_choices)}")
-        before = f"; {done.before} were there before" if done.before else ""
+        before = f"; {done.before} were already there" if done.before else ""
         out.print(f"{done.new} tasks pushed to project {done.project} {done.title}{before}")
         out.print(f"Label here: {done.address}")
         waiting = len(run.waiting())
@@ -95,7 +97,8 @@ def push(
             out.print(f"The budget is used. Report: `askless report {folder}`")
         else:
             out.print(
-                f"{waiting} {run.noun}s wait for answers. Pull them when given, or push with --close to go on without."
+                f"{waiting} {run.noun}s still need an answer. Pull again once they are labelled, or push with --close "
+                "to continue without them."
             )
 
 
@@ -116,7 +119,7 @@ def pull(
             taken = labelstudio.pull(run, client(run, url, token), project, add_classes=add_classes)
         tell_taken(taken)
         waiting = len(run.waiting())
-    left = f"{waiting} still wait for an answer" if waiting else "all are answered"
+    left = f"{waiting} still wait for an answer" if waiting else "all answered"
     out.print(f"{left}. Then: askless labelstudio push {folder}")
 
 
@@ -149,7 +152,7 @@ def import_export(folder: Path, given: Path, add_classes: bool) -> None:
 
 
 def prepare_batch(run: "Run") -> None:
-    """What is missing before the next batch can be pushed: embedding, training, choosing."""
+    """Run the steps before the next batch can be pushed: embedding, training, choosing."""
     from askless.run.steps.worker import catch_up
 
     with progress_bar("preparing", notes) as bar:
@@ -166,7 +169,7 @@ def client(run: "Run", url: str | None, token: str | None) -> "Client":
     url = url or os.environ.get("LABEL_STUDIO_URL") or last.get("url")
     if not url:
         raise OptionError(
-            "--url: expected the address of Label Studio, as http://localhost:8080; or set LABEL_STUDIO_URL"
+            "--url: expected the address of Label Studio, such as http://localhost:8080; or set LABEL_STUDIO_URL"
         )
     token = token or os.environ.get(KEY)
     if not token:
@@ -188,13 +191,15 @@ def tell_notes(told: list[tuple[str, str]]) -> None:
 
 
 def tell_taken(taken: "Taken") -> None:
-    unasked = f" ({taken.unasked} of items that are not being asked, which cost no budget)" if taken.unasked else ""
+    unasked = f" ({taken.unasked} for items the run did not ask for, which cost no budget)" if taken.unasked else ""
     out.print(
         f"{taken.new} answers taken{unasked}, {taken.changed} changed, {taken.skipped} skipped, {taken.known} known before"
     )
     if taken.added_classes:
         out.print(f"New classes: {', '.join(taken.added_classes)}")
     if taken.disagree:
-        out.print(f"{len(taken.disagree)} to review, where answers disagree; none is trained on until one wins:")
+        out.print(
+            f"{len(taken.disagree)} to review, as answers disagree; the model trains on none of them until one is chosen:"
+        )
         tell_notes([(path, "disagreement") for path in taken.disagree])
     tell_notes(taken.left_out)

@@ -1,4 +1,4 @@
-"""What ended a command -> one paragraph and an exit code."""
+"""Turn the error that ended a command into one paragraph and an exit code."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from askless.cli.doctor import is_run
 
 BUG, USAGE, DATA, BUSY = 1, 2, 3, 4
 STOPPED, PIPE = 130, 141  # as a shell says of Ctrl-C, and of a pipe that nobody reads
-KEPT = "Nothing that was saved before is lost."
+KEPT = "Everything saved before is safe."
 # What happened, and what to do.
 BY_ERRNO = {
     errno.ENOSPC: ("the disk is full", f"Make room and run the command again. {KEPT}"),
@@ -31,9 +31,9 @@ BY_ERRNO = {
     errno.ENAMETOOLONG: ("the name is too long", "Use a shorter one."),
     errno.ELOOP: ("symbolic links form a loop", "Fix the link, or give the path of the file itself."),
     errno.ENOENT: ("no such file or folder", "Check the path."),
-    errno.ENOTDIR: ("a part of the path is a file, not a folder", "Check the path."),
+    errno.ENOTDIR: ("part of the path is a file, not a folder", "Check the path."),
     errno.EISDIR: ("expected a file, got a folder", "Check the path."),
-    errno.EEXIST: ("it already exists", "Choose another name, or remove it."),
+    errno.EEXIST: ("it already exists", "Choose another name, or delete it."),
     errno.ENOTEMPTY: ("the folder is not empty", "Choose another name, or empty it."),
     errno.EMFILE: (
         "too many open files",
@@ -41,12 +41,15 @@ BY_ERRNO = {
     ),
     errno.ENFILE: ("too many open files", "Close other programs, and run the command again."),
     errno.ENOMEM: ("not enough memory", "Close other programs, and run the command again."),
-    errno.EAGAIN: ("no further process or thread may be started", "Close other programs, and run the command again."),
+    errno.EAGAIN: (
+        "the system allows no more processes or threads",
+        "Close other programs, and run the command again.",
+    ),
 }
 
 
 def ending(error: BaseException, given: Sequence[str] = ()) -> tuple[str, int]:
-    """The paragraph that people read, "" for none, and the exit code; `given` are the words of the command line."""
+    """The paragraph to show ("" for none) and the exit code; `given` are the words of the command line."""
     text, code = told(error, given)
     return re.sub(r"\s*\n\s*", " ", text), code
 
@@ -72,11 +75,11 @@ def told(error: BaseException, given: Sequence[str]) -> tuple[str, int]:
     if isinstance(error, OSError):
         return of_system(error), DATA
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error) or "out of memory" in str(error):
-        return f"not enough memory. Close other programs, or ask for less at a time. {KEPT}", DATA
+        return f"not enough memory. Close other programs, or process less at a time. {KEPT}", DATA
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop from "):  # of pathlib before Python 3.13
         return of_system(OSError(errno.ELOOP, "", str(error).removeprefix("Symlink loop from ").strip("'"))), DATA
     if isinstance(error, RecursionError):
-        return "something in the data is nested too deeply. Check the files for brackets within brackets.", DATA
+        return "the data is nested too deeply. Check the files for many brackets within brackets.", DATA
     return of_bug(error), BUG
 
 
@@ -99,7 +102,7 @@ def of_database(error: sqlite3.Error, given: Sequence[str]) -> tuple[str, int]:
     where = "the database of the run" if run is None else str(run / "state.sqlite")
     said = str(error)
     if "locked" in said or "busy" in said:
-        return f"{where}: another program is writing to it. Wait until it is done, or end it, and try again.", BUSY
+        return f"{where}: another program is writing to it. Wait until it finishes, or stop it, and try again.", BUSY
     if "full" in said:
         happened, todo = BY_ERRNO[errno.ENOSPC]
     elif "I/O" in said:

@@ -1,4 +1,4 @@
-"""What goes with a run: status, report, export, import, predict, oracle."""
+"""The commands on a run: status, report, export, import, predict, oracle."""
 
 import contextlib
 import csv
@@ -27,7 +27,7 @@ EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "c
 def status(
     folder: RunFolder,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-    price: Annotated[float | None, typer.Option(help="Cost of one answer, to override the run's own.")] = None,
+    price: Annotated[float | None, typer.Option(help="Cost of one answer, in place of the run's.")] = None,
 ) -> None:
     """Show the labels, the accuracy on the check images with its interval, and whether to continue."""
     from askless.label.web.page import worker_status
@@ -77,7 +77,7 @@ def status(
     for said in map(in_a_sentence, account.claims):
         out.print(said)
     if account.doubtful:
-        out.print(f"Doubtful labels: {account.doubtful}; look at them again on the page, under Review")
+        out.print(f"Doubtful labels: {account.doubtful}; check them on the page, under Review")
     differ = account.disagreements
     if differ.open:
         told = f"{differ.open} open, {differ.without_majority} of them without a majority"
@@ -86,7 +86,9 @@ def status(
 
 def report(
     folder: RunFolder,
-    place: Annotated[Path | None, typer.Option("--out", help="Folder for both files. Default: the run's.")] = None,
+    place: Annotated[
+        Path | None, typer.Option("--out", help="Folder for both files. Default: the run's folder.")
+    ] = None,
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open the report.")] = False,
 ) -> None:
     """Write report.html and report.json, and open the report."""
@@ -110,20 +112,22 @@ def export(
         Path, typer.Option("--out", help="File to write; a folder for imagefolder, hf, datasets, model and onnx.")
     ],
     what: Annotated[
-        str, typer.Option(help="human, or human+model to add the model's labels, marked as pseudo.")
+        str, typer.Option(help="human, or human+model to add the model's labels (marked as pseudo).")
     ] = "human",
     min_prob: Annotated[float, typer.Option(help="Minimum probability of the model's labels.")] = 0.0,
     link: Annotated[str, typer.Option(help="With imagefolder: copy, hard or sym(bolic) links.")] = "copy",
-    by_split: Annotated[bool, typer.Option(help="With imagefolder: separate folders train and check.")] = False,
+    by_split: Annotated[bool, typer.Option(help="With imagefolder: write separate folders train and check.")] = False,
     accepted: Annotated[
-        bool, typer.Option(help="Include labels accepted under Sort, marked in the column kind.")
+        bool, typer.Option(help="Include labels accepted under Sort (marked in the column kind).")
     ] = True,
     safe_cells: Annotated[
         bool | None,
-        typer.Option(help="With csv: put ' before cells that a spreadsheet would compute. Default: if there are any."),
+        typer.Option(
+            help="With csv: put ' before cells that a spreadsheet would compute. Default: only if there are any."
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option(help="Replace an earlier export.")] = False,
-    final: Annotated[bool, typer.Option(help="With model or onnx: learn from the check labels, too.")] = False,
+    final: Annotated[bool, typer.Option(help="With model or onnx: train on the check labels too.")] = False,
     images: labelstudio.HowImages = "inline",
     root: labelstudio.Root = None,
     largest: labelstudio.Largest = "512KB",
@@ -132,7 +136,7 @@ def export(
     if to not in EXPORTS:
         raise OptionError(unknown("format", to, EXPORTS))
     if final and to not in ("model", "onnx"):
-        raise OptionError(f"final: goes with --to model or --to onnx, got {to}; leave it out")
+        raise OptionError(f"final: works with --to model or --to onnx only, got {to}; leave it out")
     overwrite = files.may_replace(place, overwrite)
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
@@ -144,10 +148,10 @@ def export(
         with (
             Run.open(folder) as run,
             warned_of_damage(run),
-            notes.status("training a last time" if final else "writing the model, and comparing it"),
+            notes.status("training the final model" if final else "writing and comparing the model"),
         ):
             written = run.export_model(place, to=to, overwrite=overwrite, final=final)
-        out.print(f"Model: {written}; use it by `askless predict {place} FILES`")
+        out.print(f"Model: {written}; use it with `askless predict {place} FILES`")
         return
     with Run.open(folder) as run, warned_of_damage(run):
         result = export_run(
@@ -172,21 +176,19 @@ def export(
 def import_(
     folder: RunFolder,
     given: Annotated[
-        Path, typer.Argument(help="A csv, tsv, jsonl, npz or parquet file, or a folder with a folder per class.")
+        Path, typer.Argument(help="A csv, tsv, jsonl, npz or parquet file, or a folder with one folder per class.")
     ],
     on_conflict: Annotated[str, typer.Option(help="If the run has another label: keep, replace or ask.")] = "keep",
-    annotator: Annotated[str, typer.Option(help="Name of the person whose labels these are.")] = "import",
+    annotator: Annotated[str, typer.Option(help="Name of the person who gave these labels.")] = "import",
     from_: Annotated[str, typer.Option("--from", help="labelstudio: read its JSON export.")] = "",
     add_classes: labelstudio.AddClasses = False,
     as_: Annotated[
         str,
-        typer.Option(
-            "--as", help="Import predictions under this name, such as gpt: they are measured, not used as labels."
-        ),
+        typer.Option("--as", help="Import predictions under this name, such as gpt: measured, not used as labels."),
     ] = "",
     accept: Annotated[
         float,
-        typer.Option(help="With --as: accept the predictions of which at least this share, such as 0.95, is right."),
+        typer.Option(help="With --as: accept those predictions of which at least this share is right, such as 0.95."),
     ] = 0.0,
 ) -> None:
     """Import labels. They cost no budget, except for answers to what the run asked. With `--as NAME`, import predictions
@@ -195,7 +197,7 @@ def import_(
         import_predictions(folder, given, as_, accept)
         return
     if accept:
-        raise OptionError(f"--accept: goes with --as NAME, got {accept} without a name")
+        raise OptionError(f"--accept: works with --as NAME only, got {accept} without a name; add --as NAME")
     if from_ == "labelstudio":
         labelstudio.import_export(folder, given, add_classes)
         return
@@ -221,7 +223,7 @@ def import_(
         with run.store.look() as db:
             noun, why = run.noun, {path: reason for path, _, reason in skipped_files(db)}
     out.print(
-        f"{many(result.taken, 'label')} taken, {result.same} known before, {len(kept)} kept as they were, "
+        f"{many(result.taken, 'label')} imported, {result.same} known before, {len(kept)} kept as they were, "
         f"{len(result.unknown)} of {noun}s that the run does not have"
     )
     tell_notes([(f"kept {ours}", f"{path} (the file says {theirs})") for path, ours, theirs in kept])
@@ -242,9 +244,9 @@ def import_predictions(folder: Path, given: Path, name: str, accept: float) -> N
         n, unknown_paths = import_claims(run, name, read_claims(given))
         with run.store.look() as db:
             found, noun = standing_of(db, name), run.noun
-    out.print(f"{name}: {n} predictions taken, {len(unknown_paths)} of {noun}s that the run does not have")
+    out.print(f"{name}: {n} predictions imported, {len(unknown_paths)} of {noun}s that the run does not have")
     if found.measure is None:
-        notes.print(f"None of them is of a labelled check {noun}, so nothing is known of how good they are")
+        notes.print(f"None of them is of a labelled check {noun}, so their accuracy is unknown")
         return
     out.print(f"Right on {right_of(found.measure)} check {noun}s")
     table = Table("class", "predicted", "of them right", "95 % interval", title="By class, on check items")
@@ -278,18 +280,18 @@ def shown_share(share: dict[str, Any] | None) -> tuple[str, str]:
 
 def predict(
     folder: Annotated[
-        Path, typer.Argument(help="A run, an exported model's folder, or an .onnx file.", metavar="MODEL")
+        Path, typer.Argument(help="A run, the folder of an exported model, or an .onnx file.", metavar="MODEL")
     ],
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="Images or folders of images; an .npz or .npy for a run on features; tables for one on texts."
+            help="Images or folders of images; for a run on features an .npz or .npy file; for one on texts, tables."
         ),
     ],
     to: Annotated[Path | None, typer.Option("--out", help="Write a .csv instead of printing.")] = None,
-    probabilities: Annotated[bool, typer.Option(help="Add the probability of every class.")] = False,
+    probabilities: Annotated[bool, typer.Option(help="Add the probabilities of all classes.")] = False,
     text: Annotated[
-        str, typer.Option(help="The column that contains the texts, if not the run's.", metavar="COLUMN")
+        str, typer.Option(help="The column with the texts, if it differs from the run's.", metavar="COLUMN")
     ] = "",
     encoding: Annotated[str, typer.Option(help="Encoding of tables or text files.")] = "utf-8",
     overwrite: files.Overwrite = False,
@@ -352,12 +354,12 @@ def oracle(
     folder: RunFolder,
     truth: Annotated[
         Path,
-        typer.Option(help="The true labels: a csv, jsonl, npz or parquet file, or a folder with a folder per class."),
+        typer.Option(help="The true labels: a csv, jsonl, npz or parquet file, or a folder with one folder per class."),
     ],
     pause: Annotated[float, typer.Option(help="Seconds per answer.", min=0)] = 0.0,
     wait: Annotated[float, typer.Option(help="Seconds to wait for the page.", min=0)] = 30.0,
 ) -> None:
-    """Answer everything the page asks from known labels, as a rehearsal. Run it beside `askless start`."""
+    """Answer everything the page asks from known labels, as a rehearsal. Run it while `askless start` serves the page."""
     from askless.label.oracle import answer_all
     from askless.label.web.serve import served_at
     from askless.run import Run
@@ -369,12 +371,12 @@ def oracle(
         if len(unknown) == len(run.paths):
             there = next(iter(labels), "nothing")
             raise InputError(
-                f"{truth}: expected labels of the run's {run.noun}s by path, such as {unknown[0]}, got {there}; nothing "
-                "would be known, and every answer be unsure"
+                f"{truth}: expected labels of the run's {run.noun}s by path, such as {unknown[0]}, got {there}; every "
+                "answer would be unsure"
             )
         if unknown:
             few = f"{len(unknown)} of {len(run.paths)} {run.noun}s are not in {truth}"
-            notes.print(f"{few}; where asked, they are answered as unsure")
+            notes.print(f"{few}; if asked, they are answered as unsure")
     until = time.monotonic() + wait
     if served_at(folder) is None:
         notes.print(f"waiting {wait:.0f} s for `askless start {folder}`")
@@ -387,7 +389,7 @@ def oracle(
             given = answer_all(url, labels, progress=progress, pause=pause)
         except (OSError, http.client.HTTPException) as error:
             raise InputError(
-                f"the page of {folder} does not answer any more ({error or type(error).__name__}); what was answered is "
-                f"kept: run `askless start {folder}`, and this again"
+                f"the page of {folder} no longer answers ({error or type(error).__name__}); answers given so far are "
+                f"kept: run `askless start {folder}`, then this command again"
             ) from None
     out.print(f"{many(given, 'answer')} given")

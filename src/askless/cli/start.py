@@ -1,4 +1,4 @@
-"""`askless start`: make a run or resume one, and serve its page."""
+"""`askless start`: create or resume a run, and serve its page."""
 
 import contextlib
 import json
@@ -25,14 +25,14 @@ def start(
     what: Annotated[
         Path,
         typer.Argument(
-            help="A folder of images, a .csv, .tsv or .npz, texts (.csv, .jsonl, .txt), or an existing run."
+            help="A folder of images, a .csv, .tsv or .npz file, texts (.csv, .jsonl, .txt), or an existing run."
         ),
     ],
     classes: Annotated[
         str | None, typer.Option(help="Comma-separated class names, or a .txt file with one per line.")
     ] = None,
-    text: Annotated[str, typer.Option(help="Label texts: the column that contains them.", metavar="COLUMN")] = "",
-    budget: Annotated[int, typer.Option(help="How many labels you are willing to give.")] = 200,
+    text: Annotated[str, typer.Option(help="Label texts: the column with the texts.", metavar="COLUMN")] = "",
+    budget: Annotated[int, typer.Option(help="How many labels you are ready to give.")] = 200,
     strategy: Annotated[str, typer.Option(help="How to choose; see `askless strategies`.")] = "askless",
     net: Annotated[str, typer.Option(help="frozen:BACKBONE, or a network to train from scratch.")] = "",
     weights: Annotated[
@@ -43,11 +43,11 @@ def start(
     ] = "auto",
     steps: Annotated[int, typer.Option(help="Training steps per round.")] = 300,
     check: Annotated[
-        float, typer.Option(help="Share of the budget spent on random check images, which measure the model.")
+        float, typer.Option(help="Share of the budget for random check images, which measure the model.")
     ] = 0.2,
     batch: Annotated[int, typer.Option(help="Images per batch.")] = 20,
     size: Annotated[
-        int, typer.Option(help="Side in pixels at which the model sees an image; 0 for the network's own.")
+        int, typer.Option(help="Side in pixels at which the model sees an image; 0 for the network's default.")
     ] = 0,
     to: Annotated[
         Path | None,
@@ -58,7 +58,7 @@ def start(
         typer.Option(help="Port of the page. Default: 8347, or the next free one.", min=0, max=65535),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to serve on; any but 127.0.0.1 opens the page to other computers.")
+        str, typer.Option(help="Address to serve on; any other than 127.0.0.1 opens the page to other computers.")
     ] = "127.0.0.1",
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Report events as JSON lines.")] = False,
@@ -67,19 +67,19 @@ def start(
     keys: Annotated[str, typer.Option(help='Custom keys, such as "cat=c,dog=d".')] = "",
     annotators: Annotated[int, typer.Option(help="How many people label each image.")] = 1,
     second_opinions: Annotated[
-        float, typer.Option(help="Largest share of the budget for second answers, by others, to doubtful labels.")
+        float, typer.Option(help="Largest share of the budget for second opinions on doubtful labels.")
     ] = 0.0,
     suggestions: Annotated[str, typer.Option(help="Show the model's guess on the page: off, peek or prefill.")] = "off",
-    target: Annotated[float, typer.Option(help="Accuracy at which to advise stopping; 0 for none.")] = 0.0,
+    target: Annotated[float, typer.Option(help="Accuracy at which to advise you to stop; 0 for none.")] = 0.0,
     price: Annotated[float, typer.Option(help="Cost of one answer; adds money to the forecast.")] = 0.0,
     labels_from_folders: Annotated[bool, typer.Option(help="Use folder names as classes and known labels.")] = False,
     encoding: Annotated[str, typer.Option(help="Encoding of the table or text files.")] = "utf-8",
-    follow_links: Annotated[bool, typer.Option(help="Also read files outside the folder that links point to.")] = False,
+    follow_links: Annotated[bool, typer.Option(help="Follow links to files outside the folder.")] = False,
     until_done: Annotated[bool, typer.Option(help="Exit once the budget is used and the report is written.")] = False,
     track: Track = None,
     no_page: Annotated[
         bool,
-        typer.Option("--no-page", help="Do not serve a page: train and choose until labels are needed, then exit."),
+        typer.Option("--no-page", help="Serve no page: train and choose until labels are needed, then exit."),
     ] = False,
 ) -> None:
     """Label a folder of images or texts on a page served to this computer. Stop any time; the same command resumes."""
@@ -96,7 +96,7 @@ def start(
 
 
 def is_given(ctx: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
+    """Whether an option was given on the command line."""
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -113,15 +113,15 @@ def label(
     until_done: bool = False,
     no_page: bool = False,
 ) -> None:
-    """Makes a run with the options of `start`, or goes on with the one that is there, and serves it; `given` are the names
-    of the options that a run that is there leaves unused."""
+    """Create a run with the options of `start`, or resume an existing one, and serve it; `given` names the options that
+    an existing run does not use."""
     from askless.label.web.serve import free_socket, served_at
     from askless.run import Run
 
     say = Say(False, False) if say is None else say
     folder = run_folder(what, to)
     if folder is not None and (url := served_at(folder)) is not None:
-        say("served", f"{folder} is being served already: {url}", url=url, run=str(folder))
+        say("served", f"{folder} is already being served: {url}", url=url, run=str(folder))
         open_page(folder, url, no_browser)
         return
     free_socket(host, 0).close()  # whether the host can be served from, before anything is read
@@ -134,7 +134,7 @@ def label(
     else:
         run = new_run(what, default_folder(what) if to is None else to, options, say)
     if run.store.journal != "WAL":
-        say("note", f"{run.folder} is on a network disk: every answer takes longer. Better keep runs on a local one.")
+        say("note", f"{run.folder} is on a network disk, which makes every answer slower. Keep runs on a local disk.")
     with run:
         if no_page:
             labelstudio.prepare_batch(run)
@@ -151,7 +151,7 @@ def label(
 
 
 def other_options(run: Any, options: dict[str, Any], given: Sequence[str]) -> list[str]:
-    """Those of the `given` options that say something else than the run was started with."""
+    """The `given` options that differ from those the run was started with."""
     if not given:
         return []
     said = run.settings_by(run_options(options, new=False))
@@ -160,8 +160,8 @@ def other_options(run: Any, options: dict[str, Any], given: Sequence[str]) -> li
 
 
 def run_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
-    """The options of the command line as `Run.create` takes them: classes and keys in parts, no empty net. Keys of a new run
-    are for its classes."""
+    """The options of the command line as `Run.create` takes them: classes and keys split, no empty net. Keys of a new
+    run must be for its classes."""
     from askless.run.settings import read_classes, read_keys
 
     names = read_classes(options.get("classes"))
@@ -170,7 +170,7 @@ def run_options(options: dict[str, Any], new: bool = True) -> dict[str, Any]:
 
 
 def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
-    """Says that a run goes on as it is; an error where nothing would be lost by starting again."""
+    """Say that a run resumes unchanged; an error if starting again would lose nothing."""
     from askless.run.store.labels import answered_items
 
     with run.store.look() as db:
@@ -178,10 +178,10 @@ def leave_unused(run: Any, others: Sequence[str], say: "Say") -> None:
     if not labelled:
         raise OptionError(
             f"{run.folder} was started with another {', '.join(others)}, and nothing is labelled in it yet; delete that "
-            "folder to start again, or pass --out for a run beside it, or leave the options out to go on with it"
+            "folder to start again, pass --out for a second run, or leave the options out to resume it"
         )
-    raised = "; the page raises the budget" if "--budget" in others else ""
-    kept = f"{run.folder} goes on as it was started; {', '.join(others)} not used{raised}; pass --out for a new run"
+    raised = "; raise the budget on the page" if "--budget" in others else ""
+    kept = f"{run.folder} resumes as it was started; {', '.join(others)} not used{raised}; pass --out for a new run"
     say("kept", kept)
 
 
@@ -198,7 +198,7 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
         say(
             "note",
             f"There is one class so far, {names[0]}. A model needs at least two: press n on the page to add another, or "
-            "name them all with --classes",
+            "pass them all with --classes",
         )
     begun = time.perf_counter()
     with progress_bar(f"Indexing {what}", notes) as progress:
@@ -208,7 +208,7 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
 
 
 def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: bool, until_done: bool) -> None:
-    """Serves until Ctrl+C, and tells what happens meanwhile."""
+    """Serve until Ctrl+C, and report what happens meanwhile."""
     from askless.label.web.serve import LOOPBACK, Address, serve
     from askless.run.store.asking import all_rounds
     from askless.run.store.fits import all_fits, last_fitted
@@ -221,7 +221,7 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
             at = address.url_for_others
             text = (
                 f"The page is open to other computers, and whoever has the token can label: {at}\n"
-                "Traffic is not encrypted: anyone on the network between can read the token, the images and the answers. "
+                "Traffic is not encrypted: anyone on the network can read the token, the images and the answers. "
                 "For encryption, leave --host out and run "
                 f"`ssh -L {address.port}:127.0.0.1:{address.port} {socket.gethostname()}` on the other computer, or put a "
                 "reverse proxy with TLS in front (docs/label.md, Several people)."
@@ -259,7 +259,7 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
     if run.is_finished():
         say("stopped", f"Finished. Report: `askless report {run.folder}`", run=str(run.folder))
     else:
-        say("stopped", f"Stopped. Go on with: askless start {run.folder}", run=str(run.folder))
+        say("stopped", f"Stopped. Resume with: askless start {run.folder}", run=str(run.folder))
 
 
 def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
@@ -290,7 +290,7 @@ def say_indexed(say: "Say", run: Any, what: Path, seconds: float) -> None:
 
 
 class Say:
-    """What happens, for people or as lines of JSON on standard output."""
+    """Reports events, for people or as lines of JSON on standard output."""
 
     def __init__(self, as_json: bool, quiet: bool) -> None:
         self.json, self.quiet = as_json, quiet
@@ -303,7 +303,7 @@ class Say:
 
 
 def run_folder(what: Path, to: Path | None) -> Path | None:
-    """The run that is meant, where there is one: the path itself, --out, or the default name."""
+    """The existing run that is meant, if any: the path itself, --out, or the default name."""
     from askless.run.settings import read_settings
 
     if (what / "state.sqlite").exists():
@@ -314,13 +314,13 @@ def run_folder(what: Path, to: Path | None) -> Path | None:
     source = read_settings(folder / "project.toml").source
     if what.resolve() != Path(source):
         raise InputError(
-            f"{folder} belongs to {source}; pass --out for another run, or go on with it by `askless start {folder}`"
+            f"{folder} belongs to {source}; pass --out for another run, or resume it with `askless start {folder}`"
         )
     return folder
 
 
 def default_folder(what: Path) -> Path:
-    """NAME-run here; beside the images where here is among them, for their folder is never written to."""
+    """NAME-run here; beside the images if here is among them, because askless never writes to their folder."""
     source = what.resolve()
     folder = Path(f"{source.name if what.is_dir() else what.stem}-run")
     return source.parent / folder if what.is_dir() and folder.resolve().is_relative_to(source) else folder
@@ -333,7 +333,7 @@ def open_browser(url: str, not_now: bool) -> None:
 
 
 def open_page(folder: Path, url: str, not_now: bool) -> None:
-    """Opens the page by a private file, so that its token is in no command line."""
+    """Open the page through a private file, so that its token appears on no command line."""
     from askless.label.web.serve import redirect_file
 
     if not not_now:

@@ -60,7 +60,7 @@ def stream(
 
 
 def blocks(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Where a block is among JSON lines, in words, and the block as the arguments of `Stream.add`."""
+    """Blocks of JSON lines: the lines in words, for errors, and the arguments of `Stream.add`."""
     rows: dict[int, dict[str, Any]] = {}  # by the number of their line
     first: dict[str, Any] = {}
     number = 0
@@ -79,7 +79,7 @@ def blocks(lines: Iterable[str]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def read_item(number: int, line: str, first: dict[str, Any]) -> dict[str, Any]:
-    """The arrays, the label and perhaps the id of one item, of the same kind as the first one."""
+    """The arrays, the label and any id of one item, of the same kind as the first item."""
     try:
         found = json.loads(line)
         if not isinstance(found, dict):
@@ -90,9 +90,7 @@ def read_item(number: int, line: str, first: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"line {number}: expected an item such as {shape}: {str(error).splitlines()[0]}") from None
     label = -1 if found.get("label") is None else found["label"]
     if not is_whole_number(label, -1, 2**31):
-        raise InputError(
-            f"line {number}: expected the number of a class as label, got {label!r}; number the classes from 0"
-        )
+        raise InputError(f"line {number}: expected a class number as label, got {label!r}; number the classes from 0")
     if "id" in found:
         item["id"] = str(found["id"])
     kind, wanted = ({name: np.shape(value) for name, value in one.items() if name != "label"} for one in (item, first))

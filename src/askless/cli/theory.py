@@ -1,4 +1,4 @@
-"""`askless theory`: what the theory says about a finished run."""
+"""`askless theory`: apply the papers' theory to a finished run."""
 
 import json
 import shlex
@@ -51,7 +51,7 @@ def theory(
 
 
 def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
-    """The folder of a learner or of a finished cell, its name, and where its page goes by default."""
+    """The folder of a learner or of a finished cell, its name, and the default folder of its page."""
     from askless.bench.results import ABOUT, CELLS
 
     if not run.is_dir():
@@ -60,7 +60,7 @@ def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
     if (run / ABOUT).exists():
         finished = finished_cells(run)
         if cell is None and not finished:
-            raise InputError(f"{run}: expected a benchmark with a finished cell, got none; run it on")
+            raise InputError(f"{run}: expected a benchmark with a finished cell, got none; resume the benchmark")
         chosen = run / CELLS / (finished[0] if cell is None else cell)
         if not (chosen / "result.json").exists():
             known = some(finished, 12) or "none"
@@ -75,12 +75,12 @@ def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
     if (run / "learner.json").exists() or (run / "result.json").exists():
         return run, run_name, run / "theory"
     if (run / "progress.json").exists():
-        raise InputError(f"{run}: expected a finished cell, got one with rounds left; run the benchmark to its end")
+        raise InputError(f"{run}: expected a finished cell, got one with rounds left; resume the benchmark")
     raise InputError(f"{run}: {EXPECTED}; got a folder with none of {ABOUT}, learner.json and result.json")
 
 
 def finished_cells(run: Path) -> list[str]:
-    """In the order of the plan, then those that only trials have."""
+    """In the order of the plan, followed by those of trials only."""
     from askless.bench.results import ABOUT, CELLS, cell_name
 
     planned = [cell_name(c["group"], c["method"], c["seed"]) for c in read_json(run / ABOUT)["cells"]]
@@ -92,11 +92,11 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: expected what askless wrote, which cannot be read ({error})") from None
+        raise InputError(f"{path}: expected a file written by askless, got one that cannot be read ({error})") from None
 
 
 def load_learner(place: Path) -> "ActiveLearner":
-    """A saved learner; that of a cell with the data that its benchmark names."""
+    """A saved learner; for a cell, with the data of its benchmark."""
     from askless.active.learner import ActiveLearner
     from askless.active.saving import Saved, SaveError
     from askless.bench.cell import network, prepare
@@ -105,7 +105,7 @@ def load_learner(place: Path) -> "ActiveLearner":
         try:
             return ActiveLearner.load(place)
         except SaveError as error:
-            raise SaveError(f"{error}; in Python, askless.theory.findings.examine takes it") from None
+            raise SaveError(f"{error}; in Python, pass it to askless.theory.findings.examine") from None
     row = row_of(place)
     saved = Saved(place / "learner").state["objects"]
     given = {name: getattr(row, name) for name in ("learner", "strategy") if saved[name] is None}
@@ -115,7 +115,7 @@ def load_learner(place: Path) -> "ActiveLearner":
 
 
 def row_of(place: Path) -> "Row":
-    """The row that made a cell."""
+    """The row that a cell was computed from."""
     from askless.bench.plan import settings
     from askless.bench.results import ABOUT, cell_name
     from askless.bench.trials import trial_rows
@@ -129,7 +129,7 @@ def row_of(place: Path) -> "Row":
         if cell_name(row.group, row.method, int(then["seed"])) == place.resolve().name:
             break
     else:
-        raise InputError(f"{place}: expected a row of {benchmark.name}, which has none of that name now")
+        raise InputError(f"{place}: expected a row of {benchmark.name}, which no longer has one of that name")
     now = settings(row)
     for name in DATA:
         if then[name] != now[name]:
@@ -138,7 +138,7 @@ def row_of(place: Path) -> "Row":
 
 
 def benchmark_of(run: Path) -> "Benchmark":
-    """The benchmark that a folder was made by: a preset or a file, by what the run has noted."""
+    """The benchmark of a folder: a preset or a file, as recorded in the run."""
     from askless.bench import demo
     from askless.bench.results import ABOUT
 
@@ -150,5 +150,5 @@ def benchmark_of(run: Path) -> "Benchmark":
         return find(what, scale, None)
     except OptionError as error:
         raise InputError(
-            f"{run}: expected a run of a preset, or of a file that is still where it was, seen from here; {error}"
+            f"{run}: expected a run of a preset, or of a file still at its original path; {error}"
         ) from None

@@ -50,7 +50,7 @@ class ImageFiles:
             pixels = read_image(self.paths[index], self.size)
         except UnreadableError as error:
             raise InputError(
-                f"{self.paths[index]}: cannot be read any more ({error}); restore it or load anew"
+                f"{self.paths[index]}: can no longer be read ({error}); restore it, or load the pool again"
             ) from None
         return torch.from_numpy(pixels).movedim(2, 0).contiguous()  # (H, W, 3) -> (3, H, W)
 

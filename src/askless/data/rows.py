@@ -170,7 +170,7 @@ def check_finite(x: Tensor | np.ndarray) -> None:
         rows = finite.reshape(len(part), -1).all(dim=1)
         if not rows.all():
             row = start + int((~rows).int().argmax())
-            raise InputError(f"expected finite numbers, got NaN or infinity in row {row}; remove or mend that row")
+            raise InputError(f"expected finite numbers, got NaN or infinity in row {row}; remove or fix that row")
 
 
 # --- positions and items

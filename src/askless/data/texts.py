@@ -48,7 +48,7 @@ def kept_texts(path: Path) -> list[Text]:
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"{path}: expected a line of JSON with {', '.join(Text._fields)} per text, got another file ({error}); fetch "
-            "it anew"
+            "it again"
         ) from None
 
 

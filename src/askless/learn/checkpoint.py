@@ -19,7 +19,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
         write_whole(path, lambda file: torch.save(content, file))
     except (OSError, RuntimeError) as error:
         raise CheckpointError(
-            f"the checkpoint {path} could not be written ({error}); what was saved before is untouched; make room and go on"
+            f"the checkpoint {path} could not be written ({error}); earlier checkpoints are untouched; make room and resume"
         ) from error
 
 
@@ -30,7 +30,7 @@ def read(path: Path) -> dict[str, Any]:
     except Exception as error:
         raise CheckpointError(
             f"expected a checkpoint of askless, got {path}, which cannot be read ({first_line(error)}); "
-            "delete it to start afresh"
+            "delete it to start again"
         ) from error
 
 

@@ -336,7 +336,7 @@ def estimate_target(confusion: Any, predicted_counts: Any) -> np.ndarray | None:
             f"expected a confusion matrix (K, K) and counts (K,), or (E, K, K) and (E, K), got {C.shape} and {r.shape}"
         )
     if not (np.isfinite(C).all() and np.isfinite(r).all() and (C >= 0).all() and (r >= 0).all()):
-        raise InputError("expected confusion and predicted_counts to be finite and >= 0; remove or mend that epoch")
+        raise InputError("expected confusion and predicted_counts to be finite and >= 0; remove or fix that epoch")
     accepted = []
     for sums, predicted in zip(C.reshape(-1, *C.shape[-2:]), r.reshape(-1, r.shape[-1]), strict=True):
         of_class = sums.sum(axis=0)
@@ -375,7 +375,7 @@ def check_probs(given: Any) -> np.ndarray:
         row = int(wrong.argmax())
         raise InputError(
             f"probs: expected rows >= 0 that sum to 1, got row {row} with sum {total[row]:.6g} and smallest entry "
-            f"{P[row].min():.6g}; apply softmax to logits first, or mend that row"
+            f"{P[row].min():.6g}; apply softmax to logits first, or fix that row"
         )
     return P
 

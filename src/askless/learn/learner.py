@@ -130,6 +130,6 @@ def check_labelled(labelled: Any, labels: Any, size: int, classes: int) -> tuple
     if outside.any():
         raise InputError(
             f"expected labels from 0 to {classes - 1} for {classes} classes, got {labels[outside.argmax()]} for item "
-            f"{labelled[outside.argmax()]}; add the class, or mend the label"
+            f"{labelled[outside.argmax()]}; add the class, or fix the label"
         )
     return labelled, labels

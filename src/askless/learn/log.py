@@ -23,7 +23,9 @@ class Log:
                 with self.path.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(numbers) + "\n")
             except OSError as error:
-                logger.warning("metrics could not be written to %s (%s); training goes on without", self.path, error)
+                logger.warning(
+                    "metrics could not be written to %s (%s); training continues without them", self.path, error
+                )
                 self.path = None
 
 

@@ -191,7 +191,7 @@ def prepared(name: str, given: Any, metric: Metric) -> torch.Tensor:
     finite = np.isfinite(rows).all(axis=1)
     if not finite.all():
         raise InputError(
-            f"{name}: expected finite numbers, got others in row {finite.argmin()}; remove or mend that row"
+            f"{name}: expected finite numbers, got others in row {finite.argmin()}; remove or fix that row"
         )
     if metric == "cosine":
         with np.errstate(over="ignore"):

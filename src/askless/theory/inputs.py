@@ -22,7 +22,7 @@ def as_numbers(name: str, given: Any) -> np.ndarray:
     array = array.astype(np.float64)
     if not np.isfinite(array).all():
         at = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise InputError(f"{name}: expected finite numbers, got {array[at]} at {at}; mend or leave out that item")
+        raise InputError(f"{name}: expected finite numbers, got {array[at]} at {at}; fix or leave out that item")
     return array
 
 

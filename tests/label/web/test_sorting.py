@@ -185,9 +185,9 @@ def test_files_are_written_only_where_they_belong(ann, office, shapes):
         ("/etc/sorted", "expected a folder below"),
         ("../../../../etc", "expected a folder below"),
         (".hidden/sorted", "not hidden"),
-        ("run/inside", "apart from the run and its images"),
+        ("run/inside", "outside the run and its images"),
         (str(shapes.folder / "sorted"), "expected a folder"),
-        ("a\x00b", "cannot be printed"),
+        ("a\x00b", "unprintable characters"),
         ("a" * 300, "cannot be written to"),
     ):
         error = ann.refused(400, "/api/jobs/folders", request_id=ann.request(), out=typed)

@@ -89,7 +89,7 @@ def test_a_zip_has_the_run_as_one_folder(make_room, tmp_path):
 def test_nothing_is_overwritten(make_room, tmp_path):
     room = make_room()
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(InputError, match="this already exists; choose another name"):
+    with pytest.raises(InputError, match="already exists; choose another name"):
         backup(room.run.folder, tmp_path / "file")
     with pytest.raises(InputError, match="expected a place outside the run"):
         backup(room.run.folder, room.run.folder / "copy")

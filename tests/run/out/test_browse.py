@@ -83,9 +83,7 @@ def test_items_to_compare_with_must_be_there(finished):
 
 def test_a_run_without_features_says_what_to_do(shapes, tmp_path):
     with shapes.start(tmp_path / "run") as run:
-        with pytest.raises(
-            InputError, match=r"expected features of the images .*; wait until every one has been looked at"
-        ):
+        with pytest.raises(InputError, match=r"comparing images needs features.*; wait until all of them are embedded"):
             browse(run, like=(0,))
         run.note("prepared", True)
         with pytest.raises(InputError, match="a network that trains on pixels has none; start a run with --net frozen"):

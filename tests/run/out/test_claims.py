@@ -168,7 +168,7 @@ def test_the_standing_says_what_could_be_accepted_and_the_account_has_it(run, sh
     (row,) = found.levels
     assert row["at_least"] == pytest.approx(0.05 ** (1 / 10))
     assert (found.accepted, found.to_accept(), found.needed) == (0, None, 90)
-    assert "no part of 48 predictions is shown to be 95 % right, which takes 90 check items" in in_a_sentence(found)
+    assert "no group of 48 predictions is shown to be 95 % right, which takes 90 check items" in in_a_sentence(found)
     told = json.loads(json.dumps(account_of(run).as_json()))["claims"]
     assert [(one["name"], one["claims"], one["levels"][0]["free"]) for one in told] == [("gpt", 48, row["free"])]
 

@@ -49,7 +49,7 @@ def test_status_and_report_tell_the_same_doubtful_labels_as_the_page(flipped):
     run, item, _ = flipped
     n, suggested = len(look(run).found), run.settings.classes[look(run).found[0].said]
     said = CliRunner().invoke(app, ["status", str(run.folder)])
-    assert f"Doubtful labels: {n}; look at them again on the page, under Review" in " ".join(said.output.split())
+    assert f"Doubtful labels: {n}; check them on the page, under Review" in " ".join(said.output.split())
     assert json.loads(CliRunner().invoke(app, ["status", "--json", str(run.folder)]).output)["doubtful"] == n
     run.write_report()
     first = json.loads((run.folder / "report.json").read_text())["problems"]["suspicious"][0]

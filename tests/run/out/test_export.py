@@ -313,7 +313,7 @@ def test_a_table_goes_into_a_folder_that_exists(tmp_path, rows, images):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        ({"classes": ["cat"]}, "got none called"),
+        ({"classes": ["cat"]}, "is missing"),
     ],
 )
 def test_what_export_refuses(tmp_path, rows, more, said):
@@ -469,7 +469,7 @@ def test_an_image_that_is_gone_is_left_out_and_told(tmp_path, rows, photos):
     done = export(
         "imagefolder", tmp_path / "out", rows, CLASSES, file_of=lambda i: root / (names[i] if i else "no.png")
     )
-    assert (names[0], "the file is gone") in done.left_out
+    assert (names[0], "the file is missing") in done.left_out
     assert done.labels == 5
     done = export("coco", tmp_path / "c.json", rows, CLASSES, file_of=lambda i: root / (names[i] if i else "no.png"))
     assert done.labels == 5

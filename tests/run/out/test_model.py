@@ -193,8 +193,8 @@ def test_the_final_model_has_learnt_from_the_check_images_and_says_what_was_meas
     assert {k: v for k, v in after["measure"].items() if k != "on"} == {
         k: v for k, v in before["measure"].items() if k != "on"
     }
-    assert after["measure"]["on"] == "random check images before it learnt from them, too"
-    assert "check images before it learnt from them, too, accuracy" in (final / "README.md").read_text()
+    assert after["measure"]["on"] == "random check images before it was trained on them too"
+    assert "check images before it was trained on them too, accuracy" in (final / "README.md").read_text()
     path = shapes.folder / sorted(shapes.truth)[0]
     one, two = (load(folder).predict_proba([path]) for folder in (plain, final))
     assert not np.allclose(one, two)

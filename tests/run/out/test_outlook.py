@@ -71,7 +71,7 @@ def test_the_price_of_an_answer_makes_it_money(run):
 @pytest.mark.parametrize("price", [-0.01, float("nan"), float("inf")])
 def test_a_price_that_nobody_can_pay_is_refused(tmp_path, price):
     np.savez(tmp_path / "rows.npz", X=np.zeros((4, 2), np.float32))
-    with pytest.raises(OptionError, match="price: expected what one answer costs"):
+    with pytest.raises(OptionError, match="price: expected the cost of one answer"):
         Run.create(tmp_path / "rows.npz", tmp_path / "run", price=price)
 
 

@@ -206,9 +206,9 @@ def test_what_users_wrote_is_text(text):
     [
         "/home/ann/photos has 640 images",
         "Budget used: 160 of 160 labels are given.",
-        "Always naming the most common class would score 0.45.",
+        "Always predicting the most common class would score 0.45.",
         "n = 40",
-        "Images the model calls so",
+        "Images the model puts here",
         "Right and wrong on the check images",
         "typiclust, then margin",
         "covers a new region",
@@ -218,7 +218,7 @@ def test_what_users_wrote_is_text(text):
         "3 labels to look at again",
         "1 for perfect agreement: 0.80 (0.61–0.95 with 95 % confidence); Cohen's kappa: 0.81",
         "2 open, 1 of them without a majority",
-        "What the others say, or what was decided",
+        "Agreement with the others, or with the decision",
         "6 answers undone",
         "none 140, peek 20",
         "WRN-28-2 (1.5 M weights)",
@@ -324,7 +324,7 @@ def test_a_run_with_a_hundred_classes(facts):
     text = report.page(wide, lambda item: None)
     page = Page(text)
     assert "The matrix of 100 classes is in report.json" in page.text
-    assert "class 98 taken for class 99" in page.text
+    assert "class 98 mistaken for class 99" in page.text
 
 
 def test_a_class_has_the_colour_that_somebody_chose_in_the_table_and_on_the_map(facts):

@@ -89,7 +89,7 @@ def test_too_early(rounds):
 
 def test_the_target_counts_only_with_the_whole_interval():
     assert advise(replace(GOOD, target=0.9)).verdict == "keep going"  # 36 of 40 are 0.90, but perhaps 0.77
-    assert "begins at 0.77, below the target 0.90" in advise(replace(GOOD, target=0.9)).text
+    assert "starts at 0.77, below the target 0.90" in advise(replace(GOOD, target=0.9)).text
     found = advise(replace(GOOD, target=0.9, measure=share(98, 100)))
     assert found.verdict == "target reached"
     assert found.text == (
@@ -117,7 +117,7 @@ def test_a_run_whose_every_item_has_a_label_is_at_its_end():
     facts = Standing(budget=50, spent=30, rounds=1, counts={"cat": 90, "dog": 90}, nothing_left=True)
     found = advise(facts)
     assert found.verdict == "nothing left"
-    assert found.text.startswith("Nothing left: no image is left to ask for, with 30 of 50 of the budget used.")
+    assert found.text.startswith("Nothing left: no image is left to ask about, and 30 of the budget of 50 are used.")
     assert advise(replace(facts, rounds=0)).verdict == "too early"
     assert advise(replace(facts, nothing_left=False)).verdict == "too early"
 
@@ -133,7 +133,7 @@ def test_before_the_first_label_nothing_is_said_of_labels():
 
 def test_labels_of_check_images_alone_are_not_called_unsure():
     where = Standing(budget=20, spent=4, rounds=0, counts={"cat": 0, "dog": 0}, checked=4)
-    told = "only check images have a label so far, and a model needs labels of two classes on chosen ones"
+    told = "only check images have labels so far, and a model needs chosen ones of two classes"
     assert advise(where).reasons[0] == told
 
 

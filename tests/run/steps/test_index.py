@@ -350,7 +350,7 @@ def test_copies_that_disagree_lose_the_label(tmp_path):
     index = scan(table(tmp_path, "a.png,cat", "b.png,dog"))
     assert [(item.id, item.label) for item in index.items] == [("a.png", "")]
     assert index.skipped == [
-        Skipped("b.png", "duplicate", "the same content as a.png; the labels differ (cat, dog), so it has none now")
+        Skipped("b.png", "duplicate", "the same content as a.png; the labels differ (cat, dog), so none is used")
     ]
     assert index.hints == ["1 images have copies with other labels, such as a.png; they count as unlabelled"]
     assert index.classes == ("cat", "dog")

@@ -112,14 +112,14 @@ def test_labels_do_not_need_the_model_and_a_damaged_one_is_trained_again(folder,
     with Run.open(folder) as run:
         found = account_of(run)
         assert "The model of round 2 is damaged (" in found.advice.text
-        assert found.advice.text.endswith("); askless trains it again by itself.")
+        assert found.advice.text.endswith("); askless will train it again.")
         assert "the model of round 2 is damaged" in found.advice.reasons[-1]
         assert found.progress == whole.progress
         exported = export_run(run, "csv", tmp_path / "labels.csv", what="human+model")
         assert exported.labels == whole.progress.spent
         if name == "predictions.npz":
             with pytest.raises(
-                RunError, match=r"cannot be read \(.*\); the model of round 2 is damaged; askless trains it again"
+                RunError, match=r"cannot be read \(.*\); the model of round 2 is damaged; askless will train it again"
             ):
                 run.predictions()
             assert (exported.pseudo, found.curve[-1].n) == (0, 0)
@@ -157,7 +157,7 @@ def test_a_round_is_trained_without_the_one_before_where_that_is_damaged(folder,
     assert found.curve[2].change is None
     said = [text for text in found.advice.reasons if "damaged" in text]
     assert said == [
-        f"what the model of round {number} said is damaged, so its accuracy is not measured" for number in (1, 2)
+        f"the predictions of round {number} are damaged, so their accuracy is not measured" for number in (1, 2)
     ]
 
 

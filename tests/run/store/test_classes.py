@@ -313,7 +313,7 @@ def test_four_people_who_merge_and_undo_leave_no_label_in_a_hidden_class(room):
     take_back(room, "dora")
     do(room, add_class, "fox")
     do(room, merge_class, 0, 3, who="bo")
-    assert "'cat' was merged into 'fox' since" in take_back(room)["refused"]
+    assert "'cat' has since been merged into 'fox'" in take_back(room)["refused"]
     take_back(room, "dora", again=True)
     assert room.rows("SELECT item, class FROM answer") == [(first, 0)]
     assert every_label_is_of_a_class_that_is_shown(room)
@@ -323,7 +323,7 @@ def test_four_people_who_merge_and_undo_leave_no_label_in_a_hidden_class(room):
 def test_a_class_that_was_merged_since_is_not_taken_back(room):
     do(room, add_class, "fox")
     do(room, merge_class, 3, 0, who="bo")
-    assert "'fox' was merged into 'cat' since" in take_back(room)["refused"]
+    assert "'fox' has since been merged into 'cat'" in take_back(room)["refused"]
     take_back(room, "bo")
     assert shown(room)[3] == "fox"
 
@@ -331,7 +331,7 @@ def test_a_class_that_was_merged_since_is_not_taken_back(room):
 def test_a_name_that_somebody_has_changed_since_stays(room):
     do(room, rename_class, 0, "kitten")
     do(room, rename_class, 0, "puss", who="bo")
-    assert "'kitten' was renamed to 'puss' since" in take_back(room)["refused"]
+    assert "'kitten' has since been renamed to 'puss'" in take_back(room)["refused"]
     assert shown(room)[0] == "puss"
     take_back(room, "bo")
     assert shown(room)[0] == "kitten"
@@ -341,7 +341,7 @@ def test_a_class_that_is_back_already_is_not_added_again(room):
     do(room, add_class, "fox")
     take_back(room)
     do(room, add_class, "fox", who="bo")
-    assert "there is a class 'fox' already" in take_back(room, again=True)["refused"]
+    assert "there is already a class 'fox'" in take_back(room, again=True)["refused"]
     take_back(room, "bo")  # it is bo's now
     assert 3 not in shown(room)
 

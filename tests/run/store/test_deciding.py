@@ -100,7 +100,7 @@ def test_an_undo_is_refused_where_somebody_decided_again_since(pair):
     pair.decide(0, CAT)
     with pair.room.run.store.change() as db:
         decide(db, "request-of-bo", "bo", 0, DOG)
-    assert pair.undo()["refused"] == "item 0 was decided again since"
+    assert pair.undo()["refused"] == "item 0 has since been decided again"
     assert pair.agreed()[0] == (DOG, False, False)
 
 
@@ -121,7 +121,7 @@ def test_a_lone_label_of_a_check_item_is_not_overruled(make_room):
             label = DOG if name == "bo" and item != same else CAT
             pair.change(answer, Desk(name, f"{name}-tab"), [item], Given(label=label))
             split = item if item != same else split
-    with pytest.raises(InputError, match="only where people disagree"):
+    with pytest.raises(InputError, match="only if people disagree"):
         pair.decide(same, DOG)
     pair.decide(split, DOG)
     assert pair.agreed()[split] == (DOG, False, False)
@@ -131,7 +131,7 @@ def test_a_class_that_is_decided_on_is_not_taken_back_and_a_merged_one_counts(pa
     with pair.room.run.store.change() as db:
         fox = add_class(db, "request-fox", "ann", "fox")
     pair.decide(0, fox)
-    assert "has 1 labels by now" in pair.change(undo, Desk("ann", "ann-tab"))["refused"]
+    assert "now has 1 labels" in pair.change(undo, Desk("ann", "ann-tab"))["refused"]
     with pair.room.run.store.change() as db:
         merge_class(db, "request-merge", "ann", fox, OWL)
     assert pair.agreed()[0] == (OWL, False, False)
@@ -165,7 +165,7 @@ def test_a_repair_keeps_decisions(pair):
     with sqlite3.connect(folder / "state.sqlite") as db:
         db.execute("DELETE FROM decision")
     db.close()
-    assert examine(folder) == ["1 decisions differ from the log of events"]
+    assert examine(folder) == ["1 decisions differ from the event log"]
     repair(folder)
     assert examine(folder) == []
     pair.room.run = type(pair.room.run).open(folder)

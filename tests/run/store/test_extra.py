@@ -199,7 +199,7 @@ def test_an_accepted_item_of_the_reserve_is_asked_afresh_once_it_is_drawn(make_r
             assert (task.kind, task.state) == ("check", "open")
         assert labels_of_check_items(db) == {}
         assert stored(db) == replay(db) == {}
-    assert "has been replaced since" in step_back(room)["refused"]
+    assert "has since been replaced" in step_back(room)["refused"]
     assert examine_closed(room) == []
 
 

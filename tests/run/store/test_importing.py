@@ -266,7 +266,7 @@ def test_an_own_answer_that_was_imported_over_is_not_taken_back(make_room):
     room.ask([3])
     label(room, 0)
     take(room, [("3", "dog")], policy="replace", who="ann")
-    assert "your answer to item 3 has been replaced since" in take_back(room)["refused"]
+    assert "your answer to item 3 has since been replaced" in take_back(room)["refused"]
     assert labels(room) == [(3, "ann", 1)]
 
 

@@ -64,7 +64,7 @@ def test_a_choice_is_stored_once_and_taken_back_and_made_again(room):
 def test_a_choice_that_somebody_changed_since_is_not_taken_back(room):
     choose(room, 1, colour=6)
     choose(room, 1, colour=7, who="bo")
-    assert take_back(room)["refused"] == "the class 'dog' was given another colour or key since"
+    assert take_back(room)["refused"] == "the class 'dog' has since been given another colour or key"
     assert looks(room)["dog"] == (7, "2")
 
 
@@ -72,15 +72,15 @@ def test_a_key_that_another_class_took_since_does_not_come_back(room):
     choose(room, 1, key="k")
     choose(room, 1, key="")
     choose(room, 2, key="k", who="bo")
-    assert take_back(room)["refused"] == "'k' is the key of 'owl' already; choose another one"
+    assert take_back(room)["refused"] == "'k' is already the key of 'owl'; choose another one"
 
 
 @pytest.mark.parametrize(
     ("key", "told"),
     [
-        ("1", "'1' is the key of 'cat' already; choose another one"),
-        ("o", "'o' is the key of 'owl' already; choose another one"),
-        ("x", "'x' is the key of 'owl' already; choose another one"),
+        ("1", "'1' is already the key of 'cat'; choose another one"),
+        ("o", "'o' is already the key of 'owl'; choose another one"),
+        ("x", "'x' is already the key of 'owl'; choose another one"),
         ("-", "expected one letter or digit as the key of a class, got '-'"),
     ],
 )

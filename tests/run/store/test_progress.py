@@ -48,7 +48,7 @@ def test_a_budget_covers_check_items_that_only_one_of_two_people_has_answered(ma
         item = room.take("ann")
         with room.run.store.change() as db:
             answer(db, Desk("ann", "ann-tab"), room.request(), [item], Given(label=0), overlap=2)
-    with pytest.raises(InputError, match="below the 3 rows that are labelled or chosen already"):
+    with pytest.raises(InputError, match="below the 3 rows already labelled or chosen"):
         room.run.set_budget(room.request(), "ann", 2)
     room.run.set_budget(room.request(), "ann", 3)
     with room.run.store.look() as db:

@@ -125,19 +125,19 @@ def pages_with(folder, text):
 def test_a_whole_run_stays_as_it_is(busy):
     before = (busy / "state.sqlite").read_bytes()
     assert examine(busy) == []
-    assert repair(busy) == ["The database is whole; it stays as it is"]
+    assert repair(busy) == ["The database is intact; it stays as it is"]
     assert (busy / "state.sqlite").read_bytes() == before
 
 
 @pytest.mark.parametrize(
     ("statements", "found"),
     [
-        (["DELETE FROM answer WHERE annotator = 'ann'"], "answers differ from the log of events"),
-        (["UPDATE answer SET note = 'x' WHERE annotator = 'bo'"], "answers differ from the log of events"),
+        (["DELETE FROM answer WHERE annotator = 'ann'"], "answers differ from the event log"),
+        (["UPDATE answer SET note = 'x' WHERE annotator = 'bo'"], "answers differ from the event log"),
         (["UPDATE answer SET at = '1O:30' WHERE annotator = 'bo'"], "times of answers are wrong"),
-        (["UPDATE class SET name = 'horse' WHERE id = 1"], "1 classes differ from the log of events"),
+        (["UPDATE class SET name = 'horse' WHERE id = 1"], "1 classes differ from the event log"),
         (["UPDATE class SET labels = 99 WHERE id = 1"], "1 counts of labels are wrong"),
-        (["DELETE FROM action WHERE annotator = 'bo'"], "actions differ from the log of events"),
+        (["DELETE FROM action WHERE annotator = 'bo'"], "actions differ from the event log"),
         (["UPDATE tally SET n = n + 1"], "counts of tasks are wrong"),
         (["UPDATE task SET answers = 0"], "counts of answers are wrong"),
         (["PRAGMA user_version = 0"], "got one of version 0"),
@@ -256,7 +256,7 @@ def test_a_run_in_use_is_not_repaired(busy, lock):
 
 def test_what_nothing_can_be_read_of_is_left_as_it_is(busy):
     path = busy / "state.sqlite"
-    told = r"nothing could be read.*restore a backup, or make a new run by .*`askless import NEW .*labels\.csv`"
+    told = r"nothing could be read.*restore a backup, or make a new run with .*`askless import NEW .*labels\.csv`"
     zero(busy, 0)  # the list of tables
     for content in (path.read_bytes(), b"", b"these are no tables\n" * 1000):
         path.write_bytes(content)
@@ -308,7 +308,7 @@ def test_items_that_are_lost_come_from_the_source(made, busy, tmp_path):
     content = (busy / "state.sqlite").read_bytes()
     settings = (busy / "project.toml").read_text()
     np.savez(tmp_path / "others.npz", X=np.zeros((3, 4), np.float32))
-    for name, told in (("others", "expected the items of the run, got others"), ("none", "got nothing there")):
+    for name, told in (("others", "expected the items of the run, found others"), ("none", "got nothing there")):
         text = settings.replace(str(made.parent / "rows.npz"), str(tmp_path / f"{name}.npz"))
         (busy / "project.toml").write_text(text)
         with pytest.raises(
@@ -327,7 +327,7 @@ def test_a_folder_that_is_no_run_or_cannot_be_written_is_refused(busy, tmp_path,
     with pytest.raises(RunError, match="expected a run"):
         repair(tmp_path)
     monkeypatch.setattr("askless.run.store.repair.can_write", lambda path: False)
-    with pytest.raises(RunError, match="read-only; copy it to a place where you can write"):
+    with pytest.raises(RunError, match="read-only; copy it to a writable place"):
         repair(busy)
 
 
@@ -342,19 +342,19 @@ def test_damaged_trainings_and_caches_are_removed_and_made_again(finished, tmp_p
     (run / "cache" / "tiny.npy").write_bytes(b"")
     said = repair(run)
     assert said[1:] == [
-        f"Round {first}: what its training left is damaged, and was removed",
-        f"Round {last}: what its training left is damaged, and was removed",
-        "The cache is damaged, and was emptied; it is made again when the run goes on",
+        f"Round {first}: the files of its training were damaged and have been removed",
+        f"Round {last}: the files of its training were damaged and have been removed",
+        "The cache was damaged and has been emptied; askless rebuilds it when the run resumes",
     ]
     with Run.open(run) as opened:
         catch_up(opened)
         assert opened.predictions() is not None
-    assert repair(run) == ["The database is whole; it stays as it is"]
+    assert repair(run) == ["The database is intact; it stays as it is"]
 
 
 def test_colours_and_keys_of_classes_are_rebuilt_from_the_log(busy):
     change(busy, "DELETE FROM meta WHERE name = 'looks'")
-    assert examine(busy) == ["1 looks differ from the log of events"]
+    assert examine(busy) == ["1 looks differ from the event log"]
     repair(busy)
     assert examine(busy) == []
     with Run.open(busy) as run, run.store.look() as db:
@@ -371,7 +371,7 @@ def test_colours_and_keys_survive_the_loss_of_their_events(busy):
 
 def test_colours_and_keys_that_cannot_be_read_are_taken_from_the_log(busy):
     change(busy, "UPDATE meta SET value = '[[3]]' WHERE name = 'looks'")
-    assert examine(busy) == ["1 looks differ from the log of events"]
+    assert examine(busy) == ["1 looks differ from the event log"]
     repair(busy)
     with Run.open(busy) as run, run.store.look() as db:
         assert chosen_looks(db) == {1: Look(2, "w")}

@@ -169,11 +169,11 @@ def check_room(cores: int, gpus: float, own: bool, say: Callable[[str], None]) -
 
     nodes = [n["Resources"] for n in ray.nodes() if n["Alive"]]
     if not any(n.get("CPU", 0) >= cores and n.get("GPU", 0) >= gpus for n in nodes):
-        wanted = f"{cores} cores and {gpus:g} graphics cards"
+        wanted = f"{cores} cores and {gpus:g} GPUs"
         if own:
             raise InputError(
-                f"expected {wanted} for each worker on this machine, got {nodes[0].get('GPU', 0):g} graphics "
-                "cards; lower --gpus, or set RAY_ADDRESS to a cluster"
+                f"expected {wanted} for each worker on this machine, got {nodes[0].get('GPU', 0):g} GPUs; lower "
+                "--gpus, or set RAY_ADDRESS to a cluster"
             )
         say(f"waiting for a Ray node with {wanted}")
 

@@ -85,8 +85,8 @@ def protocol(steps: int = 300) -> At:
         full="The paper's: WRN-28-2, FixMatch, stopped after 50 epochs (of 1,024 steps) without gain on held-out "
         "images or after 350, retrained from scratch in every step; 3 trials.",
         small="5,000 images of CIFAR-10 and 2,000 test images, embedded once by EfficientNet-Lite0 (trained on "
-        f"ImageNet); a linear head is trained afresh in every step by FixMatch, {steps} steps of 64 + 448. Every seed "
-        "has its own balanced start, shared by all methods. With 1,280 features the Gram matrix never runs out of "
+        f"ImageNet); a linear head is retrained from scratch in every step by FixMatch, {steps} steps of 64 + 448. Every "
+        "seed has its own balanced start, shared by all methods. With 1,280 features the Gram matrix never runs out of "
         "rank, as the paper's 128 do.",
         smoke=smoke("a linear head on the pixels, 10 steps"),
     )

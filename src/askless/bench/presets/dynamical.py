@@ -27,7 +27,7 @@ from askless.bench.presets.common import (
 POINTS = (
     "Gradients: over all parameters, network in eval mode, exact for BatchNorm too; g_S is the sum over the "
     "labelled items (the authors' code puts the chunk's mean in place of BatchNorm's gradients).",
-    "Optimiser: Adam at a constant .001, begun anew after each query; no augmentation; no re-initialisation but in "
+    "Optimiser: Adam at a constant .001, reset after each query; no augmentation; no re-initialisation except in "
     "tables 11 and 12.",
     "Training ends by the training accuracy alone; the authors' code also looks at the test accuracy. Their script, which "
     "is published for Caltech-101 only, also "

@@ -30,7 +30,7 @@ PROTOCOL = At(
     full="The paper's: WRN-28-2, FixMatch of 2^20 steps with DARP towards uniform, retrained from scratch in "
     "every round; of 5 balanced starts the one of median accuracy is shared by all, 3 trials.",
     small="5,000 images of CIFAR-10 and 2,000 test images, embedded once by EfficientNet-Lite0 (trained on "
-    "ImageNet); a linear head is trained afresh in every round by FixMatch with DARP, 300 steps of 64 + 448. "
+    "ImageNet); a linear head is retrained from scratch in every round by FixMatch with DARP, 300 steps of 64 + 448. "
     "Every seed has its own balanced start, shared by all methods.",
     smoke=smoke("a linear head on the pixels, 10 steps"),
 )

@@ -84,7 +84,7 @@ frozen = dataclasses.replace(
     ),
     protocol=protocol(
         "10,000 images of CIFAR-10 and 2,000 test images, embedded once by EfficientNet-Lite0 (trained on ImageNet). "
-        "10 labels, one per class, then 20 per round; a linear head, trained afresh in every round by supervised "
+        "10 labels, one per class, then 20 per round; a linear head, retrained from scratch in every round by supervised "
         "training (200 steps of 32) or FixMatch (300 steps of 32 + 128), or label propagation. Every seed has its own "
         "start, shared by all methods.",
         WHOLE,

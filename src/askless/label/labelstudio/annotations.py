@@ -57,7 +57,7 @@ def take_annotations(run: "Run", annotations: Sequence[Annotation], *, add_class
         touched = set()
         for one in annotations:
             if one.path not in ids:
-                taken.left_out.append((one.path, "the run has no such item"))
+                taken.left_out.append((one.path, "not an item of the run"))
             elif not one.cancelled and len(one.choices) != 1:
                 said = " and ".join(one.choices) or "nothing"
                 taken.left_out.append((one.path, f"expected one class, {one.who} chose {said}"))
@@ -161,8 +161,8 @@ def bring_classes(
     if new and not add:
         known = ", ".join(c.name for c in shown_classes(db)) or "none yet"
         raise InputError(
-            f"Label Studio has answers of classes that the run does not have: {', '.join(new.values())}; its classes are "
-            f"{known}. Pass --add-classes to add them, or change these answers there. Nothing was taken."
+            f"Label Studio has answers with classes that the run lacks: {', '.join(new.values())}; its classes are "
+            f"{known}. Pass --add-classes to add them, or change these answers there. Nothing was imported."
         )
     for key, name in new.items():
         numbers[key] = add_class(db, f"labelstudio-class-{uuid.uuid4()}", "labelstudio", name)

@@ -42,7 +42,7 @@ class Images:
             raise OptionError(f"--images: expected inline or local-files, got {self.how!r}")
         if (self.how == "local-files") != (self.root is not None):
             raise OptionError(
-                "--images local-files and --root go together: --root is the folder that the server was given as "
+                "--images local-files and --root go together: --root is the folder that the server knows as "
                 "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT"
             )
         if self.largest < 1024:
@@ -100,7 +100,7 @@ def control_for(run: "Run") -> Control:
     if run.kind == "texts":
         return TEXT
     if not run.pictures.has_pictures:
-        raise InputError(f"{run.folder}: the run is on rows of numbers, of which Label Studio can show nothing")
+        raise InputError(f"{run.folder}: the run is on rows of numbers, which Label Studio cannot show")
     return IMAGE
 
 
@@ -131,13 +131,13 @@ def what_is_shown(run: "Run", item: int, images: Images) -> tuple[str, str]:
     """The text, or the address of the image, that stands in a task, and what had to be done to it."""
     if run.kind == "texts":
         if images.root is not None:
-            raise InputError("--images local-files: the run is on texts, which stand in the tasks; leave it out")
+            raise InputError("--images local-files: the run is on texts, which the tasks contain; leave it out")
         return run.texts([item])[item], ""
     if images.root is not None:
         return local_file(run, item, images.root), ""
     picture = run.pictures.full(item)
     small = made_smaller(picture, images.largest)
-    note = "" if small is picture else f"made smaller: {len(picture.content):,} bytes became {len(small.content):,}"
+    note = "" if small is picture else f"scaled down from {len(picture.content):,} to {len(small.content):,} bytes"
     return f"data:{small.content_type};base64,{base64.b64encode(small.content).decode()}", note
 
 
@@ -149,7 +149,7 @@ def made_smaller(picture: Picture, largest: int) -> Picture:
             plain = image.convert("RGB")
         if small.content_type == JPEG:
             if max(plain.size) <= SMALLEST:
-                raise UnreadableError(f"cannot be brought below {largest:,} bytes; raise --largest")
+                raise UnreadableError(f"cannot be scaled below {largest:,} bytes; raise --largest")
             plain = plain.resize([max(1, side * 3 // 4) for side in plain.size], Image.Resampling.BICUBIC)
         small = encoded(plain, JPEG)
     return small
@@ -159,12 +159,12 @@ def local_file(run: "Run", item: int, root: Path) -> str:
     """The address at which the server itself serves a file below its document root."""
     file = run.pictures.file(item)
     if file is None:
-        raise InputError("--images local-files: the run's images are rows of an array, no files; take --images inline")
+        raise InputError("--images local-files: the run's images are rows of an array, not files; use --images inline")
     try:
         inside = Path(file).relative_to(root.resolve())
     except ValueError:
         raise InputError(
-            f"--root {root}: expected a folder above the images, which the server has as "
+            f"--root {root}: expected a folder above the images, which the server knows as "
             f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT; {file} is not inside"
         ) from None
     return f"/data/local-files/?d={quote(inside.as_posix())}"

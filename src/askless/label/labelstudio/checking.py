@@ -35,7 +35,7 @@ def check(run: "Run", client: Client, project: str | None = None, images: Images
         return
     if found is None:
         yield Finding(
-            "ok", "project", f"no {title_of(run, project)!r} yet", f"askless labelstudio push {run.folder} makes it"
+            "ok", "project", f"no {title_of(run, project)!r} yet", f"askless labelstudio push {run.folder} creates it"
         )
     else:
         yield order(found)
@@ -52,26 +52,26 @@ def token(client: Client) -> Finding:
     release = client.get("/api/version").get("release", "unknown")
     text = f"{KINDS[client.kind]} of {me.get('email') or me.get('username')}; Label Studio {release}"
     if client.kind == "access":
-        return Finding("warn", "token", f"{text}; it ends within minutes", "give the personal access token instead")
+        return Finding("warn", "token", f"{text}; it expires within minutes", "use the personal access token instead")
     return Finding("ok", "token", text)
 
 
 def order(project: dict[str, Any]) -> Finding:
     text = f"{project['id']} {project['title']!r}, {project.get('task_number') or 0} tasks"
     if project.get("sampling") != SETTINGS["sampling"]:
-        do = "in the project's settings, Annotation, choose sequential order, so that the best come first"
-        return Finding("warn", "project", f"{text}, asked in another order: {project.get('sampling')}", do)
+        do = "choose sequential order in the project's settings under Annotation, so that the best come first"
+        return Finding("warn", "project", f"{text}, shown in another order: {project.get('sampling')}", do)
     return Finding("ok", "project", text)
 
 
 def guesses(run: "Run", project: dict[str, Any]) -> Finding:
     wanted, shown = shows_guesses(run), bool(project.get("show_collab_predictions"))
     if wanted and not shown:
-        do = "in the project's settings, Annotation, switch predictions on, or go on without"
-        return Finding("warn", "guesses", "the run shows what the model says, the project does not", do)
+        do = "switch predictions on in the project's settings under Annotation, or continue without them"
+        return Finding("warn", "guesses", "the run shows the model's predictions, the project does not", do)
     if shown and not wanted:
-        return Finding("ok", "guesses", "the project shows them, the run does not: they stay here")
-    return Finding("ok", "guesses", "shown to whoever labels" if shown else "not shown")
+        return Finding("ok", "guesses", "the project shows predictions, but the run does not send them")
+    return Finding("ok", "guesses", "shown to annotators" if shown else "not shown")
 
 
 def classes(run: "Run", project: dict[str, Any]) -> Finding:
@@ -83,12 +83,14 @@ def classes(run: "Run", project: dict[str, Any]) -> Finding:
     further = [name for name in control.choices if name not in names]
     text = f"{len(names) - len(missing)} of {len(names)} classes are choices of {control.name!r}"
     if missing:
-        return Finding("warn", "classes", f"{text}; missing: {', '.join(missing)}", "nothing: push adds them")
+        return Finding("warn", "classes", f"{text}; missing: {', '.join(missing)}", "nothing: the next push adds them")
     if further:
-        do = "remove them there, or pull with --add-classes"
-        return Finding("warn", "classes", f"{text}; the run has no {', '.join(further)}", do)
+        do = "remove them in Label Studio, or pull with --add-classes"
+        return Finding("warn", "classes", f"{text}; the run lacks {', '.join(further)}", do)
     if not control.single:
-        return Finding("warn", "classes", f"{text}; several may be chosen", 'set choice="single" in the configuration')
+        return Finding(
+            "warn", "classes", f"{text}; it allows several choices", 'set choice="single" in the configuration'
+        )
     return Finding("ok", "classes", text)
 
 
@@ -108,14 +110,14 @@ def pictures(run: "Run", client: Client, project: dict[str, Any] | None, images:
     if shown.startswith("data:"):
         return Finding("ok", "images", f"in the tasks; the first: {len(shown):,} bytes")
     if not tasks:
-        return Finding("ok", "images", f"would be read at {shown}", "push, then check again")
+        return Finding("ok", "images", f"the server would read {shown}", "push, then check again")
     try:
         content, kind = client.fetch(shown)
     except LabelStudioError as error:
         do = (
             "start the server with LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and "
             f"LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT above {run.pictures.root}; the project needs a local storage with "
-            "that folder (Settings, Cloud Storage), which push makes"
+            "that folder (Settings, Cloud Storage), which push creates"
         )
         return Finding("bad", "images", f"the server does not show {shown} ({error.status})", do)
     if not kind.startswith("image/"):

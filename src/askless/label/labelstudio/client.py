@@ -61,7 +61,7 @@ class Client:
     def __init__(self, url: str, token: str, timeout: float = 60.0) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InputError(f"--url: expected the address of Label Studio, as http://localhost:8080, got {url!r}")
+            raise InputError(f"--url: expected the address of Label Studio, such as http://localhost:8080, got {url!r}")
         token = token.strip()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
             raise InputError(f"--token: expected a token from {SETTINGS}, got {'none' if not token else 'other text'}")
@@ -123,7 +123,7 @@ class Client:
             return None
         if not kind.startswith("application/json"):
             raise LabelStudioError(
-                f"{self.url}{path}: expected JSON, got {kind or 'something else'}; is this Label Studio?"
+                f"{self.url}{path}: expected JSON, got {kind or 'something else'}; check that --url is Label Studio"
             )
         return json.loads(content)
 
@@ -166,19 +166,19 @@ class Client:
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise LabelStudioError(
-                f"{self.url} does not answer ({reason}); is Label Studio running there? `label-studio start` starts it, and "
-                "nothing was lost: try again"
+                f"{self.url} does not answer ({reason}); start Label Studio with `label-studio start`, then try again. "
+                "Nothing was lost"
             ) from None
 
     def _refused(self, method: str, path: str, status: int, headers: Any, content: bytes) -> NoReturn:
         """The error for what the server answered."""
         where = f"{self.url}{path.partition('?')[0]}"
         if 300 <= status < 400:
-            text = f"{where} leads to {headers.get('Location', 'elsewhere')}; give that address as --url"
+            text = f"{where} redirects to {headers.get('Location', 'elsewhere')}; pass that address as --url"
         elif status == 401 and self.kind == "legacy":
             text = (
                 f"{self.url} refuses the token: the legacy token is wrong, or legacy tokens are switched off (Organization, "
-                f"Access Token Settings); take it, or a personal access token, from {SETTINGS}"
+                f"Access Token Settings); copy it, or a personal access token, from {SETTINGS}"
             )
         elif status == 401:
             text = (
@@ -186,9 +186,9 @@ class Client:
                 f"{SETTINGS}"
             )
         elif status == 413:
-            text = f"{where}: the server takes no requests of this size; lower --largest, or take --images local-files"
+            text = f"{where}: the server takes no requests of this size; lower --largest, or use --images local-files"
         elif status == 403:
-            text = f"{where}: the user of this token may not {method} here; ask for the permission"
+            text = f"{where}: the user of this token may not {method} here; ask for permission"
         else:
             text = f"{where}: Label Studio answered {status}: {said(content)}"
         raise LabelStudioError(text, status)

@@ -62,7 +62,7 @@ def push(
 ) -> Pushed:
     """Puts the current batch into a project, made where it is missing, best first; what is there is not put there again."""
     plain = control_for(run)
-    with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait until it has ended"):
+    with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait for it to finish"):
         names = choices_for(run)
         found = find_project(client, run, project)
         if found is None:
@@ -104,7 +104,7 @@ def choices_for(run: "Run") -> list[str]:
     with run.store.look() as db:
         names = [c.name for c in shown_classes(db)]
     if not names:
-        raise InputError(f"{run.folder}: expected a run with classes, got none yet; start it with --classes cat,dog")
+        raise InputError(f"{run.folder}: expected a run with classes, got none; start it with --classes cat,dog")
     return names
 
 
@@ -140,7 +140,7 @@ def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any
             if error.status != 404:
                 raise
             raise LabelStudioError(
-                f"{client.url} has no project {given} that this token may see; name another by --project", 404
+                f"{client.url} has no project {given} that this token may see; choose another with --project", 404
             ) from None
     title = title_of(run, given)
     named = [p for p in client.pages("/api/projects", title=title) if p["title"] == title]
@@ -150,7 +150,7 @@ def find_project(client: Client, run: "Run", given: str | None) -> dict[str, Any
     if named and given is None and not our_tasks(client, run, int(named[0]["id"])):
         raise LabelStudioError(
             f"{client.url} has a project {title!r} without tasks of this run; give its number, --project {named[0]['id']}, "
-            "to use it all the same, or name another by --project"
+            "to use it anyway, or choose another with --project"
         )
     return named[0] if named else None
 
@@ -193,7 +193,7 @@ def ensure_storage(client: Client, project: int, run: "Run") -> None:
         raise LabelStudioError(
             f"the server cannot read the images at {folder} ({error}); start it with "
             f"LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED=true and LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT={folder.parent}, "
-            "and give that folder as --root",
+            "and pass that folder as --root",
             error.status,
         ) from None
 
@@ -210,7 +210,9 @@ def pull(run: "Run", client: Client, project: str | None = None, *, add_classes:
     found = find_project(client, run, project)
     if found is None:
         title = title_of(run, project)
-        raise LabelStudioError(f"{client.url} has no project {title!r}; push to it first, or name another by --project")
+        raise LabelStudioError(
+            f"{client.url} has no project {title!r}; push to it first, or choose another with --project"
+        )
     tasks = [each for each, _ in our_tasks(client, run, int(found["id"]))]
     annotations, _ = annotations_in(tasks, read_config(found["label_config"], control_for(run).tag), user_names(client))
     return take_annotations(run, annotations, add_classes=add_classes)
@@ -238,16 +240,14 @@ def write_tasks(
     out = out / "tasks.json" if out.is_dir() else out
     config = out.with_suffix(".xml")
     if out.suffix != ".json":
-        raise InputError(f"{out}: expected a name that ends in .json, by which Label Studio knows tasks")
+        raise InputError(f"{out}: expected a name that ends in .json, which Label Studio needs for tasks")
     for path in (out, config):
         if path.exists() and not overwrite:
             raise InputError(f"{path}: the file already exists; pass --overwrite to replace it")
     names = choices_for(run)
     asked = batch(run, guesses=shows_guesses(run))  # nobody knows whether the project will show them: most do
     if not asked:
-        raise InputError(
-            f"{run.folder}: nothing is open; `askless start {run.folder} --no-page` chooses the next batch"
-        )
+        raise InputError(f"{run.folder}: no batch is open; `askless start {run.folder} --no-page` chooses the next one")
     tasks, notes = tasks_of(run, asked, images, control, model_version(run), progress)
     write_whole(out, lambda file: file.write(json.dumps(tasks, ensure_ascii=False, indent=1).encode()))
     write_whole(config, lambda file: file.write((config_xml(names, control) + "\n").encode()))
@@ -261,6 +261,6 @@ def read_export(path: Path) -> tuple[list[Annotation], int]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except FileNotFoundError:
-        raise InputError(f"{path}: expected Label Studio's JSON export, got nothing there") from None
+        raise InputError(f"{path}: expected Label Studio's JSON export, found nothing there") from None
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: expected Label Studio's JSON export, got something else ({error})") from None

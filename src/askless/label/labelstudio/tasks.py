@@ -96,7 +96,7 @@ def read_config(xml: str, tag: str = "Image") -> Control:
             )
     raise InputError(
         f"the project's labelling configuration: expected <{tag}> and <Choices> about it, found none; "
-        "take `askless export RUN --to labelstudio`, which writes one, or push to a new project"
+        "run `askless export RUN --to labelstudio`, which writes one, or push to a new project"
     )
 
 
@@ -196,7 +196,7 @@ def annotations_in(
     for each in tasks:
         known = fields_of(each)
         if not isinstance(each.get("annotations"), list):
-            raise InputError(f"expected {JSON}, got a task without the list of its annotations")
+            raise InputError(f"expected {JSON}, got a task without a list of annotations")
         if known is None:
             foreign += 1
             continue

@@ -38,15 +38,15 @@ KINDS = {
 ERRORS: dict[int | str, dict[str, Any]] = {
     status: {"description": text}
     for status, text in (
-        (400, "a value that makes no sense here"),
+        (400, "an invalid value"),
         (401, "no token"),
         (403, "another host, site or header"),
-        (404, "no such thing"),
-        (409, "somebody else has it, or it is not this tab's"),
+        (404, "not found"),
+        (409, "another person or tab has it"),
         (413, "too large"),
         (415, "not JSON"),
-        (422, "not the fields that were expected"),
-        (503, "the disk or the database does not answer, or the run is gone; nothing was stored"),
+        (422, "unexpected fields"),
+        (503, "the disk or the database does not answer, or the run is missing; nothing was stored"),
         (507, "the disk is full; nothing was stored"),
     )
 }

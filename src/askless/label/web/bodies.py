@@ -129,7 +129,7 @@ class SortBody(RequestAtTab):
         if len(set(items)) < len(items) or not items:
             raise ValueError("expected each item once, and at least one")
         if self.class_ is None and (self.accepted or self.out):
-            raise ValueError("expected a class to accept items for, or to click them out of")
+            raise ValueError("expected a class to accept items for, or to take them out of")
         return self
 
 

@@ -29,8 +29,8 @@ HEADERS = {
 }
 ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 NO_TOKEN = (
-    "<!doctype html><html lang=en><title>askless</title><p>This page needs the address with the token that askless printed "
-    "in the terminal. Open that one, or run <code>askless status FOLDER</code> to see it again."
+    "<!doctype html><html lang=en><title>askless</title><p>Open the address with the token that askless printed in the "
+    "terminal. To see it again, run <code>askless status FOLDER</code>."
 )
 
 
@@ -159,7 +159,7 @@ class Guard:
             await self.app(scope, receive_body, send_guarded)
         except Exception:  # a mistake of ours: it is told without a word of what it was, and goes on to the log
             if not begun:
-                await answer(send_guarded, 500, "internal", "something went wrong here; the terminal says what")
+                await answer(send_guarded, 500, "internal", "something went wrong; see the terminal for details")
             raise
 
     def refusal(self, scope: dict[str, Any]) -> tuple[int, str, str] | None:
@@ -172,12 +172,12 @@ class Guard:
             headers[key] = value.decode("latin-1")
         host = headers.get("host", "")
         if not self.gate.allows_host(host):
-            return 403, "forbidden", "this page answers only under the address that askless printed"
+            return 403, "forbidden", "this page answers only at the address that askless printed"
         origin = headers.get("origin")
         if origin is not None and origin != f"{scope['scheme']}://{host}":
-            return 403, "forbidden", "requests of other sites are not answered"
+            return 403, "forbidden", "requests from other sites are refused"
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["path"] != "/":
-            return 403, "forbidden", "requests of other sites are not answered"
+            return 403, "forbidden", "requests from other sites are refused"
         allowed = self.gate.allows_session(cookies_of(headers.get("cookie", "")).get(self.gate.cookie, ""))
         if scope["path"] == "/" and scope["method"] in ("GET", "HEAD"):
             query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)

@@ -90,7 +90,7 @@ class Jobs:
         with self.starting:
             if request != self.request:
                 if self.job is not None and self.job.state == "running":
-                    raise InputError(f"{self.job.path} is being written; wait until that is done")
+                    raise InputError(f"{self.job.path} is being written; wait for it to finish")
                 if not overwrite and out.exists() and not (out.is_dir() and not any(out.iterdir())):
                     return {"ok": False, "exists": str(out)}
                 self.job, self.request = Job(kind, str(out)), request
@@ -114,7 +114,7 @@ class Jobs:
         if not typed.strip():
             return run.with_name(f"{run.name}-{ending}")
         if not typed.isprintable():
-            raise InputError("expected the name of a folder, got characters that cannot be printed")
+            raise InputError("expected the name of a folder, got unprintable characters")
         try:
             given = Path(typed.strip()).expanduser()
             out = (run.parent / given).resolve()
@@ -131,10 +131,10 @@ class Jobs:
         source = Path(self.page.run.meta("root")).resolve()
         if any(out.is_relative_to(own) or own.is_relative_to(out) for own in (run, source)):
             raise InputError(
-                f"{out}: expected a folder apart from the run and its {self.page.run.noun}s; choose another one"
+                f"{out}: expected a folder outside the run and its {self.page.run.noun}s; choose another one"
             )
         if hasattr(os, "getuid") and owner != os.getuid():
-            raise InputError(f"{above}: expected a folder of your own, got one of another user; choose another one")
+            raise InputError(f"{above}: expected a folder of your own, got another user's; choose another one")
         return out
 
 

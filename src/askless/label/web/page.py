@@ -177,10 +177,10 @@ class Page:
             return "other_tab", f"{there}. Label there, or close that tab and reload this page."
         if others:
             who = " and ".join(f"{n} with {name}" for name, n in sorted(others.items()))
-            return "held", f"All {self.run.noun}s that are left are being labelled by others: {who}."
+            return "held", f"Others are labelling all remaining {self.run.noun}s: {who}."
         if others_to_answer:
-            wait = f"{many(others_to_answer, self.run.noun)} still to be answered by another person"
-            return "held", f"{wait}; open the page in another browser, under another name."
+            wait = f"{many(others_to_answer, self.run.noun)} still need an answer by another person"
+            return "held", f"{wait}; open the page in another browser under another name."
         worker = self.worker()
         if worker["step"] == "failed":
             return "failed", f"The training stopped: {worker['problem']}"
@@ -190,7 +190,7 @@ class Page:
             used = f"The budget is used: {labelled:,} of {total:,} {self.run.noun}s are labelled."
             return "finished", used if is_used else "There is nothing left to label."
         busy = worker["step"] not in ("waiting", "finished", "stopped")
-        return "training", worker["text"] if busy and worker["text"] else "The next batch is being chosen."
+        return "training", worker["text"] if busy and worker["text"] else "askless is choosing the next batch."
 
     def grid(self, who: Who, body: bodies.GridBody) -> Json:
         """A screen of the batch, similar items side by side."""
@@ -221,7 +221,7 @@ class Page:
                 raise InputError("suggestions are off; switch them to peek first")
             task = task_of(db, item)
             if task is None or task.kind == "check":
-                raise ConflictError(f"the model is not asked about this {self.run.noun}: it measures the model", item)
+                raise ConflictError(f"no suggestion for this {self.run.noun}: it measures the model", item)
             found = self.suggested(db, [item]).get(item)
             if found is None:
                 return {"suggestion": None}
@@ -234,7 +234,7 @@ class Page:
         """The whole text of an item; the page shows it as text and never as HTML."""
         found = self.run.texts([item]) if self.run.kind == "texts" else {}
         if item not in found:
-            raise NoPictureError(f"item {item}: expected one with a text, got none")
+            raise NoPictureError(f"item {item}: expected an item with a text, got one without")
         return JSONResponse({"id": item, "text": found[item]}, headers={"cache-control": "private, max-age=86400"})
 
     # --- answering ---------------------------------------------------------------------------------------------------
@@ -327,7 +327,7 @@ class Page:
                 "class_look": "colour or key of a class",
             }[kind]
         if kind == "accepted" and not items:
-            return f"{self.run.noun}s clicked out of a class"
+            return f"{self.run.noun}s taken out of a class"
         kind = {"decide": "decision"}.get(kind, kind)
         return f"{kind} on {item_of(db, items[0]).path if len(items) == 1 else f'{len(items)} {self.run.noun}s'}"
 
@@ -466,7 +466,7 @@ class Page:
     def set_name(self, body: bodies.AnnotatorBody) -> Response:
         name = body.name.strip()
         if not name or not name.isprintable():
-            raise OptionError("a name has printable characters, and at least one")
+            raise OptionError("a name needs at least one character, all of them printable")
         answered = JSONResponse({"ok": True, "annotator": Annotator(name, True)._asdict()})
         answered.set_cookie(
             self.gate.name_cookie, self.gate.sign(name), httponly=True, samesite="strict", max_age=10**8

@@ -130,7 +130,7 @@ def free_socket(host: str, port: int) -> socket.socket:
             problem = error
             if error.errno not in (98, 48, 13, 10013, 10048):  # in use, or not allowed
                 break
-    raise BusyError(f"no free port at {host} from {port} on ({problem}); pass --port or --host")
+    raise BusyError(f"no free port on {host} from {port} upwards ({problem}); pass --port or --host")
 
 
 # --- the worker ----------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ class Worker:
 def how_it_ended(code: int) -> str:
     """In words, from the return code of a process that said nothing itself."""
     if code == -9:
-        return "was killed (SIGKILL; perhaps the memory was used up)"
+        return "was killed (SIGKILL; perhaps out of memory)"
     if code < 0:
         with contextlib.suppress(ValueError):
             return f"was killed ({signal.Signals(-code).name})"
@@ -277,7 +277,7 @@ def serve(
     os.umask(0o077)  # what is written in a run is its owner's alone
     sys.setswitchinterval(0.001)  # a request waits so long for the thread that writes labels.csv, each time; else five
     with (
-        held(run.folder / LOCK, f"{run.folder} is being served already, at {served_at(run.folder)}"),
+        held(run.folder / LOCK, f"{run.folder} is already being served at {served_at(run.folder)}"),
         contextlib.closing(free_socket(host, port)) as sock,
     ):
         address = Address(host, sock.getsockname()[1], own_token(run))

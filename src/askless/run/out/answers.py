@@ -72,7 +72,7 @@ def read_answers(path: Path) -> list[LabelRow]:
         table = next((table for table in tables if table.is_file()), None)
         return of_folders(path) if table is None else of_table(table)
     if not path.exists():
-        raise InputError(f"{path}: expected a file or folder with labels, got nothing there")
+        raise InputError(f"{path}: expected a file or folder with labels, found nothing there")
     suffix = path.suffix.lower()
     if suffix == ".npz":
         return of_npz(path)
@@ -133,7 +133,7 @@ def of_table(path: Path) -> list[LabelRow]:
             label_text(record.get(name)) for name in (image, label, "status", "annotator", "note")
         )
         if not own:
-            raise InputError(f"{path}: expected an image in every row, got none in row {number}")
+            raise InputError(f"{path}: expected an image in every row, found none in row {number}")
         if status == "unsure":
             out.append(LabelRow(own, "", status, annotator=annotator, note=note))
         elif given and status != PSEUDO:
@@ -146,7 +146,7 @@ def of_npz(path: Path) -> list[LabelRow]:
     have: dict[str, np.ndarray] = {name: array for name, array in found.items() if array is not None}
     y = have.get("y")
     if y is None or any(array.ndim != 1 for array in have.values()):
-        raise InputError(f"{path}: expected an array y of one class for each image, got {', '.join(have) or 'none'}")
+        raise InputError(f"{path}: expected an array y with a class for each image, got {', '.join(have) or 'none'}")
     ids = [str(i) for i in have.get("ids", np.arange(len(y)))]
     if len(ids) != len(y):
         raise InputError(f"{path}: expected as many ids as y, got {len(ids)} and {len(y)}")
@@ -190,8 +190,8 @@ def import_into(
     if known and new and not add_classes:
         others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))
         raise InputError(
-            f"expected labels of the run's classes, {', '.join(known)}, got {others}; mend the file, or pass --add-classes "
-            "to add them. Nothing was taken"
+            f"expected labels of the run's classes, {', '.join(known)}, got {others}; fix the file, or pass --add-classes "
+            "to add them. Nothing was imported"
         )
     by_name: dict[tuple[str, bool], list[LabelRow]] = {}
     for one in answers:

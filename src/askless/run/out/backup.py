@@ -66,9 +66,9 @@ def place_for(run: Path, out: Path | None) -> Path:
     name = f"{run.resolve().name}-backup-{datetime.now():%Y%m%d-%H%M%S}"
     place = run.resolve().parent / name if out is None else out / name if out.is_dir() else out
     if place.exists():
-        raise InputError(f"{place}: this already exists; choose another name")
+        raise InputError(f"{place} already exists; choose another name")
     if place.resolve().is_relative_to(run.resolve()):
-        raise InputError(f"{place}: expected a place outside the run, got one in it; choose another")
+        raise InputError(f"{place}: expected a place outside the run, got one inside it; choose another")
     return place
 
 

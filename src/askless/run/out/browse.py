@@ -125,10 +125,10 @@ def resemblance(run: "Run", to: Sequence[int], by: By) -> np.ndarray:
         raise InputError(f"expected items from 0 to {n - 1} to compare with, got {max(to)}")
     path = run.folder / "cache" / "embeddings.npy"
     if read_embeddings(path.parent, n) is None:
-        wait = "a network that trains on pixels has none; start a run with --net frozen:... to search by likeness"
+        wait = "a network trained on pixels has none; start a run with --net frozen:... to search by similarity"
         if not run.meta("prepared"):
-            wait = "wait until every one has been looked at"
-        raise InputError(f"expected features of the {run.noun}s to compare them by, found none; {wait}")
+            wait = "wait until all of them are embedded"
+        raise InputError(f"comparing {run.noun}s needs features, and there are none; {wait}")
     return _resemblance(path, path.stat().st_mtime_ns, n, tuple(to), by)
 
 

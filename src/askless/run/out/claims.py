@@ -130,7 +130,7 @@ def trusted_claims(db: sqlite3.Connection, name: str, wanted: float) -> tuple[Tr
     if found is None:
         raise InputError(
             f"{name}: {len(both)} check items cannot show that {wanted:.0%} of any of its predictions are right (that takes "
-            f"at least {needed(wanted)} that are all right); label more check items, or ask for less"
+            f"at least {needed(wanted)}, all right); label more check items, or ask for less"
         )
     return found, {i: c.label for i, c in claims.items() if c.confidence is None or c.confidence >= found.confidence}
 
@@ -160,10 +160,10 @@ def in_a_sentence(found: Standing) -> str:
     >>> in_a_sentence(Standing("gpt", 900, 20, None, [], []))
     'gpt: not measured, as none of 900 predictions is of a labelled check item; 20 are accepted.'
     """
-    said = f"not measured, as none of {found.claims:,} predictions is of a labelled check item"
+    said = f"not measured, because none of {found.claims:,} predictions is for a labelled check item"
     if found.measure is not None:
         level = found.to_accept()
-        could = f"no part of {found.claims:,} predictions is shown to be {_percent(found.wanted)} right"
+        could = f"no group of {found.claims:,} predictions is shown to be {_percent(found.wanted)} right"
         if level is not None:
             free = f"{level['free']:,} of {found.claims:,} predictions"
             could = f"{free} could be accepted, at least {_percent(found.wanted)} right"

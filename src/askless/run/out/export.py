@@ -101,7 +101,7 @@ def export_run(
     if run.kind == "texts" and to in ("imagefolder", "coco", "npz", "hf"):
         raise OptionError(f"{to} is for images; texts go to csv, jsonl, parquet or datasets")
     if unsorted and (to != "imagefolder" or what != "human"):
-        raise OptionError("unsorted: goes with imagefolder and without the model's labels, which sort what is left")
+        raise OptionError("unsorted: works with imagefolder only, without the model's labels, which sort the rest")
     with run.store.look() as db:
         predictions, fitted = last_predictions(db, run.folder), last_fitted(db)
         rows = [row for row in label_rows(db, predictions) if accepted or row.kind != "accepted"]
@@ -171,7 +171,7 @@ class Job:
         self.model = [p for p in self.predicted if self.both and p.prob >= self.min_prob]
         labels = {r.label for r in self.rows if r.status == "labelled"} | {p.label for p in self.model}
         if unknown := labels - set(self.classes):
-            raise InputError(f"classes: expected every class that has labels, got none called {min(unknown)!r}")
+            raise InputError(f"classes: expected every class with labels, {min(unknown)!r} is missing")
         self.table = table_of(self.rows, self.model, self.columns, self.both)
         self.settled, self.left_out = ([], []) if self.to in TABLES else by_majority(self.rows)
 
@@ -211,7 +211,7 @@ class Job:
                 pixels = self.pixels(each.item)
                 Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels).save(target, format="PNG")
             elif not os.path.isfile(file):
-                raise UnreadableError("the file is gone")
+                raise UnreadableError("the file is missing")
             elif self.link == "sym":
                 target.symlink_to(os.path.realpath(file))
             elif self.link == "hard":
@@ -229,7 +229,7 @@ def hard_link(file: str, target: Path) -> None:
         os.link(os.path.realpath(file), target)
     except OSError as error:
         raise InputError(
-            f"{file}: cannot be hard-linked to {target.parent} ({error.strerror}), which needs one file system; take "
+            f"{file}: cannot be hard-linked to {target.parent} ({error.strerror}); both must be on one file system; use "
             "link=sym or link=copy"
         ) from None
 
@@ -237,7 +237,9 @@ def hard_link(file: str, target: Path) -> None:
 def export(job: Job) -> Exported:
     job.out = place_for(job.out, job.to, job.overwrite)
     if job.to not in TABLES and not job.settled:
-        raise InputError(f"{job.to}: expected at least one labelled item, got none; label some first, or export to csv")
+        raise InputError(
+            f"{job.to}: expected at least one labelled item, found none; label some first, or export to csv"
+        )
     formulas = formulas_in(job.table) if job.to in ("csv", "imagefolder", "hf") else []
     if job.safe_cells is None:
         job.safe_cells = bool(formulas)
@@ -253,7 +255,7 @@ def place_for(out: Path, to: str, overwrite: bool) -> Path:
         return free_folder(out, overwrite, (MARK,))
     out = out / f"labels.{'json' if to == 'coco' else to}" if out.is_dir() else out
     if out.exists() and not overwrite:
-        raise OptionError(f"{out}: the file already exists; pass overwrite (--overwrite)")
+        raise OptionError(f"{out}: the file already exists; pass overwrite (--overwrite) to replace it")
     return out
 
 
@@ -298,7 +300,7 @@ def _imagefolder(job: Job) -> Written:
         for each in job.unsorted:
             put(each)
         _describe(root, job, names)
-    notes = [f"the folder of the class {name} is called {folder[name]}" for name in job.classes if folder[name] != name]
+    notes = [f"the folder of class {name} is named {folder[name]}" for name in job.classes if folder[name] != name]
     return human, pseudo, notes
 
 
@@ -400,7 +402,7 @@ def _pixels(job: Job, items: dict[str, int]) -> np.ndarray:
             raise UnreadableError("the images differ in size; their paths are in ids")
         if pixels.nbytes * len(items) > LARGEST:
             each = f"{len(items)} images of {pixels.nbytes:,} bytes each"
-            raise UnreadableError(f"{each} are too many; their paths are in ids")
+            raise UnreadableError(f"{each} are too large; their paths are in ids")
         found.append(pixels)
     return np.stack(found).astype(np.uint8, copy=False)
 
@@ -445,7 +447,7 @@ def require_some(job: Job, count: int) -> None:
     if count == 0:
         path, reason = job.left_out[-1]
         raise InputError(
-            f"{job.to}: expected images that can be read, got none; {path}: {reason}. Nothing was written; put the images "
+            f"{job.to}: expected readable images, found none; {path}: {reason}. Nothing was written; put the images "
             "back, or export to csv"
         )
 

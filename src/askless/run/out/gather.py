@@ -169,7 +169,7 @@ def damage(run: "Run", points: list[Point]) -> list[str]:
     """Sentences on the rounds whose files are damaged: their labels are not."""
     rounds = [point.round for point in points]
     lost = [number for number in rounds[:-1] if read_held(run.folder, number) is None]
-    said = [f"what the model of round {number} said is damaged, so its accuracy is not measured" for number in lost]
+    said = [f"the predictions of round {number} are damaged, so their accuracy is not measured" for number in lost]
     if rounds and (found := damage_of_fit(run.folder, rounds[-1])):
         said.append(again(rounds[-1], found))
     return said
@@ -393,7 +393,7 @@ def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map
         points=[None if x != x else (round(x, 4), round(y, 4)) for x, y in places.tolist()],
         labels=[labels.get(i, -1) for i in range(len(places))],
         rounds=[rounds.get(i, 0) for i in range(len(places))],
-        method="the two main directions of variation of what the model sees",
+        method="the two main directions of variation in the model's features",
     )
 
 
@@ -497,7 +497,7 @@ def suspicious(state: Snapshot) -> list[Shown]:
 def replaced(run: "Run", db: sqlite3.Connection) -> list[tuple[str, str]]:
     """Labelled files that are not what they were when the run was made: the label may be of another picture."""
     return [
-        (run.paths[item], "has another size than when the run was made; check its label")
+        (run.paths[item], "changed in size since the run was made; check its label")
         for item in answered_items(db)
         if run.pictures.is_replaced(item)
     ]
@@ -528,8 +528,8 @@ def model(run: "Run", digests: Mapping[str, str], chose: str) -> Model | None:
         versions=config["versions"],
         settings={k: v for k, v in asdict(run.settings).items() if k in ("net", "learner", "steps", "seed", "batch")},
         limits=[
-            f"It knows only these classes, and names one of them for any {run.noun}.",
-            f"It was measured on {run.noun}s of this collection; on others it may do worse.",
+            f"It knows only these classes and assigns one of them to any {run.noun}.",
+            f"It was measured on {run.noun}s of this collection and may do worse on others.",
         ],
         chose=chose,
     )

@@ -28,7 +28,7 @@ def export_model(run: "Run", out: Path, to: str = "model", overwrite: bool = Fal
         return written(run, load(run.folder), out, to, overwrite)
     with TemporaryDirectory(prefix="askless-") as beside:
         save_final_model(run, Path(beside) / "model")
-        return written(run, load(Path(beside) / "model"), out, to, overwrite, " before it learnt from them, too")
+        return written(run, load(Path(beside) / "model"), out, to, overwrite, " before it was trained on them too")
 
 
 def written(run: "Run", model: Classifier, out: Path, to: str, overwrite: bool, when: str = "") -> Path:

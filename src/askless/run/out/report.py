@@ -42,13 +42,13 @@ def page(facts: Facts, thumb: Thumb) -> str:
     mistakes, suspicious = _mistakes(facts, thumbs), _suspicious(facts.problems.suspicious, thumbs)
     sections = [
         Section("Summary", _summary(facts)),
-        Section("How accuracy grew with the labels", _curve(facts), "Accuracy"),
+        Section("Accuracy by number of labels", _curve(facts), "Accuracy"),
         Section("The classes", markup(_classes(facts), mistakes), "Classes"),
-        Section("What was chosen, and why", _chosen(facts, thumbs), f"Chosen {thumbs.noun}s"),
+        Section("What askless chose, and why", _chosen(facts, thumbs), f"Chosen {thumbs.noun}s"),
         Section("Problems in the data", markup(_problems(facts), suspicious), "Problems"),
         Section("How the labels were made", markup(_process(facts), _accepted(facts), _claims(facts)), "Labelling"),
         Section("Model card", _model(facts), "Model"),
-        Section("Files, and how to get them again", _files(facts), "Files"),
+        Section("Files, and how to reproduce them", _files(facts), "Files"),
     ]
     about = f"Labelling report by askless, {numbers.time(facts.made_at)}"
     return html_page(facts.name, about, sections, tab=f"{facts.name}: labelling report")
@@ -88,8 +88,8 @@ def _figure_of(figure: str, said: str) -> Markup:
 def summary_sentences(facts: Facts) -> list[str]:
     """The run in words: data, labels and time, and the model's quality with its interval and n."""
     d, l, m = facts.data, facts.labels, facts.measure
-    held = f"{d.check:,} were drawn at random to measure with" if d.check else "none was set aside to measure with"
-    data = f"{d.source} has {many(d.images, d.noun)}: {d.pool:,} could be chosen for labelling, and {held}."
+    held = f"{d.check:,} were drawn at random as check sample" if d.check else "none was set aside as check sample"
+    data = f"{d.source} has {many(d.images, d.noun)}: {d.pool:,} were available for labelling, and {held}."
     people = len(facts.process.people)
     by = f" by {people} people" if people > 1 else ""
     labels = (
@@ -99,21 +99,21 @@ def summary_sentences(facts: Facts) -> list[str]:
     took = f" That took {duration(l.minutes)}{_median(facts)}." if l.minutes is not None else ""
     if m:
         quality = (
-            f"On check {d.noun}s, which it was never trained on, the model is right in {m['correct']} of {m['n']}: accuracy "
-            f"{of_check(m)}. With 95 % confidence the intervals of all planned rounds cover the accuracy on the whole "
-            "collection (exact intervals, with a Bonferroni correction for the rounds)."
+            f"On check {d.noun}s, which it was never trained on, the model is right for {m['correct']} of {m['n']}: "
+            f"accuracy {of_check(m)}. With 95 % confidence the intervals of all planned rounds cover the accuracy on the "
+            "whole collection (exact intervals, with a Bonferroni correction for the rounds)."
         )
         if m.get("worth", 0) > m["n"]:
             quality += (
-                f" How sure the model is of {d.noun}s that nobody labelled narrows them: the {m['n']} check {d.noun}s tell "
+                f" The model's confidence on unlabelled {d.noun}s narrows them: the {m['n']} check {d.noun}s tell "
                 f"as much as {m['worth']:.0f} would alone (difference estimator)."
             )
         if facts.baseline is not None:
-            quality += f" Always naming the most common class would score {facts.baseline:.2f}."
+            quality += f" Always predicting the most common class would score {facts.baseline:.2f}."
     else:
         quality = (
-            f"The accuracy is not measured: no check {d.noun}s were labelled, and labels of chosen {d.noun}s, which are "
-            "harder or odder than others and which the model was trained on, do not tell it."
+            f"The accuracy is not measured: no check {d.noun}s were labelled. Chosen {d.noun}s cannot measure it: the model "
+            "was trained on them, and they are harder or odder than others."
         )
     return [data, labels + took, quality]
 
@@ -162,7 +162,7 @@ def _accuracy_chart(facts: Facts) -> Markup:
     caption = (
         f"Accuracy on the check {facts.data.noun}s ({n}) after each round; whiskers: where the accuracy on all "
         f"{facts.data.noun}s probably lies (95 % intervals that hold for all planned rounds together). Where they overlap "
-        "much, a difference may be chance."
+        "a lot, a difference may be due to chance."
     )
     return tag("figure", drawn, tag("figcaption", caption))
 
@@ -174,7 +174,7 @@ def _change_chart(facts: Facts) -> Markup:
     bars = [(str(number), part, f"round {number}: {percent(part)}") for number, part in changed]
     said = f"Changed predictions for each round; last: {percent(changed[-1][1])}"
     caption = (
-        f"Share of the {facts.data.noun}s whose predicted class changed since the round before. Below 2 % twice in a row, "
+        f"Share of the {facts.data.noun}s whose predicted class changed since the previous round. Below 2 % twice in a row, "
         "the predictions count as stable."
     )
     drawn = chart.bars(bars, 0.02, "round", "changed", said)
@@ -191,8 +191,8 @@ def _classes(facts: Facts) -> Markup:
         return NOTHING if n is None else markup(f"{n:,} ", tag("small", f"{100 * n / pool:.0f} %"))
 
     said = (
-        f"Precision: of the check {noun}s that the model calls so, the share that are. Recall: of those that are, the "
-        f"share that it calls so. Both with 95 % intervals and the number of {noun}s behind them."
+        f"Precision: of the check {noun}s that the model puts in a class, the share that belongs to it. Recall: of those "
+        f"that belong to it, the share that the model finds. Both with 95 % intervals and the number of {noun}s."
     )
     table = Table.by_columns(
         "",
@@ -200,7 +200,7 @@ def _classes(facts: Facts) -> Markup:
             ("Class", [markup(chart.glyph(c.sign), c.name) for c in classes]),
             ("Labels to train on", [f"{c.labels:,}" for c in classes]),
             (f"Check {noun}s", [f"{c.check:,}" for c in classes]),
-            (f"{noun.capitalize()}s the model calls so", [predicted(c.predicted) for c in classes]),
+            (f"{noun.capitalize()}s the model puts here", [predicted(c.predicted) for c in classes]),
             ("Precision", [_share_cell(c.precision) for c in classes]),
             ("Recall", [_share_cell(c.recall) for c in classes]),
         ],
@@ -225,7 +225,7 @@ def _mistakes(facts: Facts, thumbs: Thumbs) -> Markup:
         mistake = found.get((i, j))
         examples = shots(mistake.examples, thumbs, 12, n) if mistake else nothing("No examples kept.")
         count = many(n, f"check {thumbs.noun}")
-        title = markup(tag("b", names[i]), " taken for ", tag("b", names[j]), f": {count}")
+        title = markup(tag("b", names[i]), " mistaken for ", tag("b", names[j]), f": {count}")
         listed.append(folded(title, tag("div", examples, id=f"mistake-{i}-{j}")))
     return markup(
         tag("h3", f"Right and wrong on the check {thumbs.noun}s"),
@@ -250,7 +250,7 @@ def _matrix(table: list[list[int]], names: list[str], linked: set[tuple[int, int
         tag("tr", tag("th", f"{i + 1} {names[i]}", scope="row"), [cell(i, j, row) for j in range(len(row))])
         for i, row in enumerate(table)
     ]
-    corner = tag("th", "true, down; predicted, across", cls="faint")
+    corner = tag("th", "true (rows), predicted (columns)", cls="faint")
     inside = tag("table", tag("thead", tag("tr", corner, head)), tag("tbody", body), cls="matrix")
     return tag("div", inside, cls="scroll")
 
@@ -274,7 +274,7 @@ def _chosen(facts: Facts, thumbs: Thumbs) -> Markup:
 
 def _batch(b: Batch, thumbs: Thumbs, to_come: int, first: bool) -> Markup:
     thumbs.allow(math.ceil(thumbs.left / to_come))
-    why = Counter(s.reason or "no reason kept" for s in b.items)
+    why = Counter(s.reason or "no reason recorded" for s in b.items)
     reasons = ", ".join(f"{reason} ({n})" for reason, n in sorted(why.items(), key=lambda w: (-w[1], w[0]))[:5])
     took = f", chosen in {seconds(b.seconds)}" if b.seconds is not None else ""
     said = f": {many(len(b.items), thumbs.noun)} by {b.picked_by}{took} "
@@ -308,8 +308,8 @@ def _map(m: Map, classes: Sequence[OfClass], noun: str) -> Markup:
     drawn = chart.scatter([p for p in m.points if p is not None], marks[:MARKS], said)
     cut = f"; {MARKS:,} of {len(marks):,} labelled {noun}s are drawn" if len(marks) > MARKS else ""
     caption = (
-        f"The {noun}s as the network sees them, brought to two dimensions{f' by {m.method}' if m.method else ''}: near "
-        f"each other means alike{cut}."
+        f"The {noun}s as the network sees them, in two dimensions{f' by {m.method}' if m.method else ''}: neighbours are "
+        f"similar{cut}."
     )
     inside = tag("div", drawn, tag("ul", legend, cls="legend"), cls="map")
     return markup(tag("h3", "Where they lie"), tag("figure", inside, tag("figcaption", caption)))
@@ -337,13 +337,13 @@ def _problems(facts: Facts) -> Markup:
     ]
     if p.duplicates:
         copies = many(sum(len(paths) - 1 for paths in p.duplicates), "exact copy", "exact copies")
-        title = f"{copies} in {many(len(p.duplicates), 'group')}, each asked for once"
+        title = f"{copies} in {many(len(p.duplicates), 'group')}, each asked only once"
         out.append(folded(title, listed([group(paths) for paths in p.duplicates], "group")))
     if p.near_check:
         near = f"{many(p.near_check, noun)} {'is' if p.near_check == 1 else 'are'} nearly the same as a "
         out.append(tag("p", f"{near}check {noun}, and so neither chosen nor trained on."))
     if not out and not p.suspicious:
-        return tag("p", "None found: every file could be read, there are no copies, and no label is doubtful.")
+        return tag("p", "None found: every file is readable, there are no copies, and no label is doubtful.")
     return markup(out)
 
 
@@ -351,7 +351,7 @@ def _suspicious(found: Sequence[Shown], thumbs: Thumbs) -> Markup:
     if not found:
         return Markup()
     thumbs.allow(DOUBTS)
-    said = "These labels do not fit the others. They may be right all the same."
+    said = "These labels do not fit the others. They may still be right."
     heading = tag("h3", f"{many(len(found), 'label')} to look at again")
     return markup(heading, tag("p", said), shots(found, thumbs, DOUBTS, len(found)))
 
@@ -366,7 +366,7 @@ def _accepted(facts: Facts) -> Markup:
         [
             ("Class", [row.name for row in rows]),
             ("Accepted", [f"{row.labels:,}" for row in rows]),
-            ("Taken out or put right", [_words(row.removed) if row.removed else NOTHING for row in rows]),
+            ("Taken out or corrected", [_words(row.removed) if row.removed else NOTHING for row in rows]),
             (f"Check {noun}s as sure", [_words(row.check) if row.check else NOT_MEASURED for row in rows]),
             ("Wrong, expected", [known(row.wrong, ".1f") for row in rows]),
             ("Wrong, at most", [known(row.most, ",") for row in rows]),
@@ -375,9 +375,9 @@ def _accepted(facts: Facts) -> Markup:
     return markup(
         table.html(),
         note(
-            "People looked over these labels, which are the model's own word: none of them was trained on, none "
-            f"measures, and none is in the budget. Check {noun}s that the model is as sure of tell how often it is wrong "
-            "there; what was taken out is subtracted. The last column holds with 95 % confidence."
+            "People accepted these predictions of the model. They are not used for training or for measuring, and they cost "
+            f"no budget. Check {noun}s that the model is as sure of show how often it is wrong there; what people took "
+            "out is subtracted. The last column holds with 95 % confidence."
         ),
     )
 
@@ -406,7 +406,7 @@ def _claims(facts: Facts) -> Markup:
         out.append(markup(tag("p", in_a_sentence(one)), [levels.html(), classes.html()] if one.measure else None))
     if not out:
         return Markup()
-    said = "The predictions label nothing by themselves. What is accepted counts apart, and no model is trained on it. "
+    said = "The predictions label nothing by themselves. Accepted ones are counted separately, and no model trains on them. "
     return markup(
         tag("h3", "Predictions from elsewhere"),
         out,
@@ -416,7 +416,7 @@ def _claims(facts: Facts) -> Markup:
 
 def _process(facts: Facts) -> Markup:
     p, noun = facts.process, facts.data.noun
-    agreement = f"{NOT_MEASURED} (no {noun} has answers of two people)"
+    agreement = f"{NOT_MEASURED} (no {noun} has answers from two people)"
     if p.agreement:
         agreement = agreement_in_words(p.agreement, noun)
     s = p.suggestions
@@ -435,7 +435,7 @@ def _process(facts: Facts) -> Markup:
         "Agreement with the model": f"with a suggestion {_words(s.with_it)}; without {_words(s.without)}",
     }
     sway = (
-        "If labels agree with the model much more often where its suggestion was shown, the suggestions may sway the "
+        "If labels agree with the model much more often when its suggestion was shown, the suggestions may sway the "
         "annotators."
     )
     people = Table.by_columns(
@@ -450,7 +450,7 @@ def _process(facts: Facts) -> Markup:
     )
     names = {c.number: c.name for c in facts.classes}
     confused = Table.by_columns(
-        "What the others say, or what was decided, where a person gave a class",
+        "Agreement with the others, or with the decision, by class a person gave",
         [
             ("Annotator", [row.person or "(no name)" for row in p.confused]),
             ("Gave", [names.get(row.label, "") for row in p.confused]),
@@ -477,11 +477,11 @@ def _process(facts: Facts) -> Markup:
 def agreement_in_words(a: Agreement, noun: str) -> str:
     """How far people agree; what 0 and 1 mean."""
     kappa = "" if a.kappa is None else f"; Cohen's kappa: {a.kappa:.2f}"
-    alpha = "not defined, for all answers are of one class"
+    alpha = "undefined, because all answers name one class"
     if a.alpha is not None:
         alpha = f"{a.alpha:.2f} ({a.low:.2f}–{a.high:.2f} with 95 % confidence)"
     second = (
-        f". {a.second:,} of them had a second answer because the first was doubtful, so people agree more on the others"
+        f". {a.second:,} of them got a second answer because the first was doubtful, so people agree more on the others"
         if a.second
         else ""
     )
@@ -509,7 +509,7 @@ def _model(facts: Facts) -> Markup:
             "Preprocessing": _pairs(m.preprocessing),
             "Order of the classes": ", ".join(f"{i} {name}" for i, name in enumerate(m.classes)),
             "Versions": _pairs(m.versions),
-            "Known limits": bullets(map(sentence, m.limits)) or "none written down",
+            "Known limits": bullets(map(sentence, m.limits)) or "none recorded",
         }
     )
 
@@ -519,7 +519,7 @@ def _calibrated(facts: Facts) -> str:
     if c is None:
         return NOT_MEASURED
     return (
-        f"sure to {c['sure']:.2f} on average, and right in {c['right']:.2f}; what it says and what comes true differ by "
+        f"confidence {c['sure']:.2f} on average, accuracy {c['right']:.2f}; they differ by "
         f"{c['error']:.3f} (expected calibration error; {c['low']:.3f}–{c['high']:.3f} with 95 % confidence, n = {c['n']})"
     )
 
@@ -528,7 +528,7 @@ def _files(facts: Facts) -> Markup:
     rows = [(tag("code", f.name), numbers.size(f.size), Cell(f.sha256, kind="hash")) for f in facts.files]
     return markup(
         Table("", ["File", "Size", "sha256"], rows, left=(0, 2)).html() if rows else None,
-        [tag("p", "The same run again, with the same answers:"), again(facts.command)] if facts.command else None,
+        [tag("p", "To reproduce this run with the same answers:"), again(facts.command)] if facts.command else None,
     )
 
 

@@ -29,6 +29,6 @@ def in_words(numbers: Mapping[str, float], labels: int, noun: str) -> str:
     if far:
         few = f"1 {noun} lies" if far == 1 else f"{far} {noun}s lie"
         said += (
-            f" {few} so far from all others that it learnt as if they lay nearer; look for damaged or foreign {noun}s."
+            f" {few} so far from all others that training treated them as nearer; look for damaged or foreign {noun}s."
         )
     return said

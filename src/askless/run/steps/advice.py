@@ -68,17 +68,17 @@ def advise(facts: Standing) -> Advice:
         ]
         return _advice("target reached", [reached], lacking + (looks if facts.rounds > 1 else []), facts)
     if facts.spent >= facts.budget:
-        used = f"{facts.spent} of {facts.budget} labels are given"
+        used = f"{facts.spent} of {facts.budget} labels given"
         lacking = ([] if facts.rounds else [_no_model(facts)]) + lacking
         return _advice("budget used", [used], coming + lacking + stability + _short_of_target(facts), facts)
     if facts.nothing_left and facts.rounds >= 1:
-        every = f"no {facts.noun} is left to ask for, with {facts.spent} of {facts.budget} of the budget used"
+        every = f"no {facts.noun} is left to ask about, and {facts.spent} of the budget of {facts.budget} are used"
         return _advice("nothing left", [every], lacking + stability + _short_of_target(facts), facts)
-    left = f"{facts.budget - facts.spent} of {_many(facts.budget, 'label')} are left"
+    left = f"{facts.budget - facts.spent} of {_many(facts.budget, 'label')} left"
     if facts.rounds == 0:
         return _advice("too early", [_no_model(facts)], [left], facts)
     if facts.rounds == 1:
-        return _advice("too early", ["there is one model only, and nothing to compare it with"], [left], facts)
+        return _advice("too early", ["there is only one model, so nothing to compare it with"], [left], facts)
     against = lacking + ([] if steady else stability) + _short_of_target(facts) + (coming if worth else [])
     if against:
         others = (stability if steady else []) + ([] if worth else coming)
@@ -112,7 +112,7 @@ def _no_model(facts: Standing) -> str:
     if classes >= 2 or not (classes or facts.spent):
         return "no model has been trained yet"
     if not classes and facts.checked:
-        return f"only check {facts.noun}s have a label so far, and a model needs labels of two classes on chosen ones"
+        return f"only check {facts.noun}s have labels so far, and a model needs chosen ones of two classes"
     return f"all labels so far are {'of one class' if classes else 'unsure'}, and a model needs two classes"
 
 
@@ -133,10 +133,8 @@ def of_check(measure: Mapping[str, Any]) -> str:
 
 def _advice(verdict: str, first: list[str], others: list[str], facts: Standing) -> Advice:
     tail = "" if verdict == "target reached" else f" {measured(facts.measure, facts.checked, facts.noun)}"
-    alike = (
-        f"{facts.flattered} {facts.noun}s to choose from look like check {facts.noun}s, which may flatter the accuracy"
-    )
-    again = f"{_many(facts.doubtful, 'label is', 'labels are')} doubtful; look at them again under Review"
+    alike = f"{facts.flattered} {facts.noun}s in the pool look like check {facts.noun}s, which may flatter the accuracy"
+    again = f"{_many(facts.doubtful, 'label is', 'labels are')} doubtful; check them under Review"
     more = [alike] * bool(facts.flattered) + [again] * bool(facts.doubtful)
     return Advice(verdict, f"{verdict.capitalize()}: {first[0]}.{tail}", first + others + more)
 
@@ -158,7 +156,7 @@ def _stability(facts: Standing) -> tuple[bool, list[str]]:
     """Whether the last two rounds predict alike, and the sentence that says so."""
     last = [c for c in facts.changes if c is not None][-TWICE:]
     if not last:
-        return False, ["the predictions of two rounds have not been compared yet"]
+        return False, ["there are no two rounds of predictions to compare yet"]
     if len(last) < TWICE:
         return False, [f"predictions changed for {_percent(last[-1])} of {facts.noun}s, seen over one round only"]
     if max(last) >= STABLE:
@@ -177,7 +175,7 @@ def _short_of_target(facts: Standing) -> list[str]:
     if facts.measure["low"] >= facts.target:
         return []
     low, target = facts.measure["low"], _number(facts.target)
-    return [f"the interval of the check accuracy begins at {low:.2f}, below the target {target}"]
+    return [f"the interval of the check accuracy starts at {low:.2f}, below the target {target}"]
 
 
 def _percent(part: float) -> str:

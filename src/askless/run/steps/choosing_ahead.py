@@ -22,7 +22,7 @@ MARGIN = 1.5  # times what the last training took
 def choose_ahead(run: "Run", report: "Report") -> None:
     """Keeps a reserve for the round after the one that is asked. The same model chooses it, once the batch is out and as if
     all of that were labelled: the batch is what it would be without a reserve, and the reserve does not repeat it."""
-    report("choosing ahead", "Choosing what to ask while the model trains", 0, 1)
+    report("choosing ahead", "Choosing what to label while the model trains", 0, 1)
     begun = time.perf_counter()
     with run.store.look() as db:
         number, (_, loose, left) = current_round(db), chosen_ahead(db)

@@ -26,7 +26,7 @@ def level_of_look(look: int, planned: int, level: float = 0.95) -> float:
     0.9989
     """
     if look < 1 or planned < 1:
-        raise InputError(f"expected the number of a look and of planned looks, from 1, got {look} and {planned}")
+        raise InputError(f"expected a look and the number of planned looks, both from 1, got {look} and {planned}")
     part = (1 - LATER) / planned if look <= planned else LATER * planned / (look * (look - 1))
     return 1 - (1 - level) * part
 

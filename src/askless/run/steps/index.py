@@ -210,7 +210,7 @@ def each_once(
         but = ""
         if len(labels) > 1:
             torn.append(items[first].id)
-            but = f"; the labels differ ({', '.join(labels)}), so it has none now"
+            but = f"; the labels differ ({', '.join(labels)}), so none is used"
         kept[first] = items[first]._replace(label=labels[0] if len(labels) == 1 else "")
         for i in copies:
             again = items[i].id == items[first].id
@@ -261,7 +261,7 @@ def bad_rows(x: np.ndarray, is_image: bool) -> dict[int, str]:
         fits = finite & (low >= 0) & (high <= 1) if is_image else finite
         for i in np.flatnonzero(~fits):
             spread = f"pixels from {low[i]:g} to {high[i]:g}; expected [0, 1]"
-            bad[start + int(i)] = spread if finite[i] else "NaN or infinity in it"
+            bad[start + int(i)] = spread if finite[i] else "contains NaN or infinity"
     return bad
 
 

@@ -40,14 +40,12 @@ def read_source(source: str | Path, settings: Settings, progress: Progress | Non
 def make_run(folder: Path, settings: Settings, index: Index) -> list[str]:
     """Writes a run for these items into `folder`, which must not exist or be empty; sentences for the user."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(
-            f"{folder}: expected a new folder for the run, got one with something in it; choose another name"
-        )
+        raise RunError(f"{folder}: expected a new folder for the run, got one that is not empty; choose another name")
     if not is_text(str(folder.resolve())):
         raise RunError(f"expected a folder whose name is valid UTF-8, got {str(folder)!a}; choose another name")
     n_items = len(index.items)
     if n_items < 2:
-        raise InputError(f"{settings.source}: expected at least two {noun(index.kind)}s to choose from, got {n_items}")
+        raise InputError(f"{settings.source}: expected at least two {noun(index.kind)}s, got {n_items}")
     above = [place for place in (folder.parent, *folder.parent.parents) if not place.exists()]
     folder.parent.mkdir(parents=True, exist_ok=True)
     with made_beside(folder) as beside:
@@ -99,10 +97,10 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index) -> list[str]:
     n_items, notes = len(index.items), list(index.hints)
     budget = min(settings.budget, n_items)
     if budget < settings.budget:
-        notes.append(f"The budget is {budget}: there are no more {noun(index.kind)}s.")
+        notes.append(f"The budget is {budget}, because there are no more {noun(index.kind)}s.")
     draw = draw_check(n_items, budget, settings.check, settings.seed)
     if settings.check and not draw.check:
-        notes.append(f"The budget is too small for check {noun(index.kind)}s: the accuracy will not be measured.")
+        notes.append(f"The budget is too small for check {noun(index.kind)}s, so the accuracy will not be measured.")
     for name, value in {
         "run": secrets.token_hex(8),
         "token": secrets.token_urlsafe(32),
@@ -129,5 +127,5 @@ def fill(db: sqlite3.Connection, settings: Settings, index: Index) -> list[str]:
     labelled = [(it.id, it.label) for it in index.items if it.label]
     if labelled:
         result = import_answers(db, "start-labels", STARTER, labelled, overlap=settings.annotators)
-        notes.append(f"{result.taken} labels were known already.")
+        notes.append(f"{result.taken} labels were already known.")
     return notes

@@ -417,11 +417,11 @@ def save_final_model(run: "Run", folder: Path) -> None:
     with run.store.look() as db:
         labels, classes, number = train_labels(db) | labels_of_check_items(db), shown_classes(db), last_fitted(db)
     if number is None:
-        raise RunError(f"{run.folder} has no model yet: label the first batch by `askless start {run.folder}`")
+        raise RunError(f"{run.folder} has no model yet; label the first batch with `askless start {run.folder}`")
     if not is_cache_whole(run.folder / "cache"):
         raise RunError(
-            f"{run.folder}: what the model sees of the {run.noun}s is missing, or was made by an earlier askless; "
-            f"`askless start {run.folder}` makes it again"
+            f"{run.folder}: the features of the {run.noun}s are missing, or an earlier askless made them; "
+            f"`askless start {run.folder}` makes them again"
         )
     names, place = [c.name for c in classes], {c.id: i for i, c in enumerate(classes)}
     readable = set(run.readable().tolist())

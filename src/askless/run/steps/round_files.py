@@ -46,7 +46,7 @@ def round_folder(run: Path, number: int) -> Path:
 
 def again(number: int, found: str = "") -> str:
     """What is said where a fit is damaged."""
-    return f"the model of round {number} is damaged{found and f' ({found})'}; askless trains it again by itself"
+    return f"the model of round {number} is damaged{found and f' ({found})'}; askless will train it again"
 
 
 @lru_cache(maxsize=2)

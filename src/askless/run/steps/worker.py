@@ -58,7 +58,7 @@ class Status:
 def work(folder: Path) -> None:
     """Advances the run whenever there is something to do."""
     # One worker per run: a new one waits until the one before, whose page was killed, has gone.
-    with held(folder / ".worker.lock", f"another worker is at {folder}", seconds=60.0):
+    with held(folder / ".worker.lock", f"another worker is running on {folder}", seconds=60.0):
         clean_up_after_kill(folder)
         run = Run.open(folder)
         status = Status(folder)
@@ -74,7 +74,7 @@ def work(folder: Path) -> None:
 
 def catch_up(run: Run, report: Report = quiet) -> None:
     """Does what is missing until people have to answer, for those without a page; BusyError where one is served."""
-    busy = f"{run.folder} is being served, and the worker of the page trains and chooses"
+    busy = f"{run.folder} is being served; the page's worker trains and chooses"
     with held(run.folder / ".worker.lock", busy, seconds=1.0):
         clean_up_after_kill(run.folder)
         while run.advance(report, ahead=False) is not None:

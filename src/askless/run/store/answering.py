@@ -98,7 +98,7 @@ def answer(
         if change:
             own = own_answer(db, item, desk.annotator)
             if own is None:
-                raise ConflictError(f"item {item} has no answer of yours that could be changed", item)
+                raise ConflictError(f"item {item} has no answer of yours to change", item)
             shown = own["suggestion_shown"]
             if shown == "none" and suggestion is not None:
                 shown = "review"  # where answers are changed, the model's opinion stands beside them
@@ -233,7 +233,7 @@ def undo_answers(
     for item, before, after, kind in rows:
         there = own_answer(db, item, desk.annotator)
         if not is_same(there, before if again else after):
-            raise ConflictError(f"your answer to item {item} has been replaced since", item)
+            raise ConflictError(f"your answer to item {item} has since been replaced", item)
         if again and kind is not None:
             if not add_extra(db, item, kind, payload.get("claims")):
                 raise ConflictError(f"item {item} was asked or labelled in the meantime", item)
@@ -265,7 +265,7 @@ def check_room(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> N
     if not is_wanted(db, desk, item, overlap):
         raise ConflictError(f"item {item} was taken or answered by somebody else in the meantime", item)
     if not db.execute(f"SELECT 1 FROM task WHERE item = ? AND {OPEN}", (item,)).fetchone():
-        raise ConflictError(f"item {item} is not being asked any more", item)
+        raise ConflictError(f"item {item} is no longer being asked", item)
 
 
 def own_answer(db: sqlite3.Connection, item: int, annotator: str) -> dict[str, Any] | None:
@@ -315,7 +315,7 @@ def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> 
         raise ConflictError(f"item {item} is not being asked", item)
     mine = own_answer(db, item, desk.annotator)
     if mine is not None:
-        raise ConflictError(f"you have answered item {item} already; change it in the review", item, mine)
+        raise ConflictError(f"you have already answered item {item}; change the answer under Review", item, mine)
     others = other_answers(db, item, desk.annotator)
     if len(others) >= wanted_of(db, item, overlap):
         theirs = others[0]
@@ -327,7 +327,7 @@ def check_lease(db: sqlite3.Connection, desk: Desk, item: int, overlap: int) -> 
         {"item": item, "annotator": desk.annotator, "tab": desk.tab, **clock()},
     ).fetchone()
     if lease is None:
-        raise ConflictError(f"item {item} is not the one that this tab was given", item)
+        raise ConflictError(f"item {item} is not the one given to this tab", item)
     if not lease["in_force"] and not is_wanted(db, desk, item, overlap):
         raise ConflictError(f"item {item} was given to somebody else after ten minutes without an answer", item)
     return str(lease["shown"])

@@ -204,8 +204,8 @@ def set_budget(db: sqlite3.Connection, request_id: str, annotator: str, budget: 
     measured = db.execute("SELECT count(*) FROM task WHERE kind = 'check' AND answers > 0").fetchone()[0]
     if budget < chosen + measured:
         raise InputError(
-            f"the budget cannot be below the {chosen + measured} {noun(get_meta(db, 'kind'))}s that are labelled or chosen "
-            "already"
+            f"the budget cannot be below the {chosen + measured} {noun(get_meta(db, 'kind'))}s already labelled or "
+            "chosen"
         )
     old, check = plan(db)
     record(db, request_id, "budget", annotator, {"before": old, "after": budget})
@@ -256,7 +256,7 @@ def forget_drawn(db: sqlite3.Connection) -> None:
     query = f"SELECT t.item FROM {both} WHERE i.split = 'check' AND t.kind IN ('found', 'accepted')"
     items = [row[0] for row in db.execute(query)]
     if items:
-        record(db, f"worker/asked-afresh-{secrets.token_hex(8)}", "asked_afresh", "worker", {"items": items})
+        record(db, f"worker/asked_afresh-{secrets.token_hex(8)}", "asked_afresh", "worker", {"items": items})
     for item in items:
         db.execute("DELETE FROM answer WHERE item = ?", (item,))
         withdraw(db, item)

@@ -110,14 +110,14 @@ def check_name(db: sqlite3.Connection, given: str, but: int | None = None) -> st
     """The name as it is stored; an error for one that is blank, too long, unprintable, or taken."""
     name = unicodedata.normalize("NFC", given.strip())
     if not name:
-        raise InputError("a class needs a name, got a blank one")
+        raise InputError("a class needs a name, got a blank")
     if len(name) > LONGEST:
         raise InputError(f"a class name has at most {LONGEST} characters, got {len(name)}")
     if not name.isprintable() or any(0xD800 <= ord(c) < 0xE000 for c in name):
         raise InputError("a class name has printable characters only, got a line break or another control character")
     for c in all_classes(db):
         if c.id != but and c.merged_into is None and folded(c.name) == folded(name):
-            raise InputError(f"there is a class {c.name!r} already; choose another name")
+            raise InputError(f"there is already a class {c.name!r}; choose another name")
     return name
 
 
@@ -155,7 +155,7 @@ def merge_class(db: sqlite3.Connection, request_id: str, annotator: str, number:
     once(db, request_id, "class_merge")
     shown_class(db, number), shown_class(db, into)
     if number == into:
-        raise InputError("a class cannot be merged into itself; name another one")
+        raise InputError("a class cannot be merged into itself; choose another one")
     payload = {"class": number, "into": into, "moved": [number]}
     seq, _ = record(db, request_id, "class_merge", annotator, payload)
     db.execute("UPDATE class SET merged_into = ? WHERE id = ?", (into, number))
@@ -179,24 +179,24 @@ def undo_class_event(db: sqlite3.Connection, kind: str, payload: dict[str, Any],
     if kind == "class_add":
         if again:
             if not c.hidden:
-                raise InputError(f"there is a class {c.name!r} already")
+                raise InputError(f"there is already a class {c.name!r}")
             show_again(db, c.id)
             return
         final = followed(classes)
         used = sum(other.labels for other in classes if final[other.id] == c.id)
         used += sum(final[row[0]] == c.id for row in db.execute("SELECT class FROM decision WHERE class IS NOT NULL"))
         if used:
-            raise InputError(f"the class {c.name!r} has {used} labels by now; rename or merge it instead")
+            raise InputError(f"the class {c.name!r} now has {used} labels; rename or merge it instead")
         if c.merged_into is not None:
-            raise InputError(f"the class {c.name!r} was merged into {classes[c.merged_into].name!r} since")
+            raise InputError(f"the class {c.name!r} has since been merged into {classes[c.merged_into].name!r}")
         below = next((other.name for other in classes if other.merged_into == c.id), None)
         if below is not None:
-            raise InputError(f"the class {below!r} was merged into {c.name!r} since")
+            raise InputError(f"the class {below!r} has since been merged into {c.name!r}")
         db.execute("UPDATE class SET hidden = 1 WHERE id = ?", (c.id,))
     elif kind == "class_rename":
         was, name = (payload["before"], payload["after"]) if again else (payload["after"], payload["before"])
         if c.name != was:
-            raise InputError(f"the class {was!r} was renamed to {c.name!r} since")
+            raise InputError(f"the class {was!r} has since been renamed to {c.name!r}")
         check_name(db, name, but=c.id)
         db.execute("UPDATE class SET name = ? WHERE id = ?", (name, c.id))
     elif again:
@@ -223,7 +223,7 @@ def refuse_namesake(db: sqlite3.Connection, back: Class) -> None:
     """An error where a class is to come back and another one has its name by now."""
     for c in shown_classes(db):
         if c.id != back.id and folded(c.name) == folded(back.name):
-            raise InputError(f"there is another class {c.name!r} by now; rename that one first")
+            raise InputError(f"there is now another class {c.name!r}; rename that one first")
 
 
 def note_action(db: sqlite3.Connection, seq: int, annotator: str) -> None:

@@ -48,10 +48,10 @@ def check_answered(db: sqlite3.Connection, item: int, seen: list[list[Any]]) -> 
         "SELECT kind, state = 'done' AND answers >= wanted AS done FROM task WHERE item = ?", (item,)
     ).fetchone()
     if task is None or not task["done"] or not seen:
-        raise InputError(f"expected an item that has all its answers, got {item}; wait until it has been answered")
+        raise InputError(f"expected an item with all its answers, got {item}; wait for the answers")
     final = final_class(db)
     if task["kind"] == "check" and len({None if label is None else final[label] for _, label, _ in seen}) < 2:
-        raise InputError(f"item {item} is a check item: it is decided only where people disagree about it")
+        raise InputError(f"item {item} is a check item: it can be decided only if people disagree about it")
 
 
 def undo_decision(db: sqlite3.Connection, payload: dict[str, Any], at: str, again: bool) -> None:
@@ -59,7 +59,7 @@ def undo_decision(db: sqlite3.Connection, payload: dict[str, Any], at: str, agai
     item, before, after = payload["items"][0], payload["before"][0], payload["after"][0]
     there, was = decision_row(db, item), before if again else after
     if untimed(there) != untimed(was):
-        raise InputError(f"item {item} was decided again since")
+        raise InputError(f"item {item} has since been decided again")
     row = {**after, "at": at} if again else before
     if row is not None and row["class"] is not None:
         show_again(db, row["class"])

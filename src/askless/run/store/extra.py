@@ -32,7 +32,7 @@ from askless.run.store.store import once
 
 Can = Literal["label", "change", "held_out", "theirs", "unreadable"]
 WHY_NOT: dict[Can, str] = {
-    "held_out": "item {} is a check item, which measures the model: it is only ever asked on its own",
+    "held_out": "item {} is a check item, which measures the model: it is asked only on its own",
     "theirs": "item {} was answered by somebody else",
     "unreadable": "item {} cannot be read",
 }

@@ -94,7 +94,7 @@ def refuse_taken(
     given = {of: own for own, of in started.items() if not looks.get(of, Look()).key}
     taken = next((of for of, own in {**keys_of(list(names), looks), **given}.items() if own.lower() == key), number)
     if taken != number and taken in names:
-        raise InputError(f"{key!r} is the key of {names[taken]!r} already; choose another one")
+        raise InputError(f"{key!r} is already the key of {names[taken]!r}; choose another one")
 
 
 def undo_look(db: sqlite3.Connection, payload: dict[str, Any], again: bool) -> None:
@@ -102,7 +102,7 @@ def undo_look(db: sqlite3.Connection, payload: dict[str, Any], again: bool) -> N
     was, to = (Look(**payload[name]) for name in (("before", "after") if again else ("after", "before")))
     c, looks = shown_class(db, payload["class"]), chosen_looks(db)
     if looks.get(c.id, Look()) != was:
-        raise InputError(f"the class {c.name!r} was given another colour or key since")
+        raise InputError(f"the class {c.name!r} has since been given another colour or key")
     if to.key and to.key != was.key:
         refuse_taken(db, c.id, to.key, looks, {})
     put_looks(db, {**looks, c.id: to})

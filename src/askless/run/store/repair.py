@@ -51,8 +51,8 @@ TYPES = {"INTEGER": int, "TEXT": str, "REAL": int | float}
 TABLES = ("meta", "item", "class", "event", "action", "round", "fit", "task", "answer", "decision")
 JSON = ("columns", "payload", "metrics", "value")  # columns that hold JSON, all but the last an object
 LOST = (
-    "Lost: part of the log of events. Answers of which the table was readable were kept; others may be missing, or be back "
-    "that were undone; compare with a backup or with an export if there is one"
+    "Lost: part of the event log. Answers in the readable tables were kept; others may be missing, and undone answers may "
+    "be back; compare with a backup or an export if there is one"
 )
 
 
@@ -68,7 +68,7 @@ def examine(folder: Path) -> list[str]:
             if found != ["ok"]:
                 return [f"the database is damaged: {' '.join(str(text).split())}" for text in found[:3]]
             if not has_tables_of_its_version(db):
-                return ["the database is damaged: its tables are not those of the version that it says it has"]
+                return ["the database is damaged: its tables do not match its version"]
             return [*contradictions(db), *unreadable(db)]
     except AsklessError as error:
         return [str(error)]
@@ -122,14 +122,14 @@ def repair(folder: Path) -> list[str]:
         raise RunError(f"{folder}: expected the folder of a run, found none")
     settings = read_settings(folder / "project.toml")
     if not can_write(folder / NAME if (folder / NAME).exists() else folder):
-        raise RunError(f"{folder} is read-only; copy it to a place where you can write, and repair the copy")
-    busy = f"{folder} is in use; stop `askless start {folder}` with Ctrl+C, and repair it then"
+        raise RunError(f"{folder} is read-only; copy it to a writable place, and repair the copy")
+    busy = f"{folder} is in use; stop `askless start {folder}` with Ctrl+C, then repair it"
     with held(folder / LOCKS[0], busy), held(folder / LOCKS[1], busy):
         problems = examine(folder)
         if "upgrade askless" in " ".join(problems):
             raise RunError(problems[0])
         said = [f"Found: {text}" for text in problems]
-        said += replace_database(folder / NAME, settings) if problems else ["The database is whole; it stays as it is"]
+        said += replace_database(folder / NAME, settings) if problems else ["The database is intact; it stays as it is"]
         return said + drop_damaged(folder)
 
 
@@ -141,12 +141,12 @@ def replace_database(path: Path, settings: Settings) -> list[str]:
             with closing(Store(new, create=True)) as store, store.change() as db:
                 said = rebuild(path, db, settings)
         except (AsklessError, sqlite3.IntegrityError, OverflowError, *GARBLED) as error:
-            text = "nothing could be read from its database, and it was left as it is;"
+            text = "nothing could be read from its database, which was left as it is;"
             if isinstance(error, AsklessError):
-                text = f"items are lost, and its source is not what it was ({error}); put it back and repair again, or"
+                text = f"items are lost, and the source has changed ({error}); put it back and repair again, or"
             raise RunError(
-                f"{path.parent}: {text} restore a backup, or make a new run by `askless start {settings.source} --out NEW` "
-                f"and take the labels as they were last by `askless import NEW {path.with_name('labels.csv')}`"
+                f"{path.parent}: {text} restore a backup, or make a new run with `askless start {settings.source} --out "
+                f"NEW` and import the latest labels with `askless import NEW {path.with_name('labels.csv')}`"
             ) from None
         kept = path.with_name(f"{NAME}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}")
         for file in (path, *unfinished(path)):
@@ -169,14 +169,14 @@ def drop_damaged(folder: Path) -> list[str]:
             with store.change() as db:
                 drop_fit(db, number)
             shutil.rmtree(round_folder(folder, number), ignore_errors=True)
-            said.append(f"Round {number}: what its training left is damaged, and was removed")
+            said.append(f"Round {number}: the files of its training were damaged and have been removed")
         with store.look() as db:
             prepared = get_meta(db, "prepared")
     cache = folder / "cache"
     if prepared and cache.exists() and any(cache.iterdir()) and not is_cache_whole(cache):
         shutil.rmtree(cache)
         cache.mkdir(mode=0o700)
-        said.append("The cache is damaged, and was emptied; it is made again when the run goes on")
+        said.append("The cache was damaged and has been emptied; askless rebuilds it when the run resumes")
     return said
 
 
@@ -226,7 +226,7 @@ def rebuild(path: Path, db: sqlite3.Connection, settings: Settings) -> list[str]
         complete = False
         recover(db)
     if any(contradictions(db)):
-        raise ValueError("what was read contradicts itself")
+        raise ValueError("the events contradict each other")
     n, people = db.execute("SELECT count(*), count(DISTINCT annotator) FROM answer").fetchone()
     n_classes = db.execute("SELECT count(*) FROM class").fetchone()[0]
     said = [f"Read {'all ' if complete else ''}{len(events)} events"]
@@ -282,7 +282,7 @@ def begin_again(db: sqlite3.Connection, settings: Settings, events: list[LogEven
             insert(db, table, [dict(row) for row in first.execute(f"SELECT * FROM {table}")])
     paths = item_paths(db)
     if paths != [item.id for item in index.items] or len(paths) != (n_items or len(paths)):
-        raise RunError(f"{settings.source}: expected the items of the run, got others")
+        raise RunError(f"{settings.source}: expected the items of the run, found others")
     for event in events:  # what has changed since
         if event.kind == "near_check":
             keep_out_of_pool(db, event.payload["items"])

@@ -22,7 +22,7 @@ GARBLED = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
 AGREE = {
-    "references lead nowhere": "SELECT * FROM pragma_foreign_key_check",
+    "references point to nothing": "SELECT * FROM pragma_foreign_key_check",
     "times of answers are wrong": "SELECT 1 FROM answer WHERE julianday(at) IS NULL",
     "counts of answers are wrong": "SELECT 1 FROM task t WHERE answers <> (SELECT count(*) FROM answer WHERE item = t.item)",
     "counts of labels are wrong": "SELECT 1 FROM class c WHERE labels <> (SELECT count(*) FROM answer WHERE class = c.id)",
@@ -215,11 +215,11 @@ def contradictions(db: sqlite3.Connection) -> Iterator[str]:
     try:
         told = Replay(log(db)).tables
     except GARBLED as error:
-        yield f"the log of events makes no sense ({type(error).__name__}: {error})"
+        yield f"the event log is inconsistent ({type(error).__name__}: {error})"
         return
     for name, a, b in zip(Tables._fields, timeless(told), timeless(stored_tables(db)), strict=True):
         if n := sum(a.get(key) != b.get(key) for key in {*a, *b}):
-            yield f"{n} {name} differ from the log of events"
+            yield f"{n} {name} differ from the event log"
     for what, query in AGREE.items():
         if n := len(db.execute(query).fetchall()):
             yield f"{n} {what}"

@@ -123,9 +123,9 @@ class Store:
         found = which_file(self.path)
         if found != self._opened:
             raise GoneError(
-                f"expected the run that was opened at {self.path.parent}, found {'another one' if found else 'nothing'}: it "
+                f"expected the run opened at {self.path.parent}, found {'another one' if found else 'nothing'}: it "
                 "was deleted, moved or replaced, and answers are not saved; put it back, or start askless again on the "
-                "folder that you want to label"
+                "folder you want to label"
             )
 
     def close(self) -> None:
@@ -263,7 +263,7 @@ def once(db: sqlite3.Connection, request_id: str, *kinds: str) -> None:
     if before is None:
         return
     if before["kind"] not in kinds:
-        raise InputError(f"expected a new request_id, got {request_id!r}, which was a {before['kind']}")
+        raise InputError(f"expected a new request_id, got {request_id!r}, which was used for a {before['kind']}")
     raise RepeatedError(before)
 
 
