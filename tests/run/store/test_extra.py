@@ -10,6 +10,7 @@ import pytest
 from askless.base.errors import InputError
 from askless.run import Run
 from askless.run.out.answers import import_into, read_answers
+from askless.run.out.gather import account_of, gather
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, undo
 from askless.run.store.asking import (
     Desk,
@@ -114,6 +115,12 @@ def test_only_what_a_person_put_right_is_trained_on(room):
     find(room, {7: CAT})
     with room.run.store.look() as db:
         assert train_labels(db) == {6: DOG, 7: CAT}
+
+
+def test_page_and_report_count_the_same_answers_of_people(room):
+    accept(room, {1: CAT, 2: CAT, 3: DOG})
+    facts = gather(room.run)
+    assert {p.name: p.answers for p in facts.process.people} == account_of(room.run).annotators == {"ann": 1}
 
 
 def test_the_model_may_choose_only_what_is_not_accepted(room):

@@ -108,7 +108,7 @@ def account_of(run: "Run", price: float | None = None) -> Account:
         advice = advise(standing(run, db, points, measure, so_far, doubtful, outlook))
         said = damage(run, points)
         mix = fits[-1].metrics["mix"] if fits else {}
-        people = count_answers_by_annotator(db)
+        people = count_answers_by_annotator(db, accepted=False)
         given = given_classes(db, all_answers(db)) if len(people) > 1 else {}
         return Account(
             progress=so_far,
