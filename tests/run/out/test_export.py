@@ -188,8 +188,8 @@ def test_columns_of_the_users_table_are_kept(tmp_path, rows):
     [
         ("", "empty"),
         (HEADER + "\na,b,labelled\n", "line 2 has 3 fields"),
-        (HEADER + "\na,b,labelled,,,,soon,,,,,,,,\n", "seconds, got 'soon'"),
-        (HEADER + "\na,b,maybe,,,,,,,,,,,,\n", "status labelled or unsure"),
+        (HEADER + "\na,b,labelled,,,,soon,,,,,,,,,,\n", "seconds, got 'soon'"),
+        (HEADER + "\na,b,maybe,,,,,,,,,,,,,,\n", "status labelled or unsure"),
     ],
 )
 def test_a_labels_csv_that_is_none(tmp_path, text, said):
