@@ -523,11 +523,8 @@ class ActiveLearner:
         for name in ("net", "learner", "strategy"):
             if name not in given:
                 given[name] = saved.option(name)
-        older: dict[str, Any] = {
-            "calibrate": False,
-            "width": 512,
-            "skipped": [],
-        }  # of an askless that saved none of them
+        # What an older askless did, which saved none of these.
+        older: dict[str, Any] = {"calibrate": False, "width": 512, "skipped": []}
         plain = older | saved.plain
         if plain["own_views"] and "views" not in given:
             raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")

@@ -10,7 +10,7 @@ from askless.base.machine import required
 from askless.report.markup import Markup, markup, tag
 from askless.report.page import terms
 
-SIDE, LETTERS, NUMBERS = 320, 20_000, 60  # pixels of a picture, letters of a text, numbers of a row
+SIDE, LETTERS, NUMBERS = 256, 20_000, 60  # pixels of a picture, letters of a text, numbers of a row
 TEXT = "white-space:pre-wrap; max-width:50em; max-height:30em; overflow:auto"
 
 
