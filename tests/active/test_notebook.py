@@ -119,7 +119,7 @@ def test_undo_leaves_labels_that_a_training_has_used():
     box = learner.label(4)
     assert buttons(box)["Undo"].disabled
     press(box, "Undo")
-    assert list(learner.labels) == [first, second]
+    assert list(learner.labels) == learner.batch.answered == [first, second]
     with pytest.raises(al.InputError, match=f"no training has used, got {second}; change a label by tell"):
         learner.forget(second)
 
