@@ -149,7 +149,8 @@ check: .stamps/dev ## format, lint and types, nothing changed
 	npm install --silent --no-save --no-fund --no-audit --prefix .venv-pyright pyright@1.1.414
 	@touch $@
 
-check-types: .stamps/dev .stamps/pyright ## what editors say of the examples: pyright in basic mode; needs npm
+check-types: .stamps/dev .stamps/pyright ## what editors say of the examples, those of the pages too: pyright in basic mode; needs npm
+	$(BIN)/python tools/page_examples.py
 	.venv-pyright/node_modules/.bin/pyright --pythonpath $(BIN)/python
 
 format: .stamps/dev ## format and mend what can be mended

@@ -1,5 +1,6 @@
 """Every Python block in the README and in docs/ runs, top to bottom, each page in one namespace."""
 
+import importlib.util
 import re
 from pathlib import Path
 
@@ -25,6 +26,16 @@ def test_the_examples_of_a_page_run(page, tmp_path, monkeypatch):
     namespace: dict = {}
     for block in blocks(page, "python"):
         exec(compile(block, page.name, "exec"), namespace)
+
+
+def test_the_examples_of_a_page_keep_their_line_numbers_for_the_type_checker():
+    spec = importlib.util.spec_from_file_location("page_examples", ROOT / "tools" / "page_examples.py")
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    assert tool.code("# Page\n\n```sh\nls\n```\n```python\nx = 1\n```\nEnd.\n") == "\n\n\n\n\n\nx = 1\n"
+    for page in PAGES:
+        lines = "\n".join(line for line in tool.code(page.read_text()).splitlines() if line)
+        assert lines == "\n".join(line for line in "".join(blocks(page, "python")).splitlines() if line)
 
 
 def test_the_readme_has_examples():

@@ -67,21 +67,21 @@ def name(pool: Any, i: int) -> str:
     return str(i) if pool is None or pool.ids is None else f"{i}: {pool.ids[i]}"
 
 
-def content(pool: Any, i: int) -> str:
+def content(pool: Any, i: int, letters: int = LETTERS, numbers: int = NUMBERS) -> str:
     """The beginning of a text, or the first numbers of a row."""
     if pool.kind == "text":
         text = str(pool.x[i])
-        return text if len(text) <= LETTERS else text[:LETTERS] + "…"
-    numbers = np.asarray(pool.take([i])).ravel()
-    more = ", …" if len(numbers) > NUMBERS else ""
-    return ", ".join(f"{number:.3g}" for number in numbers[:NUMBERS].tolist()) + more
+        return text if len(text) <= letters else text[:letters] + "…"
+    row = np.asarray(pool.take([i])).ravel()
+    more = ", …" if len(row) > numbers else ""
+    return ", ".join(f"{number:.3g}" for number in row[:numbers].tolist()) + more
 
 
-def thumbnail(pool: Any, i: int) -> Markup:
+def thumbnail(pool: Any, i: int, side: int = SIDE) -> Markup:
     pixels = np.asarray(pool.take([i]))[0]  # (C, H, W)
     pixels = pixels if pixels.dtype == np.uint8 else (pixels.clip(0, 1) * 255).astype(np.uint8)
     image = Image.fromarray(pixels[0] if len(pixels) != 3 else np.moveaxis(pixels, 0, 2))
-    scale = SIDE / max(image.size)
+    scale = side / max(image.size)
     image = image.resize((max(1, round(image.width * scale)), max(1, round(image.height * scale))))
     out = io.BytesIO()
     image.save(out, format="PNG")

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from askless.acquire import Name, Selection, Strategy, as_strategy, select, uses_history
 from askless.active.exporting import export_model
+from askless.active.notebook import Batch, Labelling
 from askless.active.prepare import (
     Net,
     check_network,
@@ -129,6 +130,8 @@ class ActiveLearner:
         self.labels: dict[int, int] = {}
         self.rounds: list[dict[str, Any]] = []
         self.asks: list[Selection] = []  # what the strategy chose, in the order of the asks; see `history`
+        self.skipped: set[int] = set()  # in `label`, which does not ask for them again
+        self.batch: Batch | None = None  # the last one of `label`
         self._asked: dict[int, str] = {}  # position -> "chosen" or "random", with random_share
         self._surprises: list[Surprise] = []
         self.tracking = Tracking(self, track)
@@ -280,6 +283,40 @@ class ActiveLearner:
             probs = self.learnt.predict_pool(np.array(fresh))
             self._surprises += surprises(fresh, [new[i] for i in fresh], [self._asked[i] for i in fresh], probs)
         self.labels |= new
+        self.skipped -= new.keys()
+
+    @explained("label(20)")
+    def label(self, n: int = 20) -> Any:
+        """A widget for Jupyter that shows the n items to label next, one at a time with the reason, and a button for each
+        class. Make it the last line of a cell; it needs `pip install 'askless[notebook]'`.
+
+            learner.label(20)
+
+        Every click is told to this learner at once: run the cell again, and the batch resumes at the item it had reached,
+        without losing an answer. A new batch is asked for after the last item, or with another n. Skipped items are in
+        `skipped` and do not come back. Undo takes back answers of the batch that no `fit` has used. After the last item a
+        button trains, says how accurate the model is (where the pool has a test, or with `random_share`) and shows the
+        next batch. Make the learner in a cell of its own, since a new learner has no labels; `save` keeps them on disk.
+        """
+        if not is_whole_number(n, 1):
+            raise InputError(f"n must be a whole number >= 1, got {short(n)}; pass how many items to show, as 20")
+        return Labelling(self, n).box
+
+    def can_forget(self, i: int) -> bool:
+        """Whether item i is skipped, or has a label that no training has used."""
+        used = self.rounds[-1]["labels"] if self.rounds else 0
+        return i in self.skipped or i in self.labelled[used:]
+
+    def forget(self, i: int) -> None:
+        """Takes back the answer to item i."""
+        if not self.can_forget(i):
+            raise InputError(
+                f"expected an item with an answer that no training has used, got {i}; change a label by "
+                "tell([i], [label], replace=True)"
+            )
+        self.skipped.discard(i)
+        self.labels.pop(i, None)
+        self._surprises = [s for s in self._surprises if s.item != i]
 
     def fit(
         self,
@@ -462,6 +499,7 @@ class ActiveLearner:
                 "surprises": [list(s) for s in self._surprises],
                 "asks": [ask.as_plain() for ask in self.asks] if uses_history(self.strategy) else [],
                 "fitted": self.rounds[-1]["labels"] if self.is_fitted and self.model is None else None,
+                "skipped": sorted(self.skipped),
                 "own_views": self.own_views,
                 "items": len(self.pool),
             },
@@ -485,7 +523,9 @@ class ActiveLearner:
         for name in ("net", "learner", "strategy"):
             if name not in given:
                 given[name] = saved.option(name)
-        plain = {"calibrate": False, "width": 512} | saved.plain  # what an older askless did, which saved neither
+        # What an older askless did, which saved none of these.
+        older: dict[str, Any] = {"calibrate": False, "width": 512, "skipped": []}
+        plain = older | saved.plain
         if plain["own_views"] and "views" not in given:
             raise SaveError(f"{folder}: the views were your own object, which is not saved; pass load(..., views=...)")
         options = {name: plain[name] for name in (*SAVED_OPTIONS, "classes") if name not in given}
@@ -503,6 +543,7 @@ class ActiveLearner:
             then = learner.task._replace(labelled=learner.labelled[:L], labels=learner.known_labels[:L])
             learner.learnt = learner.learner.fit(learner.first_network, then, before=before)
         learner.asks = saved.asks()
+        learner.skipped = set(plain["skipped"])
         learner._asked = {int(i): how for i, how in plain["asked"]}
         learner._surprises = [Surprise(*s) for s in plain["surprises"]]
         learner.rounds = plain["rounds"]

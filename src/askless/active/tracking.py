@@ -11,6 +11,14 @@ from askless.learn.ranks import these
 from askless.track import Event, Tracker, Trail
 
 
+def measured(loop: Any) -> dict[str, float]:
+    """How accurate the model is, where that can be known: on held-out test items, and on items drawn at random."""
+    numbers = {} if loop.pool.test is None else {"test_accuracy": loop.score()}
+    if loop.random_share > 0 and (seen := loop.comparison()["random"])["n"]:
+        numbers |= {"check_accuracy": 1 - seen["wrong"], "check_n": seen["n"]}
+    return numbers
+
+
 class Tracking:
     """Tells the trackers of a loop, on the first of processes that torch.distributed has joined; `loop` is the learner."""
 
@@ -45,10 +53,7 @@ class Tracking:
         numbers = {name: value for name, value in loop.rounds[-1].items() if name not in ("labels", "step")}
         numbers |= {name: value for name, value in self.said.items() if name not in ("labelled", "seconds")}
         numbers["fit_seconds"] = seconds
-        if loop.pool.test is not None:
-            numbers["test_accuracy"] = loop.score()
-        if loop.random_share > 0 and (seen := loop.comparison()["random"])["n"]:
-            numbers |= {"check_accuracy": 1 - seen["wrong"], "check_n": seen["n"]}
+        numbers |= measured(loop)
         self.said = {}
         self._tell(Event("round", at=len(loop.labels), numbers=numbers))
 
