@@ -341,10 +341,10 @@ def test_a_few_labels_are_enough(labels):
 
 def test_what_it_cannot_train_is_refused_with_a_way_out():
     x = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a network that is more"):
+    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a larger network"):
         al.ActiveLearner(x, net="mlp", learner="auto", classes=2)
-    with pytest.raises(al.ModelError, match="got a network that is more"):
+    with pytest.raises(al.ModelError, match="got a larger network"):
         al.ActiveLearner(x, net=torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Tanh()), learner="auto", classes=2)
     images = np.zeros((20, 3, 8, 8), np.uint8)
-    with pytest.raises(al.ModelError, match="got a network that is more than that; use net='linear', 'waves' or"):
+    with pytest.raises(al.ModelError, match="got a larger network; use net='linear', 'waves' or"):
         al.ActiveLearner(images, net="small-cnn", learner="auto", classes=2)

@@ -540,7 +540,7 @@ HALF = np.full((2, 2), 0.5)
         (lambda: darp(np.array([[1.5, -0.5]])), "got row 0 with sum 1 and smallest entry -0.5"),
         (lambda: darp(HALF, [1, 2, 3]), r"target: expected one count per class, shape \(2,\), got \(3,\)"),
         (lambda: darp(HALF, [1, -1]), r"target: expected counts >= 0 .* got \[1.0, -1.0\]; pass None for equal counts"),
-        (lambda: darp(HALF, [0, 0]), "target: expected counts >= 0 of which one is positive"),
+        (lambda: darp(HALF, [0, 0]), "target: expected counts >= 0, at least one of them positive"),
         (lambda: darp(HALF, [np.nan, 1]), "target: expected counts >= 0"),
         (lambda: darp(HALF, alpha=-1), "darp: alpha must be a number >= 0"),
         (lambda: darp(HALF, alpha=float("nan")), "darp: alpha must be a number >= 0"),

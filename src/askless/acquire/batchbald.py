@@ -64,7 +64,7 @@ class BatchBALD:
         info: dict[str, Any] = {"information": total, "exact": exact}
         if n > 1 and total > 0.99 * math.log(K):
             info["note"] = (
-                f"the batch tells {total:.3g} of the {math.log(K):.3g} nats that {K} passes can, so the later picks are "
+                f"the batch has {total:.3g} of the {math.log(K):.3g} nats that {K} passes can give, so the later picks are "
                 "arbitrary; use more passes, or fewer picks"
             )
         return Selection(picks, scores, info)

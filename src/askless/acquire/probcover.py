@@ -62,11 +62,11 @@ class ProbCover:
         info: dict[str, Any] = {"delta": float(delta) * unit, "covered": float(balls.covered.mean())}
         notes = []
         if self.delta is None and self.classes is None and view.classes is None:
-            notes.append(f"the number of classes is not known: taken for {CLASSES}; pass ProbCover(classes=...)")
+            notes.append(f"the number of classes is unknown, so {CLASSES} is assumed; pass ProbCover(classes=...)")
         if scores[-1] <= 0:
             late = int((scores <= 0).sum())
             notes.append(
-                f"all is covered at delta = {delta * unit:.4g}: the last {late} picks are random; use a smaller delta"
+                f"all is covered at delta = {delta * unit:.4g}, so the last {late} picks are random; use a smaller delta"
             )
         if notes:
             info["note"] = "; ".join(notes)

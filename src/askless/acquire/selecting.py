@@ -64,11 +64,13 @@ def select(
         check_count("select", "classes", classes)
     if not isinstance(history, list | tuple) or not all(isinstance(past, Selection) for past in history):
         raise InputError(
-            f"history: expected a list of what select returned so far, got {short(history)}; pass [first, second]"
+            f"history: expected a list of the selections so far, got {short(history)}; pass [first, second]"
         )
     view = check_arrays(chosen, arrays, pool, classes)
     if not is_whole_number(n, 0):
-        raise InputError(f"n must be a whole number >= 0, got {short(n)}; pass how many items to choose, as 20")
+        raise InputError(
+            f"n must be a whole number >= 0, got {short(n)}; pass the number of items to choose, such as 20"
+        )
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
     if not is_whole_number(max_memory, 1):

@@ -45,7 +45,7 @@ class View:
             raise AsklessError(unknown("array", name, ARRAYS))
         array: np.ndarray | None = getattr(self, name)
         if array is None:
-            raise AsklessError(f"expected an array of the strategy's needs, got {name!r}; add it to needs")
+            raise AsklessError(f"expected an array that the strategy needs, got {name!r}; add it to needs")
         return array
 
     def report(self, done: int, total: int) -> None:

@@ -56,16 +56,14 @@ class Stream:
         self.strategy = as_strategy(strategy)
         name = self.strategy.name
         if uses_history(self.strategy):
-            raise InputError(
-                f"Stream: {name} learns from what it asked for in a pool, which a stream forgets; use another"
-            )
+            raise InputError(f"Stream: {name} learns from earlier picks, which a stream forgets; use another")
         if "kernel" in looks_at(self.strategy):
-            raise InputError(f"Stream: {name} looks at a kernel over all items, which a stream never has; use another")
+            raise InputError(f"Stream: {name} needs a kernel over all items, which a stream never has; use another")
         check_count("Stream", "budget", budget)
         if not is_whole_number(memory, 2 * budget):
             raise InputError(
-                f"Stream: memory must be a whole number >= {2 * budget}, twice the budget, because up to half of it is "
-                f"forgotten at a time, got {memory!r}"
+                f"Stream: memory must be a whole number >= {2 * budget}, twice the budget, because the stream forgets up to "
+                f"half of it at a time, got {memory!r}"
             )
         if classes is not None:
             check_count("Stream", "classes", classes)
@@ -105,7 +103,7 @@ class Stream:
         start, left = time.perf_counter(), self.budget - self.told
         n = left if n is None else n
         if not is_whole_number(n, 0, left):
-            raise InputError(f"n must be a whole number from 0 to {left}, which is left of the budget, got {n!r}")
+            raise InputError(f"n must be a whole number from 0 to {left}, the rest of the budget, got {n!r}")
         waiting = np.count_nonzero(self._rows["label"] < 0) if self._rows else 0
         if n > waiting or not self._rows:
             raise InputError(f"n = {n} exceeds the {waiting} unlabelled items seen so far; lower n or add more first")

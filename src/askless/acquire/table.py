@@ -40,14 +40,14 @@ ARRAYS = {
     "probs_by_pass": Array(
         "(N, K, C)", "class probabilities of K passes with dropout or of K networks", "probabilities"
     ),
-    "logits": Array("(N, C)", "what the model's last layer gives"),
+    "logits": Array("(N, C)", "outputs of the model's last layer"),
     "grad_sq": Array("(N,)", "squared norms of the loss gradients, as in kernels.gradient_stats", "squares"),
     "grad_dot": Array(
         "(N,)", "products of the loss gradients with that of the labelled items, as in kernels.gradient_stats"
     ),
     "grad_sq_by_class": Array(
         "(N, C)",
-        "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
+        "squared norms of the gradients for every possible label, as in kernels.gradient_sq_by_class",
         "squares",
     ),
     "kernel": Array("(N, N)", "inner products of all items, such as kernels.ntk(model, x, layers='all')"),

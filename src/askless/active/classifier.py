@@ -117,7 +117,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         y = np.asarray(y)
         known = ~is_unlabelled(y, self.unlabelled)
         if not known.any():
-            raise InputError(f"score needs rows with a label, got {len(y)} without; pass labelled ones")
+            raise InputError(f"score needs labelled rows, got {len(y)} without labels; pass labelled ones")
         rows = X.iloc[known] if hasattr(X, "iloc") else np.asarray(X)[known]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(super().score(rows, y[known], weight))
@@ -138,8 +138,8 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         strategy, L = self._strategy(), len(self.labelled_)
         if uses_history(strategy):
             raise InputError(
-                f"{strategy.name} remembers what it asked for, by its position in the fitted rows, which rows of another X "
-                "have not; fit all rows and use ask(n), or another strategy"
+                f"{strategy.name} remembers earlier picks by their position in the fitted rows, which rows of another X "
+                "lack; fit all rows and use ask(n), or use another strategy"
             )
         rows = np.concatenate([self._X[self.labelled_], X])
         loop = self._loop_over(rows, np.arange(L))
@@ -165,11 +165,11 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
             seen |= {"probs", "logits", "grad_sq", "grad_dot", "grad_sq_by_class"} | ({"kernel"} if trained else set())
         missing = [name for name in strategy.needs if name not in seen]
         if missing:
-            why = "labels of two classes" if len(self.classes_) < 2 else "an estimator that has predict_proba"
+            why = "labels of two classes" if len(self.classes_) < 2 else "an estimator with predict_proba"
             why = "a network with dropout, in an ActiveLearner" if "probs_by_pass" in missing else why
             why = "a network, in an ActiveLearner" if "kernel" in missing else why
             raise InputError(
-                f"the strategy {strategy.name} needs {', '.join(missing)}, for which there must be {why}; use another one, "
+                f"the strategy {strategy.name} needs {', '.join(missing)}, which requires {why}; use another one, "
                 "such as askless, coreset or typiclust"
             )
         return strategy
@@ -226,7 +226,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if len(self.classes_) == 0 and not ask:
             raise InputError(
-                "no row had a label, so there is nothing to predict; label what ask(n) names, and fit again"
+                "no row had a label, so there is nothing to predict; label the rows that ask(n) returns, and fit again"
             )
         return X
 

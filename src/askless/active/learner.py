@@ -108,8 +108,8 @@ class ActiveLearner:
         check_annotated("ActiveLearner", ActiveLearner.__init__, locals())
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
-                "fresh='new' draws new weights for every fit, and a module has only its own; pass a function that makes it, "
-                "as net=lambda seed: MyNet(), the name of a network, or fresh=True"
+                "fresh='new' draws new weights for every fit, but a module only has its own; pass a function that makes it, "
+                "such as net=lambda seed: MyNet(), the name of a network, or fresh=True"
             )
         self.fresh, self.calibrate = fresh, calibrate
         self.layers, self.width, self.head, self.device = layers, int(width), head, device
@@ -218,7 +218,9 @@ class ActiveLearner:
     def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
         """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""
         if not is_whole_number(n, 0):
-            raise InputError(f"n must be a whole number >= 0, got {short(n)}; pass how many items to choose, as 20")
+            raise InputError(
+                f"n must be a whole number >= 0, got {short(n)}; pass the number of items to choose, such as 20"
+            )
         out = np.setdiff1d(rows.positions(exclude, len(self.pool), "exclude"), self.labelled)
         free = len(self.pool) - len(self.labels) - len(out)
         if n > free:
@@ -266,12 +268,12 @@ class ActiveLearner:
         new: dict[int, int] = {}
         for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
             if new.get(i, y) != y:
-                raise InputError(f"item {i} comes twice, with other labels; nothing was taken; tell it once")
+                raise InputError(f"item {i} appears twice with different labels; nothing was stored; pass it once")
             before = None if replace else self.labels.get(i)
             if before is not None and before != y:
                 raise InputError(
                     f"item {i} already has the label {self.class_names[before]!r}, got {self.class_names[y]!r}; nothing "
-                    "was taken; pass replace=True to change it"
+                    "was stored; pass replace=True to change it"
                 )
             new[i] = y
         # How the present model does on labels that are just coming in, before it is trained on them.
@@ -301,8 +303,8 @@ class ActiveLearner:
         began = time.perf_counter()
         if len(seen := set(self.labels.values())) == 1:
             logger.warning(
-                "all labels so far are of the class %r, so the model knows no other and is sure of it everywhere; label an "
-                "item of another class before you use its probabilities",
+                "all labels so far are of the class %r, so the model knows no other and predicts it with certainty; label "
+                "an item of another class before you use its probabilities",
                 self.class_names[seen.pop()],
             )
         held_out = None
@@ -339,8 +341,8 @@ class ActiveLearner:
             known = np.flatnonzero(self.pool.labels == c)
             if len(known) < per_class:
                 raise InputError(
-                    f"a balanced start needs {per_class} items of class {self.class_names[c]!r} whose label the pool knows, "
-                    f"got {len(known)}"
+                    f"a balanced start needs {per_class} items of class {self.class_names[c]!r} with known labels in the "
+                    f"pool, got {len(known)}"
                 )
             picks.append(rng.choice(known, per_class, replace=False))
         positions = np.concatenate(picks)
@@ -368,7 +370,7 @@ class ActiveLearner:
     def test_items(self) -> Iterator[Tensor]:
         """The pool's held-out test items as the network takes them, some hundreds at a time."""
         if self.pool.test is None:
-            raise InputError("this needs items with known labels: the pool has no held-out test; pass x and y to score")
+            raise InputError("score needs items with known labels, but the pool has no held-out test set; pass x and y")
         ready = self.views.test() if isinstance(self.views, CachedViews) else None
         yield from self._outside(self.pool.test[0]) if ready is None else ready.split(512)
 
@@ -388,7 +390,7 @@ class ActiveLearner:
         mean -log probability of the label. The accuracy on the random ones is an unbiased measure of the model so far.
         """
         if self.random_share == 0:
-            raise InputError("nothing was drawn at random; make the learner with random_share=0.2, say")
+            raise InputError("nothing was drawn at random; create the learner with random_share, such as 0.2")
         return compare(self._surprises)
 
     # --- inside ----------------------------------------------------------------------------------------------------

@@ -84,9 +84,7 @@ class Pool:
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
         if self.kind == "text":
-            raise InputError(
-                "texts are no numbers; embed them by net='frozen:tfidf', or read pool.x for the texts themselves"
-            )
+            raise InputError("texts are not numbers; embed them with net='frozen:tfidf', or read the texts in pool.x")
         return take_rows(self.x, positions(indices, len(self)), self.shape)
 
     def _checked_test(self, x: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -183,7 +181,7 @@ def labels_of(dataset: Rows) -> np.ndarray:
     for i in range(len(dataset)):
         item = dataset[i]
         if not isinstance(item, tuple | list) or len(item) < 2:
-            raise InputError(f"item {i}: expected a pair (x, y), got {type(item).__name__}; pass the labels apart")
+            raise InputError(f"item {i}: expected a pair (x, y), got {type(item).__name__}; pass the labels separately")
         labels.append(int(item[1]))
     return np.array(labels, np.int64)
 
@@ -207,7 +205,7 @@ def encode_labels(names: Sequence[str], classes: Sequence[str] | None = None) ->
     place = {name: i for i, name in enumerate(known)} | {"": -1}
     for i, name in enumerate(names):
         if name not in place:
-            raise InputError(f"label {name!r} of item {i} is not one of the classes {', '.join(known)}; add it to them")
+            raise InputError(f"label {name!r} of item {i} is not one of the classes {', '.join(known)}; add the class")
     return np.array([place[name] for name in names], np.int64), known
 
 

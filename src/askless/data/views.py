@@ -214,8 +214,8 @@ class PlainViews:
             self.pool.kind == "features" and rows.shape[1:] != self.pool.shape
         ):
             raise InputError(
-                f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}; prepare them as the "
-                "pool was"
+                f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}; prepare them like "
+                "the pool"
             )
         return self._ready(rows)
 
@@ -331,7 +331,7 @@ def check_range(x: Tensor) -> None:
     if x.dtype != torch.uint8 and x.numel() and (x.min() < 0 or x.max() > 1):
         raise InputError(
             f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
-            "scale them, or pass kind='other' for images that are normalised already"
+            "scale them, or pass kind='other' for images that are already normalised"
         )
 
 

@@ -76,7 +76,7 @@ class Frozen:
         package, _, name = self.backbone.partition("/") if isinstance(self.backbone, str) else ("", "", "")
         if self.weights is not None and package not in ("timm", "torchvision"):
             raise OptionError(
-                "Frozen: weights go with timm/NAME or torchvision/NAME; the other backbones have their own"
+                "Frozen: weights work with timm/NAME or torchvision/NAME only; the other backbones have their own"
             )
         known = self.backbone in (*IMAGE_BACKBONES, *TEXT_BACKBONES) or (name and package in PACKAGES)
         if isinstance(self.backbone, str) and not known:

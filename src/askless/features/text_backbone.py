@@ -66,7 +66,7 @@ def load_text_backbone(folder: Path) -> TextBackbone:
     except ModelError:  # a package that is missing
         raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError(f"{folder}: expected a backbone for texts that askless saved, got another ({error})") from None
+        raise InputError(f"{folder}: expected a text backbone saved by askless, got something else ({error})") from None
 
 
 def embed_texts(

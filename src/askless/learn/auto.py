@@ -236,6 +236,6 @@ def linear_head(net: nn.Module, rows: Tensor) -> nn.Linear:
     except ModelError:
         pass
     raise ModelError(
-        "auto trains a linear head on feature vectors, got a network that is more than that; use net='linear', 'waves' or "
-        "'frozen:efficientnet-lite2', or learner='fixmatch' for a network that is trained whole"
+        "auto trains a linear head on feature vectors, got a larger network; use net='linear', 'waves' or "
+        "'frozen:efficientnet-lite2', or learner='fixmatch' to train a whole network"
     )

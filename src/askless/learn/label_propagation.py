@@ -54,7 +54,7 @@ def check_vectors(what: str, views: Views) -> None:
     shape = tuple(views.plain(torch.arange(1)).shape[1:])
     if len(shape) != 1:
         raise InputError(
-            f"{what} works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
+            f"{what} works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, such as "
             "net='frozen:efficientnet-lite2', or a pool of features"
         )
 

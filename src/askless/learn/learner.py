@@ -119,7 +119,7 @@ def check_labelled(labelled: Any, labels: Any, size: int, classes: int) -> tuple
     labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
     if len(labelled) == 0:
         raise InputError(
-            "expected at least one labelled item to train on, got none; an ActiveLearner gets labels by "
+            "expected at least one labelled item to train on, got none; give an ActiveLearner labels with "
             "tell(positions, labels)"
         )
     if labelled.shape != labels.shape:

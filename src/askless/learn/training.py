@@ -160,9 +160,7 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
     learner.check_views(net, task.views, task.size)
     material = Material(task, seed, device, ranks, blocks)
     if learner.patience is not None and validation is None:
-        raise InputError(
-            f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
-        )
+        raise InputError(f"patience={learner.patience} needs validation=(x, y); pass it, or leave patience out")
     settings = settings_of(net, learner, task, material, seed)
     path = None if course.checkpoint is None else Path(course.checkpoint)
     measured = None if validation is None else len(validation[1])
@@ -336,7 +334,7 @@ class _Run:
         if self.average is not None and average is not None:
             self.average.model.load_state_dict(average)
         stop = TrainingError(
-            f"{what}; the network holds its weights of step {step}; lower lr (now {self.lr:g}), or set kernel_rate=True"
+            f"{what}; the network keeps its weights of step {step}; lower lr (now {self.lr:g}), or set kernel_rate=True"
         )
         stop.model = copy.deepcopy(self.used).eval()
         raise stop

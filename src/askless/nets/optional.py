@@ -58,7 +58,7 @@ def torchvision_weights(models: Any, name: str, weights: Any) -> dict[str, Tenso
             found = known.get_state_dict(progress=False, check_hash=True, weights_only=True, map_location="cpu")
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"{owner}: expected tensors only, got a file that needs code to be run ({first_line(error)}); remove it from "
+            f"{owner}: expected only tensors, got a file that runs code when loaded ({first_line(error)}); remove it from "
             f"{torch.hub.get_dir()}, or pass the weights as a file"
         ) from None
     except ModelError:
@@ -66,7 +66,7 @@ def torchvision_weights(models: Any, name: str, weights: Any) -> dict[str, Tenso
     except Exception as error:  # whatever torchvision raises: an unknown name, no network
         raise ModelError(
             f"{owner}: expected weights {weights!r}, got {type(error).__name__}: {first_line(error)}; check the name; "
-            "weights have to be downloaded once, or pass a file"
+            "download the weights once, or pass a file"
         ) from error
     return {OLD_NAME.sub(r"\1\2", layer): tensor for layer, tensor in found.items()}
 
@@ -152,7 +152,7 @@ def built(owner: str, build: Callable[..., nn.Module], name: str, **options: Any
         got = ", ".join(f"{option}={value!r}" for option, value in options.items())
         raise ModelError(
             f"{owner}: expected a network from options {got}, got {type(error).__name__}: {error}; check the options; "
-            f"weights have to be downloaded once (HF_HUB_OFFLINE=1 makes timm fail at once without a network)"
+            f"download the weights once (HF_HUB_OFFLINE=1 makes timm fail at once without a network)"
         ) from error
 
 

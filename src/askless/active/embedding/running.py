@@ -61,7 +61,7 @@ def embed(
     check_engine("embed", engine, workers, gpus)
     frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
     if not isinstance(frozen.backbone, str):
-        raise OptionError("embed: expected a backbone by its name, got a module; save a learner with it, and pass that")
+        raise OptionError("embed: expected the name of a backbone, got a module; save a learner with it, and pass that")
     job = Job(
         out=str(out.resolve()),
         frozen=frozen,
@@ -72,9 +72,7 @@ def embed(
         batch=batch,
     )
     if out.exists() and not out.is_dir():
-        raise InputError(
-            f"{out}: expected a folder for the shards, or a name that is free, got a file; choose another name"
-        )
+        raise InputError(f"{out}: expected a folder for the shards or an unused name, got a file; choose another name")
     parts = parts_of(absolute(str(pool)), rows, job.size)
     out.mkdir(parents=True, exist_ok=True)
     with held(out / ".lock", f"another embedding is running in {out}; wait for it, or use another folder"):
@@ -86,7 +84,9 @@ def embed(
         def hear(number: int, kind: str, content: Any) -> None:
             nonlocal done
             if kind == "lost":
-                raise AsklessError(f"a worker was lost: {content}; what is finished is kept: run the same again")
+                raise AsklessError(
+                    f"a worker was lost: {content}; finished shards are kept: run the same command again"
+                )
             done += kind == "done"
             if progress is not None:
                 progress(done, len(parts))
@@ -155,5 +155,5 @@ def begin(out: Path, about: dict[str, Any]) -> None:
     for left in out.glob(".shard-*.part"):  # of a worker that was killed
         left.unlink(missing_ok=True)
     if before["format"] != FORMAT or names or before["parts"] != about["parts"]:
-        what = f"with another {', '.join(names)}" if names else "of another pool, or of this one before it was changed"
-        raise InputError(f"{out}: the shards there were made {what}; use another folder, or remove them")
+        what = f"with another {', '.join(names)}" if names else "from another pool, or from this one before it changed"
+        raise InputError(f"{out}: its shards were made {what}; use another folder, or remove them")

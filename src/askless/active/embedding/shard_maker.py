@@ -73,7 +73,7 @@ def check_numbers(name: str, values: np.ndarray, shape: tuple[int, ...], item: s
             "sizes need size, such as --size 64"
         )
     if not np.isfinite(values).all():
-        raise InputError(f"{name}: expected finite numbers, got others at {item} or soon after; try dtype float32")
+        raise InputError(f"{name}: expected finite numbers, got others at or soon after {item}; try dtype float32")
 
 
 def batches(items: Iterator[Item | Skipped], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
