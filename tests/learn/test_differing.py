@@ -20,6 +20,9 @@ class Same:
     def __init__(self, views):
         self.views = views
 
+    def __len__(self):
+        return len(self.views)
+
     def plain(self, indices):
         return self.views.plain(indices)
 

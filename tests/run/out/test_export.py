@@ -188,8 +188,8 @@ def test_columns_of_the_users_table_are_kept(tmp_path, rows):
     [
         ("", "empty"),
         (HEADER + "\na,b,labelled\n", "line 2 has 3 fields"),
-        (HEADER + "\na,b,labelled,,,,soon,,,,,,,,\n", "seconds, got 'soon'"),
-        (HEADER + "\na,b,maybe,,,,,,,,,,,,\n", "status labelled or unsure"),
+        (HEADER + "\na,b,labelled,,,,soon,,,,,,,,,,\n", "seconds, got 'soon'"),
+        (HEADER + "\na,b,maybe,,,,,,,,,,,,,,\n", "status labelled or unsure"),
     ],
 )
 def test_a_labels_csv_that_is_none(tmp_path, text, said):
@@ -481,6 +481,19 @@ def test_splits_in_folders_of_their_own(tmp_path, rows, images):
     assert sorted({c for _, c in image_folder(out / "train")}) == ["=1+1", "a%2Fb", "cat"]
     (out / "labels.csv").unlink()
     assert sorted(a.label for a in read_answers(out)) == ["=1+1", "a%2Fb", "cat", "cat", "dog", "dog"]
+
+
+def test_what_people_do_not_agree_on_is_unsorted(shapes, tmp_path):
+    with shapes.start(tmp_path / "run", annotators=2) as run:
+        same, differ = run.waiting()[:2]
+        for who, label in (("ann", "red"), ("bo", "blue")):
+            run.tell({same: "red", differ: label}, who)
+        done = exporting.export_run(run, "imagefolder", tmp_path / "out", unsorted=True)
+        assert done.left_out == []
+        unsorted = {path.name for path in (tmp_path / "out" / "unsorted").rglob("*.png")}
+        assert len(unsorted) == len(run.paths) - 1
+        done = exporting.export_run(run, "imagefolder", tmp_path / "out", overwrite=True)
+        assert done.left_out == [(differ, "the annotators disagree: blue, red")]
 
 
 def test_folder_names_suit_every_file_system():

@@ -7,9 +7,11 @@ import pytest
 
 from askless.base.errors import OptionError
 from askless.run import Run
+from askless.run.out.account import Outlook
 from askless.run.out.gather import account_of, gather
 from askless.run.out.outlook import in_words
 from askless.run.steps.estimate import estimate, level_of_look
+from askless.run.steps.forecast import Ahead
 from askless.run.steps.round_files import read_held, read_held_sure
 from askless.run.store.labels import labels_of_check_items
 
@@ -66,6 +68,21 @@ def test_the_price_of_an_answer_makes_it_money(run):
     other = account_of(run[0], price=0.5).as_json()["outlook"]
     assert (other["price"], other["ahead"][0]["cost"]) == (0.5, 25)
     assert account_of(run[0], price=0).outlook.spent == 0
+
+
+def test_each_label_costs_an_answer_of_everybody_who_gives_one():
+    ahead = [Ahead(50, 0.9, 0.8, 1.0, 0.01, 0.0, 0.02)]
+    said = Outlook(ahead, price=0.1, people=2).as_json()["ahead"][0]
+    assert (said["cost"], said["per_point"]) == pytest.approx((10, 10))
+
+
+def test_what_two_people_answered_is_paid_twice(tmp_path):
+    np.savez(tmp_path / "rows.npz", X=np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32))
+    options = {"classes": ("a", "b"), "budget": 8, "check": 0.25, "annotators": 2, "price": 0.1}
+    with Run.create(tmp_path / "rows.npz", tmp_path / "run", **options) as run:
+        for who in ("ann", "bo"):
+            run.tell(dict.fromkeys(run.waiting()[:2], "a"), who)
+        assert account_of(run).outlook.spent == pytest.approx(0.4)
 
 
 @pytest.mark.parametrize("price", [-0.01, float("nan"), float("inf")])

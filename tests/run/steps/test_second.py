@@ -5,6 +5,7 @@ import pytest
 
 from askless.base.errors import OptionError
 from askless.run import Run
+from askless.run.steps import one_round
 from askless.run.steps.second import ERROR, worth
 from askless.run.store.answering import Given, answer
 from askless.run.store.asking import Desk, next_item, take_batch, waiting_for_second
@@ -106,6 +107,16 @@ def test_second_opinions_are_paid_by_the_budget_and_do_not_hold_anybody_up(made)
         assert next_item(db, Desk("bo", "bo-tab"), 1) == wrong
     say(run, "bo", wrong, int(y[wrong]))
     assert look(run, progress_of).spent == 40
+
+
+def test_a_larger_budget_pays_for_more_second_opinions(made):
+    run, _wrong, _y = made(0.1)
+    most = []
+    run.set_budget("request-budget", "ann", 70)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(one_round, "ask_second", lambda db, items, n: most.append(n))
+        one_round.ask_second_opinions(run)
+    assert most == [7]
 
 
 def test_without_the_option_nothing_is_asked_again(made):

@@ -5,10 +5,12 @@ import sqlite3
 import pytest
 
 from askless.base.errors import InputError
+from askless.run.out.answers import LabelRow, import_into, read_answers
 from askless.run.store.answering import Given, answer, undo
 from askless.run.store.asking import Desk
 from askless.run.store.classes import add_class, merge_class
 from askless.run.store.deciding import Decision, decide, decisions
+from askless.run.store.extra import label_found
 from askless.run.store.labels import agreed, kept_items, train_labels
 from askless.run.store.repair import examine, repair
 from askless.run.store.replay import contradictions
@@ -125,6 +127,39 @@ def test_a_lone_label_of_a_check_item_is_not_overruled(make_room):
         pair.decide(same, DOG)
     pair.decide(split, DOG)
     assert pair.agreed()[split] == (DOG, False, False)
+
+
+def test_what_waits_to_measure_is_not_overruled_either(make_room):
+    """Else a decision would hold again once the item is drawn, and answered as before."""
+    room = make_room(40, budget=20, check=0.2)
+    item = room.one("SELECT id FROM item WHERE split = 'reserve' LIMIT 1")
+    with room.run.store.change() as db:
+        label_found(db, Desk("ann", "tab"), "request-found", [item], Given(label=CAT), overlap=1)
+    with pytest.raises(InputError, match="only where people disagree"):
+        Pair(room).decide(item, DOG)
+
+
+def test_an_import_brings_decisions_where_the_answers_are_those_of_the_file(pair, make_room):
+    pair.decide(0, OWL)
+    pair.decide(2, None, "ambiguous")
+    pair.room.run.write_views()
+    rows = read_answers(pair.room.run.folder / "labels.csv")
+    other, changed = (Pair(make_room(annotators=2, classes=("cat", "dog"))) for _ in range(2))
+    for _ in range(2):  # the second time all of it is known
+        import_into(other.room.run, rows, "file", "keep", add_classes=True)
+        found = other.look(decisions)
+        assert {item: (one.annotator, one.label) for item, one in found.items()} == {
+            0: ("dora", OWL),
+            2: ("dora", None),
+        }
+    assert other.room.one("SELECT count(*) FROM event WHERE kind = 'decide'") == 2
+    assert other.agreed() == pair.agreed()
+
+    import_into(changed.room.run, [LabelRow("0", "cat", annotator="bo")], "file", "keep")
+    import_into(changed.room.run, rows, "file", "keep", add_classes=True)
+    assert changed.look(decisions).keys() == {2}
+    with pytest.raises(InputError, match=r"got 'owl' \(2\)"):
+        import_into(make_room(annotators=2).run, rows, "file", "keep")
 
 
 def test_a_class_that_is_decided_on_is_not_taken_back_and_a_merged_one_counts(pair):

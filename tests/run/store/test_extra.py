@@ -10,8 +10,18 @@ import pytest
 from askless.base.errors import InputError
 from askless.run import Run
 from askless.run.out.answers import import_into, read_answers
+from askless.run.out.gather import account_of, gather
 from askless.run.store.answering import ConflictError, Given, Suggested, answer, undo
-from askless.run.store.asking import Desk, asked_items, draw_more, left_to_choose, plan, task_of
+from askless.run.store.asking import (
+    Desk,
+    ask_check_images,
+    asked_items,
+    draw_more,
+    left_to_choose,
+    plan,
+    task_of,
+    withdraw,
+)
 from askless.run.store.extra import (
     Chunk,
     Standing,
@@ -107,6 +117,12 @@ def test_only_what_a_person_put_right_is_trained_on(room):
         assert train_labels(db) == {6: DOG, 7: CAT}
 
 
+def test_page_and_report_count_the_same_answers_of_people(room):
+    accept(room, {1: CAT, 2: CAT, 3: DOG})
+    facts = gather(room.run)
+    assert {p.name: p.answers for p in facts.process.people} == account_of(room.run).annotators == {"ann": 1}
+
+
 def test_the_model_may_choose_only_what_is_not_accepted(room):
     with room.run.store.look() as db:
         free = left_to_choose(db)
@@ -140,6 +156,25 @@ def test_redo_is_refused_where_an_item_is_asked_by_now(room):
     assert "item 2 was asked or labelled in the meantime" in step_back(room, again=True)["refused"]
     with room.run.store.look() as db:
         assert stored(db) == replay(db) == {}
+
+
+def test_what_was_found_answers_what_has_been_chosen_since_when_it_is_redone(room):
+    find(room, {1: DOG})
+    step_back(room)
+    room.ask([1])
+    for _ in range(2):
+        assert step_back(room, again=True)["items"] == [1]
+        with room.run.store.look() as db:
+            assert (task_of(db, 1).kind, task_of(db, 1).state) == ("train", "done")
+            assert stored(db) == replay(db) == {(1, "ann"): (DOG, None)}
+        assert step_back(room)["items"] == [1]
+        with room.run.store.look() as db:
+            assert (task_of(db, 1).kind, task_of(db, 1).state) == ("train", "open")
+    with room.run.store.change() as db:
+        withdraw(db, 1)
+        db.execute("UPDATE item SET split = 'check' WHERE id = 1")
+        ask_check_images(db)
+    assert "was asked or labelled in the meantime" in step_back(room, again=True)["refused"]
 
 
 def test_a_repeated_request_is_stored_once(room):
@@ -257,6 +292,20 @@ def test_accepted_labels_of_an_export_stay_accepted_in_another_run(room, make_ro
     with other.run.store.look() as db:
         assert not {1, 2} & train_labels(db).keys()
         assert replay(db) == stored(db)
+
+
+def test_accepted_labels_of_an_export_never_answer_what_people_are_asked(room, make_room):
+    accept(room, {1: CAT, 2: CAT, 3: CAT})
+    room.run.write_views()
+    other = make_room(40)
+    other.ask([1])
+    find(other, {2: CAT, 3: DOG})
+    rows = read_answers(room.run.folder / "labels.csv")
+    for policy in ("keep", "replace"):
+        found = import_into(other.run, rows, "file", policy)
+        assert (found.taken, found.unknown, found.same, found.conflicts) == (0, ["1"], 1, [("3", "dog", "cat")])
+    assert other.rows("SELECT item, class FROM answer ORDER BY item") == [(2, CAT), (3, DOG)]
+    assert other.one("SELECT state FROM task WHERE item = 1") == "open"
 
 
 # --- found in a list

@@ -12,15 +12,26 @@ from askless.label.web.serve import LOCK
 from askless.run import Run, RunError
 from askless.run.steps.worker import catch_up
 from askless.run.store.answering import Given, answer, skip, undo
-from askless.run.store.asking import Desk, current_round, next_item, plan, tasks_of_round
+from askless.run.store.asking import (
+    Desk,
+    ask_second,
+    current_round,
+    next_item,
+    plan,
+    tasks_of_round,
+    withdraw_second,
+)
+from askless.run.store.claims import accept_claimed
 from askless.run.store.classes import add_class, merge_class, rename_class
+from askless.run.store.extra import label_extra
 from askless.run.store.importing import import_answers
+from askless.run.store.items import readable_items
 from askless.run.store.looks import Look, choose_look, chosen_looks
 from askless.run.store.repair import LOCKS, examine, repair
 from askless.run.store.replay import log, stored_tables, timeless
 from askless.run.store.rounds import is_ahead
 from askless.run.store.schema import MIGRATIONS
-from askless.run.store.store import now, record
+from askless.run.store.store import get_meta, now, record, set_meta
 
 from ...log import replay
 
@@ -375,6 +386,46 @@ def test_colours_and_keys_that_cannot_be_read_are_taken_from_the_log(busy):
     repair(busy)
     with Run.open(busy) as run, run.store.look() as db:
         assert chosen_looks(db) == {1: Look(2, "w")}
+
+
+def test_what_was_labelled_unasked_stays_that_where_its_tasks_are_lost(tmp_path):
+    """Items that were chosen and withdrawn before they were accepted; a second opinion that was withdrawn."""
+    np.savez(tmp_path / "rows.npz", X=np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
+    run = Run.create(tmp_path / "rows.npz", tmp_path / "run", classes=("cat", "dog"), budget=30, check=0)
+    ann, bo = Desk("ann", "tab"), Desk("bo", "tab")
+    with run.store.change() as db:
+        ask(db, 1)
+    run.train_now("request-1", "ann")
+    with run.store.change() as db:
+        a, b, c, *_, d = readable_items(db, "pool")
+        label_extra(db, ann, "request-2", {a: 0}, "accepted")
+        undo(db, ann, "request-3", overlap=1)
+        undo(db, ann, "request-4", overlap=1, again=True)
+        accept_claimed(db, bo, "request-5", "gpt", 0.9, {b: 1})
+        label_extra(db, ann, "request-6", {c: 0}, "found")
+        import_answers(db, "request-7", "file", [(str(d), "dog")], overlap=1)
+        assert ask_second(db, [d], 1) == [d]
+        withdraw_second(db, d)
+        import_answers(db, "request-8", "bo", [(str(d), "dog")], overlap=2)
+        record(db, "request-9", "settings", "ann", {"suggestions": "peek"})
+        set_meta(db, "suggestions", "peek")
+        before = asked(db)
+        assert [row[1:3] for row in before] == [
+            *(("accepted", "model"), ("accepted", "gpt"), ("found", "search"), ("prior", "import"))
+        ]
+    run.close()
+    for lost in ("decision", "meta", "task"):
+        change(tmp_path / "run", f"DROP TABLE {lost}")
+        repair(tmp_path / "run")
+        with Run.open(tmp_path / "run") as run, run.store.look() as db:
+            n = 3 if lost == "task" else 4  # whether the second opinion was withdrawn is known to the table only
+            assert [row[:n] for row in asked(db)] == [row[:n] for row in before]
+            assert get_meta(db, "suggestions") == "peek"
+
+
+def asked(db):
+    query = "SELECT item, kind, picked_by, wanted FROM task WHERE answers > 0 ORDER BY item"
+    return [tuple(row) for row in db.execute(query)]
 
 
 def test_what_was_answered_of_a_round_that_is_chosen_ahead_is_rebuilt(tmp_path):

@@ -13,6 +13,7 @@ from askless.run.out.export import export_run
 from askless.run.out.gather import account_of
 from askless.run.steps.round_files import damage_of_fit, is_cache_whole
 from askless.run.steps.worker import catch_up
+from askless.run.store import store
 from askless.run.store.schema import MIGRATIONS, migrate
 
 from ...log import replay, stored
@@ -59,6 +60,18 @@ def test_a_run_of_every_version_is_opened_shown_exported_and_continued(version, 
         assert account_of(run).progress.spent == 12
         assert len(account_of(run).curve) == 3
     assert load(tmp_path / "run").classes_.tolist() == ["cat", "dog"]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_run_of_every_version_is_shown_and_exported_where_nothing_can_be_written(version, tmp_path, monkeypatch):
+    shutil.copytree(GOLDEN / f"version-{version}" / "run", tmp_path / "run")
+    before = (tmp_path / "run" / "state.sqlite").read_bytes()
+    monkeypatch.setattr(store, "can_write", lambda path: False)
+    with Run.open(tmp_path / "run") as run:
+        assert account_of(run).progress.spent == 8
+        assert export_run(run, "csv", tmp_path / "labels.csv").labels == 9
+        assert run.write_report(tmp_path / "report").is_file()
+    assert (tmp_path / "run" / "state.sqlite").read_bytes() == before
 
 
 def test_the_second_version_takes_more_kinds_and_no_others():

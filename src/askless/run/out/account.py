@@ -73,18 +73,19 @@ class Point:
 @dataclass(frozen=True)
 class Outlook:
     """`ahead`: what the next labels would bring, none with the reason `why_not`. `price`: of one answer, 0 if unknown;
-    `spent`: of those given."""
+    `spent`: of those given; `people`: how many answer each item."""
 
     ahead: Sequence[Ahead] = ()
     why_not: str = ""
     price: float = 0.0
     spent: float = 0.0
+    people: int = 1
 
     def as_json(self) -> dict[str, Any]:
         """`cost`: of the labels; `per_point`: of one point of accuracy, where they are expected to bring any."""
         rows = []
         for row in self.ahead:
-            cost = row.labels * self.price
+            cost = row.labels * self.people * self.price
             rows.append({**row._asdict(), "cost": cost, "per_point": cost / (100 * row.gain) if row.gain > 0 else None})
         return {"level": LEVEL, "ahead": rows, "why_not": self.why_not, "price": self.price, "spent": self.spent}
 

@@ -1,18 +1,22 @@
 """Answers from elsewhere: `labels.csv` and the other tables, arrays and folders of labels that `askless import` reads, and
 how a run takes them."""
 
+import sqlite3
 import uuid
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from askless.base.errors import InputError
-from askless.run.store.classes import class_numbers, folded, shown_classes
+from askless.run.store.classes import add_class, class_numbers, final_class, folded, shown_classes
+from askless.run.store.deciding import answers_on, decide, decisions
 from askless.run.store.importing import Imported, Policy, import_answers
+from askless.run.store.items import item_numbers
 from askless.sources import open_source
 from askless.sources.arrays import load_npz
 from askless.sources.folders import METADATA
@@ -186,7 +190,8 @@ def import_into(
     parts = []
     with run.store.look() as db:
         known, numbers = [c.name for c in shown_classes(db)], class_numbers(db)
-    new = [a.label for a in answers if a.status == "labelled" and a.label and folded(a.label) not in numbers]
+    named = [a.label for a in answers if a.status == "labelled"] + [a.decided for a in answers]
+    new = [name for name in named if name and folded(name) not in numbers]
     if known and new and not add_classes:
         others = ", ".join(f"{name!r} ({count})" for name, count in Counter(new).most_common(5))
         raise InputError(
@@ -202,6 +207,7 @@ def import_into(
             request = f"import-{uuid.uuid4()}"
             overlap = run.settings.annotators
             parts.append(import_answers(db, request, name, given, overlap=overlap, policy=policy, accepted=accepted))
+        import_decisions(db, [replace(one, annotator=one.annotator or annotator) for one in answers])
     run.write_views()
     return Imported(
         sum(part.taken for part in parts),
@@ -209,3 +215,21 @@ def import_into(
         [conflict for part in parts for conflict in part.conflicts],
         [path for part in parts for path in part.unknown],
     )
+
+
+def import_decisions(db: sqlite3.Connection, answers: list[LabelRow]) -> None:
+    """Settles items as the file says, where they have the answers of the file and nobody has decided here."""
+    numbers, places, there, final = class_numbers(db), item_numbers(db), decisions(db), final_class(db)
+    given: dict[int, dict[str, str]] = {}
+    for one in answers:
+        if one.path in places:
+            given.setdefault(places[one.path], {})[one.annotator] = folded(one.label)
+    for item, one in {places[a.path]: a for a in answers if a.decided_by and a.path in places}.items():
+        here = {who: None if label is None else final[label] for who, label, _ in answers_on(db, [item]).get(item, ())}
+        if item in there or here != {who: numbers[name] if name else None for who, name in given[item].items()}:
+            continue
+        name, request = folded(one.decided), f"import-{uuid.uuid4()}"
+        if name and name not in numbers:
+            numbers[name] = add_class(db, f"{request}-new", one.decided_by, one.decided)
+        with suppress(InputError):  # not all answers are there
+            decide(db, request, one.decided_by, item, numbers.get(name), None if name else "other")

@@ -105,8 +105,8 @@ def export_run(
     with run.store.look() as db:
         predictions, fitted = last_predictions(db, run.folder), last_fitted(db)
         rows = [row for row in label_rows(db, predictions) if accepted or row.kind != "accepted"]
-        labelled = {row.item for row in rows if row.status == "labelled" or row.decided}
-        without = labelled | unreadable_items(db)
+        settled = {row.item for row in by_majority(rows)[0]}
+        without = settled | unreadable_items(db)
         rest = [(i, path) for i, path in enumerate(run.paths) if i not in without]
         job = Job(
             to,
@@ -173,7 +173,9 @@ class Job:
         if unknown := labels - set(self.classes):
             raise InputError(f"classes: expected every class with labels, {min(unknown)!r} is missing")
         self.table = table_of(self.rows, self.model, self.columns, self.both)
-        self.settled, self.left_out = ([], []) if self.to in TABLES else by_majority(self.rows)
+        self.settled, left_out = ([], []) if self.to in TABLES else by_majority(self.rows)
+        unsorted = {each.path for each in self.unsorted}
+        self.left_out = [one for one in left_out if one[0] not in unsorted]
 
     @property
     def both(self) -> bool:

@@ -104,11 +104,11 @@ def account_of(run: "Run", price: float | None = None) -> Account:
         measure = points[-1].measured if points else None
         so_far = progress_of(db)
         doubtful = len(doubts_of(db, run.folder).found)
-        outlook = outlook_of(run, db, points, so_far.spent, price)
+        outlook = outlook_of(run, db, points, so_far, price)
         advice = advise(standing(run, db, points, measure, so_far, doubtful, outlook))
         said = damage(run, points)
         mix = fits[-1].metrics["mix"] if fits else {}
-        people = count_answers_by_annotator(db)
+        people = count_answers_by_annotator(db, accepted=False)
         given = given_classes(db, all_answers(db)) if len(people) > 1 else {}
         return Account(
             progress=so_far,

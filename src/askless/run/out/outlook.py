@@ -11,19 +11,21 @@ from askless.run.steps.round_files import read_held
 from askless.run.store.classes import final_class
 from askless.run.store.items import readable_items
 from askless.run.store.labels import labels_of_check_items, train_labels
+from askless.run.store.progress import RunProgress
 
 if TYPE_CHECKING:
     from askless.run.run import Run
 
 
 def outlook_of(
-    run: "Run", db: sqlite3.Connection, points: Sequence[Point], answers: int, price: float | None
+    run: "Run", db: sqlite3.Connection, points: Sequence[Point], far: RunProgress, price: float | None
 ) -> Outlook:
-    """The outlook of a run whose curve has these points; `answers` were given. Cheap: from what each round said of the
-    check items."""
+    """The outlook of a run whose curve has these points, and that is so `far`. Cheap: from what each round said of the check
+    items."""
     price = run.settings.price if price is None else price
-    ahead, why_not = _ahead(run, db, points)
-    return Outlook(ahead, why_not, price, price * answers)
+    people, (ahead, why_not) = run.settings.annotators, _ahead(run, db, points)
+    answers = people * (far.train.done + far.check.done) + far.second.done
+    return Outlook(ahead, why_not, price, price * answers, people)
 
 
 def _ahead(run: "Run", db: sqlite3.Connection, points: Sequence[Point]) -> tuple[list[Ahead], str]:

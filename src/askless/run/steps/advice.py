@@ -142,7 +142,7 @@ def _advice(verdict: str, first: list[str], others: list[str], facts: Standing) 
 def _thin_classes(counts: Mapping[str, int]) -> list[str]:
     thin = sorted((n, name) for name, n in counts.items() if n < FEW)
     said = [f"'{name}' has {_many(n, 'label')}" for n, name in thin[:3]]
-    more = [f"{_many(len(thin) - 3, 'more class', 'more classes')} have fewer than {FEW}"] if len(thin) > 3 else []
+    more = [f"{_many(len(thin) - 3, 'more class has', 'more classes have')} fewer than {FEW}"] if len(thin) > 3 else []
     return [", ".join(said + more)] if thin else []
 
 

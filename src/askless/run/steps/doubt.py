@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
-from scipy.special import log_softmax, softmax
 
 LEAST = 10  # labels that there must be before any is judged
 MEASURED = 64  # columns up to which they are taken for measured numbers, each in its own unit; as in features.scaling
@@ -74,6 +72,9 @@ def left_out(rows: ArrayLike, labels: ArrayLike, classes: int) -> np.ndarray:
 
 def left_out_of_all(K: np.ndarray, y: np.ndarray, classes: int) -> np.ndarray:
     """Probabilities (n, classes) by the kernel K (n, n), each without its own label y (n,)."""
+    from scipy.linalg import eigh  # here: the page starts without scipy
+    from scipy.special import log_softmax, softmax
+
     n, T = len(y), np.eye(classes)[y]
     w, Q = eigh(K + 1, driver="evd", check_finite=False)  # + 1: an offset
     A, sq = Q.T @ T, Q**2  # (n, C), (n, n)

@@ -47,6 +47,7 @@ from askless.run.store.asking import (
     asked_items,
     current_round,
     is_batch_open,
+    plan,
     tasks_of_round,
 )
 from askless.run.store.classes import shown_classes
@@ -158,10 +159,10 @@ def choose(run: "Run", report: "Report") -> None:
 def ask_second_opinions(run: "Run") -> None:
     """Asks one more person about the labels that are probably wrong, as far as the run's share of the budget goes. Labels of
     check items are never asked again: where only those are that a model contradicts, the accuracy would flatter it."""
-    most = round(run.settings.second_opinions * run.settings.budget)
-    if not most:
+    if not run.settings.second_opinions:
         return
     with run.store.look() as db:
+        most = round(run.settings.second_opinions * plan(db).budget)
         doubts, classes = doubts_of(db, run.folder), len(set(train_labels(db).values()))
     probably = [one.item for one in doubts.found if doubts.by == "labels" and worth(one.score, classes) > 1]
     with run.store.change() as db:

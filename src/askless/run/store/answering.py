@@ -27,6 +27,7 @@ from askless.run.store.asking import (
     extra_kinds,
     forget_extra,
     take,
+    task_of,
 )
 from askless.run.store.classes import note_action, show_again, shown_class, undo_class_event
 from askless.run.store.deciding import undo_decision
@@ -236,7 +237,10 @@ def undo_answers(
             raise ConflictError(f"your answer to item {item} has since been replaced", item)
         if again and kind is not None:
             if not add_extra(db, item, kind, payload.get("claims")):
-                raise ConflictError(f"item {item} was asked or labelled in the meantime", item)
+                task = task_of(db, item)
+                if kind != "found" or task is None or task.kind != "train":
+                    raise ConflictError(f"item {item} was asked or labelled in the meantime", item)
+                check_room(db, desk, item, overlap)  # what was found has been chosen since: it answers that
         elif again and before is None:
             check_room(db, desk, item, overlap)
         row = {**after, "seq": seq, "at": at} if again else before

@@ -1,8 +1,8 @@
 """Decisions: what a person settles an item on, having seen what everybody answered. The answers stay as they were given.
 
 A decision holds while the answers are those that it was made on: whoever changes one later opens the question again, and an
-undo of that change closes it. A check item is decided only where people disagree: if a lone label could be overruled there,
-people would do so where a model disagrees, and the accuracy would flatter it.
+undo of that change closes it. What is held out is decided only where people disagree: if a lone label could be overruled
+there, people would do so where a model disagrees, and the accuracy would flatter it.
 """
 
 import json
@@ -45,13 +45,15 @@ def decide(
 def check_answered(db: sqlite3.Connection, item: int, seen: list[list[Any]]) -> None:
     """An InputError unless the item has all its answers and may be decided."""
     task = db.execute(
-        "SELECT kind, state = 'done' AND answers >= wanted AS done FROM task WHERE item = ?", (item,)
+        "SELECT i.split, state = 'done' AND answers >= wanted AS done FROM task JOIN item i ON i.id = item WHERE item = ?",
+        (item,),
     ).fetchone()
     if task is None or not task["done"] or not seen:
         raise InputError(f"expected an item with all its answers, got {item}; wait for the answers")
     final = final_class(db)
-    if task["kind"] == "check" and len({None if label is None else final[label] for _, label, _ in seen}) < 2:
-        raise InputError(f"item {item} is a check item: it can be decided only if people disagree about it")
+    is_held = task["split"] in ("check", "reserve")
+    if is_held and len({None if label is None else final[label] for _, label, _ in seen}) < 2:
+        raise InputError(f"item {item} measures the model: it can be decided only if people disagree about it")
 
 
 def undo_decision(db: sqlite3.Connection, payload: dict[str, Any], at: str, again: bool) -> None:

@@ -37,13 +37,14 @@ def import_answers(
     """Takes labels (path, class name; "" means unsure). Classes that are new are added in the order in which they come.
 
     Where the run has another label of this annotator already, or all the answers it wants, `policy` decides. Labels of
-    check images, which were drawn at random, count as their answers. Labels that were `accepted` in a grid stay such, and
-    those of check images are left out, and named as unknown.
+    check images, which were drawn at random, count as their answers. Labels that were `accepted` in a grid stay such: they
+    replace no person's answer, and those of items that people are asked about are left out, and named as unknown.
     """
     ids = {row["path"]: (row["id"], row["split"]) for row in db.execute("SELECT id, path, split FROM item")}
     numbers = class_numbers(db)
     names = {c.id: c.name for c in all_classes(db)}
     final = final_class(db)
+    kinds = dict(db.execute("SELECT item, kind FROM task").fetchall())
     taken, same, conflicts, unknown = [], 0, [], []
     over: list[int] = []  # items whose answers by others are replaced
     last = dict(given)
@@ -52,9 +53,6 @@ def import_answers(
             unknown.append(path)
             continue
         item, split = ids[path]
-        if accepted and split == "check":
-            unknown.append(path)
-            continue
         if name and folded(name) not in numbers:
             if not new_classes:
                 raise InputError(f"unknown class {name!r}; the classes are {', '.join(sorted(names.values()))}")
@@ -66,13 +64,18 @@ def import_answers(
             "SELECT annotator, class FROM answer WHERE item = ? ORDER BY annotator = ? DESC, seq DESC",
             (item, annotator),
         ).fetchall()
-        before = rows[0] if rows and (rows[0]["annotator"] == annotator or len(rows) >= overlap) else None
+        for_people = accepted and (split == "check" or kinds.get(item, "accepted") != "accepted")
+        if for_people and (split == "check" or not rows):
+            unknown.append(path)
+            continue
+        is_there = rows and (for_people or rows[0]["annotator"] == annotator or len(rows) >= overlap)
+        before = rows[0] if is_there else None
         if before is not None:
             known = None if before["class"] is None else final[before["class"]]
             if known == label:
                 same += 1
                 continue
-            if policy == "keep":
+            if policy == "keep" or for_people:
                 conflicts.append(
                     (path, names.get(known, "unsure") if known is not None else "unsure", name or "unsure")
                 )

@@ -94,8 +94,11 @@ def kept_items(db: sqlite3.Connection) -> set[int]:
     return {row[0] for row in rows} | decisions(db).keys()
 
 
-def count_answers_by_annotator(db: sqlite3.Connection) -> dict[str, int]:
-    return dict(db.execute("SELECT annotator, count(*) FROM answer GROUP BY annotator ORDER BY annotator").fetchall())
+def count_answers_by_annotator(db: sqlite3.Connection, accepted: bool = True) -> dict[str, int]:
+    """How many answers each person gave, with what they `accepted` of the model's, or without."""
+    own = "" if accepted else "WHERE item NOT IN (SELECT item FROM task WHERE kind = 'accepted')"
+    query = f"SELECT annotator, count(*) FROM answer {own} GROUP BY annotator ORDER BY annotator"
+    return dict(db.execute(query).fetchall())
 
 
 def times_of_answers(db: sqlite3.Connection, n: int) -> list[str]:

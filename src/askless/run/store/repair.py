@@ -291,6 +291,8 @@ def begin_again(db: sqlite3.Connection, settings: Settings, events: list[LogEven
             db.execute("UPDATE item SET problem = ? WHERE id = ?", (event.payload["reason"], event.item))
         elif event.kind == "budget":
             set_meta(db, "budget", event.payload["after"])
+        elif event.kind == "settings":
+            set_meta(db, "suggestions", event.payload["suggestions"])
     db.execute("UPDATE item SET split = 'check' WHERE id IN (SELECT item FROM task WHERE kind = 'check')")
     checks = "SELECT count(*) FROM item WHERE split = 'check' AND problem IS NULL"
     set_meta(db, "check", db.execute(checks).fetchone()[0])
@@ -322,36 +324,50 @@ def make_sense(db: sqlite3.Connection) -> None:
 
 def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings) -> None:
     """Makes the rounds and tasks that are lost. Of chosen items only those with answers: others can be chosen again."""
-    answered = set(answered_items(db))
+    answered, there = set(answered_items(db)), set(asked_items(db))
     plain = {"rank": 0, "picked_by": settings.strategy, "reason": "recovered by askless doctor", "state": "open"}
-    for number, event in [(e.payload.get("round"), e) for e in reversed(events) if e.kind in ("round", "ahead")]:
+    for event in (e for e in reversed(events) if e.kind in ("round", "ahead")):
         state = "asking" if event.kind == "round" else "ahead"
         made = {"strategy": settings.strategy, "made_at": event.at, "seconds": 0.0, "state": state}
-        insert(db, "round", [{"id": number, **made}])
-        chosen = [item for item in event.payload.get("items", ()) if item in answered]
-        insert(db, "task", [{**plain, "item": item, "kind": "train", "round": number} for item in chosen])
+        insert(db, "round", [{"id": event.payload.get("round"), **made}])
     ask_check_images(db)
-    for item, kind in last_kinds(events).items():
-        if item in answered and kind is not None:
-            add_extra(db, item, kind)
+    for item, event in last_askings(events).items():
+        if item not in answered:
+            continue
+        if event.kind in ("round", "ahead"):
+            insert(db, "task", [{**plain, "item": item, "kind": "train", "round": event.payload.get("round")}])
+        elif kind := extras_of(event).get(item):
+            add_extra(db, item, kind, event.payload.get("claims"))
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
         count_answers(db, item, settings.annotators)
-    for item in {item for event in events if event.kind == "second" for item in event.payload.get("items", ())}:
+    second = {item for event in events if event.kind == "second" for item in event.payload.get("items", ())}
+    for item in second - there:
         db.execute("UPDATE task SET wanted = 2 WHERE item = ? AND answers = 2 AND wanted = 0", (item,))
 
 
-def last_kinds(events: list[LogEvent]) -> dict[int, Extra | None]:
-    """Of what kind the labels were that nobody was asked for; None for those from elsewhere."""
-    kinds: dict[int, Extra | None] = {}
+def last_askings(events: list[LogEvent]) -> dict[int, LogEvent]:
+    """For each item the last event that put it in its place: chosen in a round, labelled unasked, or from elsewhere, which
+    leaves a chosen one what it is. What was chosen may have been withdrawn, and accepted after that."""
+    by_seq, found = {event.seq: event for event in events}, dict[int, LogEvent]()
     for event in events:
-        if event.kind == "import":
-            for item in event.payload.get("items", ()):
-                kinds[item] = "accepted" if event.payload.get("accepted") else None
-        elif event.kind in ANSWERS:
-            items = event.payload.get("items", ())
-            kinds |= {i: kind for i, kind in zip(items, extra_kinds(event.payload), strict=False) if kind is not None}
-    return kinds
+        of = by_seq.get(event.payload.get("seq", -1), event) if event.kind == "redo" else event
+        items = of.payload.get("items", ())
+        if of.kind in ("round", "ahead"):
+            found |= dict.fromkeys(items, of)
+        elif of.kind == "import":
+            found |= {i: of for i in items if i not in found or found[i].kind not in ("round", "ahead")}
+        elif of.kind in ANSWERS:
+            found |= dict.fromkeys(extras_of(of), of)
+    return found
+
+
+def extras_of(event: LogEvent) -> dict[int, Extra]:
+    """The items that it labels without having been asked, with the kind."""
+    items = event.payload.get("items", ())
+    if event.kind == "import":
+        return dict.fromkeys(items, "accepted") if event.payload.get("accepted") else {}
+    return {i: kind for i, kind in zip(items, extra_kinds(event.payload), strict=False) if kind is not None}
 
 
 def recover(db: sqlite3.Connection) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from askless.base.errors import InputError
 from askless.base.files import run_beside
-from askless.run.store.schema import RunError, check_tables, how_to_repair, migrate, transaction
+from askless.run.store.schema import MIGRATIONS, RunError, check_tables, how_to_repair, migrate, transaction
 
 BUSY_MS = 20_000
 NETWORK = ("nfs", "cifs", "smb", "fuse.sshfs", "9p", "afs", "ceph", "glusterfs", "lustre", "davfs")
@@ -60,7 +60,7 @@ class Store:
             with closing(open_to_read(self.path)) as looking:
                 check_tables(looking, self.path)
         if self.read_only:
-            self._writer = self._lender = self._reader = open_to_read(self.path)
+            self._writer = self._lender = self._reader = of_this_version(open_to_read(self.path))
             return
         self._writer, self._lender, self._reader = (
             connect(self.path, self.journal, sync) for sync in ("FULL", "NORMAL", "FULL")
@@ -185,6 +185,18 @@ def open_to_read(path: Path) -> sqlite3.Connection:
         db = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY_MS / 1000)
     db.row_factory = sqlite3.Row
     return db
+
+
+def of_this_version(db: sqlite3.Connection) -> sqlite3.Connection:
+    """The same; where the tables are of an earlier version, a copy in memory that has those of this one."""
+    if db.execute("PRAGMA user_version").fetchone()[0] == len(MIGRATIONS):
+        return db
+    copy = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    copy.row_factory = sqlite3.Row
+    with closing(db):
+        db.backup(copy)
+    migrate(copy)
+    return copy
 
 
 def in_wal_mode(path: Path) -> bool:
