@@ -318,12 +318,12 @@ MISTAKES = [
     ("class numbers in place of targets", lambda: al.theory.alignment(X @ X.T, y), "expected targets|got class numbers|one_hot(labels, C)"),
     ("logits to darp", lambda: al.darp(X), "rows >= 0 that sum to 1|got row 0|apply softmax"),
     # --- learners
-    ("an option without its name", lambda: al.FixMatch(500), "got an option without its name|its options are|steps"),
+    ("an option without its name", lambda: al.FixMatch(500), "got an option without a name|its options are|steps"),
     ("a misspelt option of a learner", lambda: al.FixMatch(step=500), "got step|its options are|steps"),
     ("a text for a number", lambda: al.FixMatch(lr="0.1"), "must be a number|>= 0|got '0.1'"),
     ("label propagation on images", lambda: al.ActiveLearner(al.data.digits(), learner="label-propagation"), "works on feature vectors|got|frozen"),
     # --- runs
-    ("a folder that is not there", lambda: al.Run.create("photos", "run"), "photos: expected a folder|got nothing there|check the path"),
+    ("a folder that is not there", lambda: al.Run.create("photos", "run"), "photos: expected a folder|found nothing there|check the path"),
     ("a run that is not there", lambda: al.Run.open("run"), "expected a run|found none|create one with Run.create"),
     ("classes of a run in one text", lambda: run_on(classes="a,b"), "expected a list of names|got the text 'a,b'|pass ['cat', 'dog']"),
     ("a misspelt option of a run", lambda: run_on(bugdet=5), "unknown argument bugdet|did you mean 'budget'|it takes"),

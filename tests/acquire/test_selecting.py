@@ -411,7 +411,7 @@ def test_bad_input_is_named(strategy, n, arrays, message):
     ("make", "message"),
     [
         (lambda: al.NPC(drawz=3), "NPC: got drawz; its options are draws, bias, normalize, score, search"),
-        (lambda: al.NPC(500), "NPC: got an option without its name"),
+        (lambda: al.NPC(500), "NPC: got an option without a name"),
         (lambda: al.Random(x=1), "its options are none"),
         (lambda: al.NPC(score="best"), "NPC: score must be one of rank-aware, positive, schur, got 'best'"),
         (lambda: al.NPC(search="x"), "search must be one of random, greedy, swap"),

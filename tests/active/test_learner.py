@@ -483,7 +483,7 @@ def test_balanced_start_of_the_papers():
     learner = al.ActiveLearner(al.data.digits(), learner=FAST)
     positions = learner.start_balanced(2)
     assert np.bincount(learner.pool.labels[positions]).tolist() == [2] * 10
-    with pytest.raises(al.InputError, match="whose label the pool knows"):
+    with pytest.raises(al.InputError, match="with known labels in the pool"):
         al.ActiveLearner(np.eye(5, 2, dtype=np.float32), net="mlp", classes=2).start_balanced()
 
 

@@ -204,7 +204,7 @@ def test_what_is_no_model_is_told_what_one_is(tmp_path):
 def test_nothing_that_is_there_is_lost(learner, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
-    with pytest.raises(al.InputError, match="got a folder with files in it; pass overwrite"):
+    with pytest.raises(al.InputError, match="got a folder with files; pass overwrite"):
         learner.export(tmp_path / "mine")
     with pytest.raises(al.InputError, match="expected an earlier export to overwrite, got a folder with other files"):
         learner.export(tmp_path / "mine", overwrite=True)

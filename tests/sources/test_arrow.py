@@ -113,7 +113,7 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"no")
     with pytest.raises(InputError, match="expected a Parquet file, got another"):
         parquet(tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         hf(tmp_path / "absent")
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "state.json").write_text('{"_data_files": [{"filename": "../out.arrow"}]}')

@@ -93,7 +93,7 @@ def test_wrong_manifests_are_refused(root, text, message):
 
 
 def test_an_absent_or_binary_manifest_is_refused(root):
-    with pytest.raises(InputError, match="expected a CSV file with the columns path and label, got nothing there"):
+    with pytest.raises(InputError, match="expected a CSV file with the columns path and label, found nothing there"):
         csv(root / "absent.csv")
     (root / "latin.csv").write_bytes(b"path,label\n\xe9.png,x\n")
     with pytest.raises(InputError, match="expected UTF-8 text"):

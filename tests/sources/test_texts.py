@@ -171,7 +171,7 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, content, message):
 def test_an_unknown_encoding_and_an_absent_file(tmp_path):
     with pytest.raises(OptionError, match="such as utf-8 or cp1252, got 'klingon'"):
         texts(tmp_path, encoding="klingon")
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         texts(tmp_path / "absent.csv")
 
 

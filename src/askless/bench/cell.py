@@ -126,7 +126,7 @@ def check_same(folder: Path, now: dict[str, str], but: str = "") -> None:
         was, is_now = (found.get(name, default_settings().get(name)) for found in (then, now))
         if was != is_now and name != but:
             revised = re.search(r"\brevision[=:] ?\d", f"{was} {is_now}")
-            why = ": the method has another revision, so the same options give other results" if revised else ""
+            why = ": the method has another revision, so the same options give different results" if revised else ""
             raise InputError(
                 f"{folder} was made with {name} = {was}, now it is {is_now}{why}; use another folder, or remove this one"
             )

@@ -150,7 +150,7 @@ class Row:
         if not callable(self.data):
             got = repr(self.data) if isinstance(self.data, str) else f"a {type(self.data).__name__}"
             raise InputError(
-                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; write arrays by "
+                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; save arrays with "
                 "np.savez('mine.npz', X=x, y=y) for Data(name='mine.npz', test=300), or pass a function that makes a Pool"
             )
         check_annotated(self.method, Row, vars(self))
@@ -158,9 +158,7 @@ class Row:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))
             if self.start < 1:
-                raise InputError(
-                    f"{self.method}: expected a start of some labels for the trials to settle, got start=0"
-                )
+                raise InputError(f"{self.method}: expected a start with labels for the trials to settle, got start=0")
         if as_frozen(self.net) is not None:
             if not self.augment:
                 raise InputError(
@@ -168,8 +166,8 @@ class Row:
                 )
             if self.views:
                 raise InputError(
-                    f"{self.method}: views= is for networks that see the items themselves, got {self.net} too, whose views "
-                    "are embedded before; use its own options, or another net"
+                    f"{self.method}: views= is for networks that see the items themselves, got also {self.net}, whose views "
+                    "are embedded first; use its own options, or another net"
                 )
         stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
         if stopped and not self.validation:
@@ -233,8 +231,8 @@ class Benchmark:
         for key in keys:
             if (other := folders.setdefault(cell_name(*key, 0), key)) != key:
                 raise InputError(
-                    f"{self.name}: expected (group, method) that differ in letters or digits, which name the folders of "
-                    f"their cells, got {other} and {key}"
+                    f"{self.name}: expected (group, method) that differ in letters or digits, because they name the "
+                    f"cells' folders, got {other} and {key}"
                 )
         for a in self.rows:
             b = next(r for r in self.rows if r.trials and (r.group, r.start) == (a.group, a.start)) if a.trials else a
@@ -312,7 +310,7 @@ def start_positions(pool: Pool, n: int, by: Start, seed: int) -> np.ndarray:
     rng = stream(seed, f"start {by}")
     known = np.flatnonzero(pool.labels >= 0)
     if n > len(known):
-        raise InputError(f"a start of {n} labels needs as many items whose label the pool knows, got {len(known)}")
+        raise InputError(f"a start of {n} labels needs as many items with known labels, got {len(known)}")
     if by == "first":
         return known[:n]
     if by == "random":

@@ -116,8 +116,8 @@ def run(
                 )
             except NotSent as error:
                 raise InputError(
-                    f"expected a benchmark that can be sent to a worker, got {error}; give run() a `source`, a function "
-                    "that makes the benchmark again, or put it in a file for `askless bench run FILE.py`"
+                    f"expected a benchmark that can be sent to a worker, got {error}; pass run() a `source`, a function "
+                    "that makes the benchmark, or put it in a file for `askless bench run FILE.py`"
                 ) from error
 
         compute(trials)
@@ -159,8 +159,8 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
     notes = []
     if asked not in (None, threads):
         notes.append(
-            f"{out} was begun with threads={threads} for each cell, which it keeps since they decide the last digits; use "
-            f"another folder for threads={asked}"
+            f"{out} was started with threads={threads} for each cell and keeps them, because they decide the last digits; "
+            f"use another folder for threads={asked}"
         )
     here = engine == "local" or not os.environ.get("RAY_ADDRESS")
     if here and workers * threads > cores():
@@ -178,7 +178,7 @@ def version_notes(out: Path, before: dict[str, Any] | None, about: dict[str, Any
         return []
     return [
         f"{out} was computed by askless {was} so far, and this is askless {now}; finished cells stay as they are: if their "
-        "methods have changed since, use another folder"
+        "methods have since changed, use another folder"
     ]
 
 
@@ -200,14 +200,14 @@ def check_data(benchmark: Benchmark, rows: Sequence[Row], out: Path, tally: Tall
             continue  # the cells that need it will say what is wrong, and the others finish
         if not isinstance(pool, Pool):
             raise InputError(
-                f"{row.method}: expected data that make a Pool, got a {type(pool).__name__}; return "
+                f"{row.method}: expected data that return a Pool, got a {type(pool).__name__}; return "
                 "al.data.as_pool((x, y), test=(x_test, y_test))"
             )
         if pool.test is None and "test_accuracy" in benchmark.metrics:
             raise InputError(
-                f"{row.method}: expected data with a test set, to measure the test accuracy on, got {pool}; hold some items "
-                "out by Data(name=..., test=300), or use an .npz with x_train, y_train, x_test, y_test, or a function that "
-                "makes al.data.as_pool((x, y), test=(x_test, y_test)), or measure on the pool alone by "
+                f"{row.method}: expected data with a test set for the test accuracy, got {pool}; hold out some items "
+                "with Data(name=..., test=300), or use an .npz with x_train, y_train, x_test, y_test, or a function that "
+                "makes al.data.as_pool((x, y), test=(x_test, y_test)), or measure on the pool alone with "
                 "Benchmark(metrics=('pool_accuracy',))"
             )
     if failures and len(failures) == len(seen) and isinstance(failures[0], AsklessError):

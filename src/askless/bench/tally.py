@@ -62,7 +62,7 @@ class Tally:
             name, *news = content
             (self.round if name == "round" else self.step)(cell, *news)
         elif kind == "again":
-            self.tell(f"{cell.title}: {content}; it will be tried again")
+            self.tell(f"{cell.title}: {content}; askless will retry it")
         elif kind == "lost":
             self.ended(cell, Trouble(content))
         else:

@@ -30,14 +30,14 @@ def page(found: Findings, title: str, command: str = "") -> str:
     about = (
         f"The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen "
         f"by the trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} "
-        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: on a "
-        "network like this one they describe, they do not promise."
+        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: for a "
+        "network like this one they describe and do not promise."
     )
     sections = [
         Section("Pictures", tag("div", plots, cls="plots")),
         Section("The numbers", table(found).html()),
         Section("What was left out", bullets(found.notes), "Left out"),
-        Section("How to run it again", again(command), "Run it again"),
+        Section("How to reproduce this", again(command), "Reproduce"),
     ]
     return html_page(f"What the theory says about {title}", about, sections, tab=f"Theory of {title}")
 

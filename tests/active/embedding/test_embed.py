@@ -102,7 +102,7 @@ def test_images_of_several_sizes_and_a_real_backbone(tmp_path, x):
         torch.testing.assert_close(
             torch.from_numpy(shards["features"][i]).float(), embedding(pixels)[0], atol=2e-3, rtol=2e-3
         )
-    with pytest.raises(InputError, match=r"differ in size, which this backbone minds; pass size"):
+    with pytest.raises(InputError, match=r"differ in size, which this backbone cannot take; pass size"):
         embed(tmp_path / "photos", tmp_path / "raw", backbone="raw")
     assert embed(tmp_path / "photos", tmp_path / "raw8", backbone="raw", size=8)["features"].shape == (7, 192)
 
@@ -390,9 +390,9 @@ def test_bad_options(tmp_path, x, given, error, says):
 
 def test_bad_pools(tmp_path, x):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         embed(tmp_path / "empty", tmp_path / "out")
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         embed(tmp_path / "missing", tmp_path / "out")
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.md").write_text("hello")

@@ -643,7 +643,7 @@ def test_what_was_left_out_is_written_down(torture, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("absent", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got nothing there"),
+        ("absent", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, found nothing there"),
         ("a.txt", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got 'a.txt'"),
         ("empty", "expected images .png, jpg, .* found none$"),
         ("bad", "found none; 1 left out, the first, a.png: an empty file"),

@@ -123,7 +123,7 @@ def need_ray() -> None:
         import ray  # noqa: F401
     except ImportError:
         raise OptionError(
-            "the engine ray needs Ray, which is not installed; pip install 'askless[ray]', or use the engine local"
+            "the engine ray needs Ray, which is not installed; run `pip install 'askless[ray]'`, or use the engine local"
         ) from None
 
 
