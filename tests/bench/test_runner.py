@@ -443,8 +443,8 @@ def test_the_first_run_settles_the_number_of_threads_and_later_ones_say_so(tmp_p
     again = run(benchmark(row(), seeds=(0, 1)), tmp_path, threads=1)
     assert (again.about["threads"], seen[0], seen[2]) == (2, 2, 2)
     assert caplog.messages == [
-        f"{tmp_path} was started with threads=2 for each cell and keeps them, because they decide the last digits; use another "
-        "folder for threads=1"
+        f"{tmp_path} was started with threads=2 for each cell and keeps them, because they decide the last digits; "
+        "use another folder for threads=1"
     ]
 
 
@@ -458,7 +458,7 @@ def test_a_folder_of_another_version_is_gone_on_with_and_said_once(tmp_path, cap
         run(benchmark(row(), seeds=(0,)), tmp_path)
     assert caplog.messages == [
         f"{tmp_path} was computed by askless 0.0.1 so far, and this is askless {now}; finished cells stay as they are: if "
-        "their methods have changed since, use another folder"
+        "their methods have since changed, use another folder"
     ]
 
 

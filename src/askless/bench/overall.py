@@ -85,7 +85,8 @@ class Overall:
         notes = [
             f"Over {len(self.groups)} groups, each by its mean over the seeds. Minus {self.baseline}: the mean difference ± "
             "half of its 95 % t interval over the groups; then the smallest and the largest of any group. Above / below: "
-            "the number of groups whose areas differ significantly (Wilcoxon over the seeds at 5 %, Holm-corrected per group)."
+            "the number of groups whose areas differ significantly (Wilcoxon over the seeds at 5 %, in each group corrected "
+            "by Holm)."
         ]
         notes += powerless(self.areas.shape[2], len(self.others))
         if "random" in self.methods:
