@@ -1,4 +1,4 @@
-"""BAIT: the batch after which the last layer is known best, by Fisher information (Ash et al., NeurIPS 2021)."""
+"""BAIT: the batch that determines the last layer best, by Fisher information (Ash et al., NeurIPS 2021)."""
 
 from typing import Annotated, Any, Literal
 

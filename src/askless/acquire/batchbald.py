@@ -23,7 +23,7 @@ class BatchBALD:
     I(y_i; w | y_B): look-alikes are not asked for twice.
 
     The weights are seen through `probs_by_pass` (N, K, C) as in BALD. All C^|B| labellings of the batch are gone
-    through while they are at most `configurations`; then as many of them are drawn at random, at least one for each
+    enumerated while they are at most `configurations`; then as many of them are drawn at random, at least one for each
     pass. Gains only fall as the batch grows, so only items whose last gain is among the largest are looked at again:
     the picks are those of plain greedy while labellings are gone through, and with drawn ones within the noise of the
     draw. `candidates`: only so many items, those with the largest information by themselves, are looked at beyond the

@@ -1,7 +1,7 @@
-"""What there is: the arrays that strategies look at, and the strategies, by name.
+"""The table of arrays that strategies use, and of strategies by name.
 
 A new strategy is one row here, and a name in `askless/__init__.py` and `acquire/__init__.py`. Importing this file imports no
-strategy: the labelling page, which offers them, starts without torch.
+strategy, so the labelling page, which offers them, starts without torch.
 """
 
 from importlib import import_module
@@ -61,7 +61,7 @@ BY_ROWS = tuple(name for name in PER_ITEM if name != "kernel")  # an item's row 
 class Info(NamedTuple):
     """A strategy: a row of the table that `askless strategies` prints.
 
-    `home`: its file and class below `askless.acquire`. `reason`: how the labelling page says why an item was chosen (see
+    `home`: its file and class below `askless.acquire`. `reason`: how the labelling page explains a pick (see
     `run/steps/reasons.py`). `in_runs`: whether `askless start` offers it.
     """
 
@@ -147,7 +147,7 @@ def as_strategy(given: "str | Strategy") -> "Strategy":
 
 
 def faults(given: object) -> list[str]:
-    """What keeps an object from being a strategy, a sentence each."""
+    """The reasons why an object is not a strategy, a sentence each."""
     if isinstance(given, type):
         name = given.__name__
         return [f"expected a strategy's name or an object such as NPC(), got the class {name}; write {name}()"]

@@ -98,7 +98,7 @@ def broken(name: str, found: Sequence[str]) -> str:
 
 
 def in_words(strategy: Strategy, error: Exception) -> str:
-    """What a check found, or what the strategy raised, where, and the usual reason for it."""
+    """The problem a check found, or the strategy's exception, where, and its usual reason."""
     if isinstance(error, AssertionError | AsklessError):
         return str(error)
     own = getattr(getattr(strategy.select, "__code__", None), "co_filename", "")
@@ -153,7 +153,7 @@ def check_selection(picks: Selection, n: int, N: int, labelled: np.ndarray, wher
 
 
 def check_without_wants(strategy: Strategy) -> None:
-    """What a strategy only wants it can do without."""
+    """A strategy must work without the arrays it only wants."""
     arrays = example_arrays(60, 5)
     given: dict[str, Any] = {name: arrays[name] for name in (*strategy.needs, "labelled", "labels")}
     try:
