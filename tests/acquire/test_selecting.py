@@ -365,7 +365,7 @@ BAD = [
         "npc",
         2,
         {"features": F * 1e-160},
-        r"from 1e-150 on \(float64\), whose squares .* above .*e-160; rescale the features",
+        r"of at least 1e-150 \(float64\), whose squares .* above .*e-160; rescale the features",
     ),
     ("npc", 2, {"features": F * 1e160}, r"expected numbers up to 1e\+150 \(float64\).* in row 0; rescale"),
     ("npc", 2, {"features": np.ma.masked_less(F, 0)}, "features: expected a plain array, got a masked one"),

@@ -306,7 +306,7 @@ def told_twice(stream):
         (lambda: al.Stream("albl", 2, 4), "albl learns from earlier picks, which a stream forgets"),
         (
             lambda: al.Stream(al.CRC(by="kernel"), 2, 4),
-            "crc looks at a kernel over all items, which a stream never has",
+            "crc needs a kernel over all items, which a stream never has",
         ),
         (lambda: al.Stream("margin", 0, 4), "budget must be a whole number >= 1, got 0"),
         (

@@ -323,7 +323,7 @@ def test_names_are_labels_too_and_the_last_wins_only_when_asked():
     assert learner.known_labels.tolist() == [1, 2]
     learner.tell(3, "dog")  # the same again is no news
     with pytest.raises(
-        al.InputError, match="item 3 already has the label 'dog', got 'cat'; nothing was taken; pass replace"
+        al.InputError, match="item 3 already has the label 'dog', got 'cat'; nothing was stored; pass replace"
     ):
         learner.tell([8, 3], ["cat", "cat"])
     assert 8 not in learner.labels
@@ -586,7 +586,7 @@ def test_what_cannot_be_saved_has_to_be_passed_again(tmp_path):
             tmp_path, pool=MyImages(), net=nn.Sequential(nn.Flatten(), nn.Linear(64, 3), nn.Linear(3, 2))
         )
     with pytest.raises(
-        al.AsklessError, match=r"network \(only one of the two has 2\.bias, 2\.weight\); pass the module"
+        al.AsklessError, match=r"network \(only one of the two has 2\.bias, 2\.weight\); pass the saved module"
     ):
         al.ActiveLearner.load(tmp_path, pool=MyImages(), net=nn.Sequential(*net, nn.Linear(2, 2)))
     assert al.ActiveLearner.load(tmp_path, pool=MyImages(), net=net).labels == {0: 1}

@@ -302,7 +302,7 @@ def test_a_row_far_beyond_all_others_spoils_nothing(net, caplog):
         assert loop.learnt.metrics[-1].get("far", 0) == (rows is far)
     assert min(found[1:]) > found[0] - 0.05
     assert [record.getMessage()[:93] for record in caplog.records] == 2 * [
-        "1 of 90 rows lie more than 100 times as far out as the others, the first is row 7; auto learn"
+        "1 of 90 rows lie more than 100 times as far out as the others, the first is row 7; auto treat"
     ]
 
 

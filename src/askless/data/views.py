@@ -1,4 +1,4 @@
-"""Views of a pool's items, as the training loop asks for them: plain, weak and strong."""
+"""Views of a pool's items for the training loop: plain, weak and strong."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -275,7 +275,7 @@ class CachedViews:
         return self._ready(rows)
 
     def test(self) -> Tensor | None:
-        """The pool's test items as the network takes them; None where only `of` can make them."""
+        """The pool's test items as inputs of the network; None if only `of` can make them."""
         return None if self._test is None else self._ready(self._test())
 
     def _draw(self, views: Sequence[Any], indices: Any, generator: torch.Generator) -> Tensor:
