@@ -1,9 +1,9 @@
-"""Ask, tell and fit with several processes or graphics cards that share every training: start it with torchrun.
+"""Ask, tell and fit with several processes or GPUs that share every training: start it with torchrun.
 
     torchrun --standalone --nproc-per-node 2 --max-restarts 3 examples/train_on_many.py --folder many
 
-What was done is kept in the folder: when a process dies torchrun ends the others and starts them all again, and they go
-on from the last checkpoint. See docs/scale.md.
+The folder keeps the progress: when a process dies, torchrun ends the others and restarts them all, and they resume
+from the last checkpoint. See docs/scale.md.
 """
 
 import argparse

@@ -131,8 +131,8 @@ def test_forty_thousand_columns_take_a_moment_and_are_not_all_named(tmp_path):
     assert len(texts(tmp_path / "t.csv", "c7").rows[0].columns) == 39_999
     few = "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 39,990 more"
     for column, message in (
-        ("", rf"which column has the texts\? It has {few}; name one"),
-        ("d", f"of texts, got {few}; name one of these$"),
+        ("", rf"which column has the texts\? It has {few}; pass one"),
+        ("d", f"of texts, got {few}; choose one of these$"),
     ):
         with pytest.raises(InputError, match=message):
             texts(tmp_path / "t.csv", column)
@@ -144,7 +144,7 @@ def test_the_column_is_found_or_asked_for(tmp_path):
     table.write_text("id,review,label\n7,good,pos\n")
     assert texts(table).column == "review"
     table.write_text("title,review\na,good\n")
-    with pytest.raises(InputError, match=r"which column has the texts\? It has title, review; name one: --text"):
+    with pytest.raises(InputError, match=r"which column has the texts\? It has title, review; pass one: --text"):
         texts(table)
     assert texts(table, "review").rows[0].columns == {"title": "a"}
     with pytest.raises(InputError, match="expected a column 'body' of texts, got title, review"):

@@ -19,7 +19,8 @@ from askless.linalg.scale import divisor
 
 @options
 class LabelPropagation:
-    """Labels spread along a graph of the `neighbours` nearest items; about a second for 10,000 items; one graph for all rounds.
+    """Labels spread along a graph of the `neighbours` nearest items; about a second for 10,000 items; one graph for all
+    rounds.
 
     `alpha`: how far they spread (below 1; the rest of each step returns to the given labels). `metric`: "cosine" suits the
     features of networks, "euclidean" a few measured numbers.
