@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     title: str
     images: torch.Tensor  # (n, 1, H, W), around 0, of deviation 1; the last `test` of them are the test
     labels: np.ndarray
-    test: int | None  # None: drawn anew by each seed, `held` of them
+    test: int | None  # None: drawn again by each seed, `held` of them
     held: int
     pool: int
     kernels: dict[str, torch.Tensor]

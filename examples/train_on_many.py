@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32, help="labelled items per step, of all processes together")
     options = parser.parse_args()
 
-    # Without a backend: gloo for memory, nccl for graphics cards. Who waits longer than the timeout fails.
+    # Without a backend: gloo for memory, nccl for GPUs. A process that waits longer than the timeout fails.
     distributed.init_process_group(timeout=timedelta(minutes=10))
     rank, world, local = distributed.get_rank(), distributed.get_world_size(), int(os.environ["LOCAL_RANK"])
     device = "cpu"

@@ -37,7 +37,7 @@ class Askless:
 
     `trust`: the labels per class from which the model counts fully (0: at once; infinite: coverage alone). `balance`:
     whether classes with few labels weigh more. `reach`: a factor of h. Features are centred and scaled to unit length, and
-    wider ones reduced to `directions` main directions. Pools of more than `targets` items are covered on so many of them,
+    wider ones reduced to `directions` main directions. Pools of more than `targets` items are covered on that many of them,
     drawn at random (8 per label, where `max_memory` has room for them); the picks come from all unlabelled items, or from
     65,536 drawn at random (8 per pick). Scores are the share of all weight that a pick newly covers. `info`: the reach, the
     share `covered` and `covered_before`, and for each pick how `unsure` the model is of it, how `scarce` labels of its

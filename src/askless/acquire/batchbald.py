@@ -26,7 +26,7 @@ class BatchBALD:
     enumerated while they are at most `configurations`; then as many of them are drawn at random, at least one for each
     pass. Gains only fall as the batch grows, so only items whose last gain is among the largest are looked at again:
     the picks are those of plain greedy while labellings are gone through, and with drawn ones within the noise of the
-    draw. `candidates`: only so many items, those with the largest information by themselves, are looked at beyond the
+    draw. `candidates`: only this number of items, those with the largest information by themselves, are looked at beyond the
     first pick (None: all). The labellings take some 18 `configurations` K bytes of `max_memory`; where that is less, it
     says how much is enough.
 

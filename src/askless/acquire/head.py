@@ -7,7 +7,7 @@ from scipy.linalg import lstsq
 
 from askless.acquire.strategy import drawn
 
-ROWS = 1024  # at least so many rows, where there are such, and four per feature
+ROWS = 1024  # rows, at least, if there are that many, and four per feature
 LINEAR = (
     1e-2  # relative error up to which logits count as linear in the features: those in half precision have three digits
 )

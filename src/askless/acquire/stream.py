@@ -20,7 +20,7 @@ from askless.base.rng import Seed, stream
 
 UNLABELLED = -1
 MARKS = ("label", "position", "key")  # held beside the arrays
-DRAWN = 8  # one in so many of the memory is drawn at random and vouches for the picks of askless
+DRAWN = 8  # one in this many of the memory is drawn at random to check the picks of askless
 
 
 class Stream:

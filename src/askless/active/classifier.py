@@ -87,7 +87,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         if len(known):
             check_classification_targets(known)
         known = known.astype(str) if known.dtype.kind == "O" and any(isinstance(v, str) for v in known) else known
-        # The same rows with more labels: a strategy that learns from what it asked for goes on.
+        # The same rows with more labels: a strategy that learns from earlier picks continues.
         goes_on = hasattr(self, "_loop") and np.array_equal(X, self._X) and np.isin(self.labelled_, labelled).all()
         asks = self._loop.asks if goes_on else []
         self.labelled_, self._X = labelled, X

@@ -64,7 +64,7 @@ def default_learner(net: Net, pool: Pool) -> str:
 
 
 def net_in_full(net: Net) -> Net:
-    """The net with folders and files named in full, for a learner that was saved may go on from anywhere."""
+    """The net with folders and files named in full, because a saved learner may resume from anywhere."""
     if isinstance(net, str):
         return in_full(net)
     if not isinstance(net, Frozen) or not isinstance(net.backbone, str):

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files written atomically."""
 
 import errno
 import hashlib

@@ -1,7 +1,7 @@
 """The whole loop on the digits that ship with scikit-learn: askless against random, valued by semi-supervised training.
 
 Each strategy starts from one labelled image per class and then asks for ten more, four times over. After every answer
-`auto` learns afresh, from the labelled images and from the other 1,397 - n without their labels, so that the curves show
+`auto` learns again, from the labelled images and from the other 1,397 - n without their labels, so that the curves show
 what the new labels are worth and not what the new images are. Both strategies share the starting images of a seed, so their
 curves are paired.
 """
@@ -74,7 +74,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
 ) -> Results:
     """Both strategies with every seed. What is finished is kept in a folder of `out` that is named by the settings: a demo
-    that was killed goes on there, and one with other settings does not meet it."""
+    that was killed resumes there, and one with other settings has another folder."""
     plan = benchmark(seeds)
     kept = out / f"kept-{digest.of_text(*map(settings, plan.rows))[:8]}"
     command = ("askless", "demo", "--seeds", str(seeds))

@@ -33,7 +33,7 @@ Start = Literal["balanced", "random", "first"]
 class Data:
     """A pool by its name or path, `items` of it drawn at random; `tail` makes it long-tailed by this ratio.
 
-    `test`: the first so many test items (None: all of them). Of data that come without a test set, so many labelled items
+    `test`: the number of test items, from the first (None: all). Of data without a test set, that many labelled items
     are drawn at random and held out, before anything else. The draws are the same for every row and every seed of a
     benchmark, so that these differ in nothing else.
     """
@@ -100,17 +100,17 @@ class Along(Protocol):
 class Row:
     """One line of a table: a strategy on data with a network, a training and a query plan.
 
-    `start` labels are told first (`start_by`: balanced over the classes, drawn at random, or the pool's first); then the
+    `start` labels come first (`start_by`: balanced over the classes, drawn at random, or the pool's first); then the
     strategy is asked up to each of `counts`, and the network is trained and measured at each of them. Where `start` is
     below counts[0] the first query is made by the untrained network; with `other_init`, by one of other first weights
     than those that are then trained.
 
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
-    by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
+    by several learners. `trials`: of that many starts the one of median or best accuracy is taken for all seeds, as the
     papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
     `width` as in ActiveLearner. Without `augment` the weak views are the images themselves; `views` are options of
     `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves.
-    `validation`: so many items of the pool are held out for early stopping. `net_options`: of a network by name, as in
+    `validation`: the number of pool items held out for early stopping. `net_options`: of a network by name, as in
     `nets.make`. `measures` look at each trained network, `along` at networks while they are trained.
     """
 

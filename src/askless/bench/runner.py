@@ -1,4 +1,4 @@
-"""Runs the cells of a benchmark, in this process, in worker processes or on Ray, and goes on where a killed run was."""
+"""Runs the cells of a benchmark, in this process, in worker processes or on Ray, and resumes killed runs."""
 
 import fnmatch
 import logging
@@ -51,15 +51,15 @@ def run(
     """Computes every cell that is not finished in `out`, and reads back all of them. With `groups`, names or patterns such
     as "CIFAR-10*", only cells of those groups are computed: a long benchmark can be run piece by piece.
 
-    With one worker the cells run in this process; with more, in so many processes. `threads`: of each cell,
+    With one worker the cells run in this process; with more, in that number of processes. `threads`: of each cell,
     by default one. They decide the last digits of a training, so the first run in `out` settles them; a
     warning says where later ones ask for others, or where all workers together have more threads than there are cores.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
-    preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of
+    preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, receive
     every round that is computed, and of training steps; each cell is a run of theirs.
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
-    graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
+    GPUs: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
 
     Data without a test set are refused before any cell runs, unless `metrics` of the benchmark is without test accuracy.
     """

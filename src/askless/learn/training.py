@@ -71,7 +71,7 @@ class Training:
     `horizon`: the cosine's length where it is not `steps` (CRC stops early on a longer cosine). `ema`: decay of the averaged
     network, which is then the one used; None uses the live one. `kernel_rate` lowers `lr` to what the labelled items'
     last-layer kernel admits (`learn.rate`). Weight decay spares BatchNorm and biases. With validation data the network is
-    measured every `evaluate_every` steps, and with `patience` training stops after so many measures without a gain and
+    measured every `evaluate_every` steps, and with `patience` training stops after that many measures without a gain and
     returns the best. `autocast` computes in bfloat16 (slower on most CPUs), `compile` uses torch.compile.
     """
 
@@ -297,7 +297,7 @@ class _Run:
         for name in (*KEPT, "finished"):
             setattr(self, name, saved[name])
         states = torch.atleast_2d(saved["global_state"])
-        if self.ranks.rank < len(states):  # with more processes than before, the new ones start afresh
+        if self.ranks.rank < len(states):  # with more processes than before, the new ones start from scratch
             self.global_state = states[self.ranks.rank].clone()
         self.net.load_state_dict(saved["net"])
         if self.average is not None:

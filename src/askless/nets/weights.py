@@ -68,7 +68,7 @@ def weights_file(place: Path) -> Path:
 
 
 def load_weights(owner: str, net: nn.Module, weights: dict[str, Tensor], spare: Sequence[str] = ()) -> None:
-    """Puts all of `weights` into `net`; only layers named in `spare` (a head that is made anew) may be missing in either,
+    """Puts all of `weights` into `net`; only layers named in `spare` (a new head) may be missing in either,
     or be of another shape."""
     known = net.state_dict()
 

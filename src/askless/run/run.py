@@ -68,7 +68,7 @@ NAME = "state.sqlite"
 
 
 def quiet(step: str, text: str, done: int, total: int) -> None:
-    """Where nobody is told."""
+    """Receives progress and ignores it."""
 
 
 class Run:
@@ -158,7 +158,7 @@ class Run:
         self.store.close()
 
     def end_trail(self) -> None:
-        """What is told later, as after a larger budget, begins with the run's id again."""
+        """The next event, such as after a larger budget, starts with the run's id again."""
         if "trail" in self.__dict__:
             self.trail.close()
             del self.trail

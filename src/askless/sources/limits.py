@@ -48,7 +48,7 @@ def check_bytes(what: object, count: int) -> None:
 
 
 class Gunzipped(gzip.GzipFile):
-    """A packed stream that refuses to go on beyond the limit."""
+    """A packed stream that stops at the limit with an error."""
 
     def read(self, size: int | None = -1) -> bytes:
         part = super().read(size)

@@ -77,7 +77,7 @@ def whole_tar(file: Any, path: str) -> Iterator[tarfile.TarFile]:
 
 
 class Header(tarfile.TarInfo):
-    """A header that neither sends tarfile backwards, and so round for ever, nor has it search megabytes of notes."""
+    """A header that neither sends tarfile backwards, in an endless loop, nor makes it search megabytes of notes."""
 
     @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> "Header":

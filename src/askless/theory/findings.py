@@ -127,7 +127,7 @@ def examine(
 
     At most `items` of the labelled items are looked at (of more, up to half come from the start, which is what the first
     round was trained on), and as many test items: so no kernel has more than `items` rows, whatever the pool. `queries`
-    random sets of unlabelled items are drawn for the approximation ratio. `progress(done, total, text)` is told how it goes.
+    random sets of unlabelled items are drawn for the approximation ratio. `progress(done, total, text)` is called along.
     Same seed, same findings.
     """
     as_count("items", items, 4)

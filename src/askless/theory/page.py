@@ -17,7 +17,7 @@ from askless.theory.words import table
 
 
 def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
-    """Writes `theory.json` and `theory.html` into `folder`, each whole or not at all, and returns the page."""
+    """Writes `theory.json` and `theory.html` into `folder`, each atomically, and returns the page."""
     data = as_data(found, lambda value: {"holds": value.holds()} if isinstance(value, Bounds) else {})
     texts = {"theory.json": json_text({"run": title, **data}), "theory.html": page(found, title, command)}
     write_files(folder, texts)
@@ -108,7 +108,7 @@ def linearised(found: Findings) -> Any:
     is the smallest test loss."""
     c, m = found.linearised.curves, found.linearised.minimum
     made, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
-    shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may go on to 1e-300
+    shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may fall to 1e-300
     low, top = shown.min() / 1e4, max(shown.max(), 1e-12)
     axes.set_xscale("symlog", linthresh=1)
     axes.set(xlim=(0, c.times[-1]), yscale="log", ylim=(max(c.train.min() / 2, low, 1e-12 * top), 3 * top))

@@ -38,7 +38,7 @@ class Job:
 
 
 class ShardMaker:
-    """Reads a part, computes the columns of its items batch by batch and writes its shard, whole or not at all. It has one
+    """Reads a part, computes the columns of its items batch by batch and writes its shard atomically. It has one
     copy of the network, made with the first part."""
 
     def __init__(self, job: Job) -> None:
@@ -148,5 +148,5 @@ def narrowed(a: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def device() -> str:
-    """The graphics card that a worker was given, where there is one: Ray hides the others from it."""
+    """The GPU assigned to a worker, if any: Ray hides the others from it."""
     return "cuda" if torch.cuda.is_available() else "cpu"

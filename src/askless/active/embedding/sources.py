@@ -129,7 +129,7 @@ def refusing_bad_part(url: str) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def loaded(what: str, stamp: str, size: Size) -> Pool:
-    """A worker reads many parts of one pool: it is loaded once, and anew when its file has changed."""
+    """A worker reads many parts of one pool: it is loaded once, and again if its file has changed."""
     return load(what, size=size, lazy=True) if lists_images(what) else load(what)
 
 

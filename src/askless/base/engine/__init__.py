@@ -56,7 +56,7 @@ def work(
     what this process waits for.
 
     `make` and the tasks must be such as can be sent to another process (else `NotSent`), and so must answers; one local
-    worker, or one local task, is this process, which computes by `here` where it is given. `threads`: so many for each
+    worker, or one local task, is this process, which computes by `here` where it is given. `threads`: of each
     worker. `cores`, `gpus`: what a worker has for itself on Ray.
     """
     check_engine("work", engine, workers, gpus)

@@ -39,7 +39,7 @@ class Actor:
         return answer
 
     def told(self) -> list[Any]:
-        """What was told since the last call, after waiting about a second for something; at the end of a task, None."""
+        """The reports since the last call, after waiting up to about a second; None at the end of a task."""
         found = []
         with suppress(queue.Empty):
             found.append(self.heard.get(timeout=1.0))

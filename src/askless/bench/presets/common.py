@@ -71,7 +71,7 @@ def grid(
 class Preset:
     """A table or figure of a paper, or one of our own, as a benchmark at each scale.
 
-    `rows` are fields of Rows; `seeds` so many at the full and at the small scale, and two at the smoke scale; `comparable`:
+    `rows` are fields of Rows; `seeds` are those at the full and small scales, and two at the smoke scale; `comparable`:
     whether the full scale is the paper's protocol. All others are those of `Benchmark`.
     """
 

@@ -119,7 +119,7 @@ CALTECH = Setting(
 SVHN_DIGITS = CALTECH._replace(
     name=SVHN_VGG.name, data=SVHN_VGG.data, net=SVHN_VGG.net, small_name="digits + small CNN, for SVHN + VGG"
 )
-# The kernel's figures: the network with global average pooling is too slow on 32 x 32 pixels without a graphics card.
+# The kernel's figures: the network with global average pooling is too slow on 32 x 32 pixels without a GPU.
 GAP = Setting(
     "CIFAR-10 + CNN-GAP", CIFAR, "cnn-gap", "CIFAR-10 (5,000) + CNN, for CNN-GAP", CIFAR10, "tutorial-cnn", part=5
 )
@@ -201,7 +201,7 @@ COMPARISONS = {
 
 
 def retraining(number: int, where: Setting) -> Preset:
-    """Tables 11 and 12: the network begins anew in every round."""
+    """Tables 11 and 12: the network is retrained from scratch in every round."""
     return replace(
         Comparison(where, 500).table(number),
         title=f"dynamicAL, table {number}: {where.name}, retrained from scratch",
@@ -301,7 +301,7 @@ def drift(
 
 
 class Queries(NamedTuple):
-    """Figure 2: |S| labelled items of a setting, and random queries of `size` among so many others."""
+    """Figure 2: |S| labelled items of a setting, and random queries of `size` among others."""
 
     where: Setting
     S: int
