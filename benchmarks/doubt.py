@@ -2,7 +2,7 @@
 
     python benchmarks/doubt.py --data cifar10_subset_efflite0_feats.npz --data digits --data r8 --data spambase \
         --out benchmarks/results/doubt.json
-    python benchmarks/doubt.py --docs    # nothing run: the table into docs/evidence/labelling.md
+    python benchmarks/doubt.py --docs    # only write the table into docs/evidence/labelling.md
 
 Of 2,000 items of each pool 200 are labelled, drawn at random or chosen by askless in batches of 50; 5 % of the labels are
 then flipped, to any other class or to the most similar one (the class whose mean is nearest). Reported is the share of the
@@ -194,11 +194,11 @@ def renewed(page: str, record: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--data", action="append", default=[], help="a data set's name, or features in a file; several times"
+        "--data", action="append", default=[], help="a data set's name, or a file of features; repeatable"
     )
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--docs", action="store_true", help="only write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "doubt.json").read_text()))

@@ -2,8 +2,8 @@
 
     python benchmarks/encoders.py --data cifar10_subset.npz --data digits --data r8 --out results.json
     python benchmarks/encoders.py --data photos --encoders efficientnet-lite2@192,raw@16     # CLASS/*.jpg: your own
-    python benchmarks/encoders.py --quick                                   # small: that it works
-    python benchmarks/encoders.py --docs    # nothing run: the tables into docs/evidence/encoders.md
+    python benchmarks/encoders.py --quick                                   # small: shows that it works
+    python benchmarks/encoders.py --docs    # only write the tables into docs/evidence/encoders.md
 
 A pool is anything that `al.data.load` reads with labels in it. Some of its items, drawn at random, are embedded with one
 torch thread; the time is that of the process (CPU), so other work on the machine counts little. Then a logistic head is
@@ -149,15 +149,15 @@ def renewed(page: str, record: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", action="append", default=[], help="a data set's name, a file or a folder; repeatable")
     parser.add_argument(
-        "--data", action="append", default=[], help="a data set's name, a file or a folder; several times"
+        "--encoders", default=",".join((*IMAGES, *TEXTS)), help="comma-separated; NAME@PIXELS for images"
     )
-    parser.add_argument("--encoders", default=",".join((*IMAGES, *TEXTS)), help="with commas; NAME@PIXELS for images")
-    parser.add_argument("--items", type=int, default=1000, help="of each pool, drawn at random")
-    parser.add_argument("--draws", type=int, default=10, help="of random labels")
-    parser.add_argument("--quick", action="store_true", help="pixels and words alone, few items: that it works")
-    parser.add_argument("--out", type=Path, help="write the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the tables into docs/evidence")
+    parser.add_argument("--items", type=int, default=1000, help="items per pool, drawn at random")
+    parser.add_argument("--draws", type=int, default=10, help="draws of random labels")
+    parser.add_argument("--quick", action="store_true", help="only pixels and words, few items: shows that it works")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--docs", action="store_true", help="only write the tables into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "encoders.json").read_text()))

@@ -4,7 +4,7 @@
     askless bench run benchmarks/fashion_mnist.py --out FOLDER [--seeds 3] [--workers 2]
 
 A pool of 10,000 images and the 10,000 test images, the small CNN, a balanced start of one image per class. Under an hour on
-2 cores; a run that was stopped goes on where it was.
+2 cores; a stopped run resumes.
 """
 
 from askless.bench import Benchmark, Data, Row

@@ -1,9 +1,9 @@
-"""How many labels askless needs for what random has at 110 under FixMatch: thirty seeds beside the ten of `askless.frozen`.
+"""How many labels askless needs to reach random's 110-label accuracy under FixMatch: thirty seeds more than `askless.frozen`.
 
     askless bench run benchmarks/fewer_labels.py
 
-Ten seeds tell the labels that are needed to some five. Here are the rows of askless and random of that benchmark, up to 110
-labels, with the seeds 10 to 39, which no choice was made by.
+Ten seeds give that number to within about five. These are the rows of askless and random of that benchmark, up to 110
+labels, with the seeds 10 to 39, which influenced no choice.
 """
 
 import dataclasses

@@ -32,7 +32,7 @@ def step(net: nn.Module, x: torch.Tensor, y: torch.Tensor, bf16: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compile", action="store_true", help="torch.compile as well (needs a C++ compiler)")
-    parser.add_argument("--quick", action="store_true", help="few images, once: that it works")
+    parser.add_argument("--quick", action="store_true", help="few images, once: shows that it works")
     given = parser.parse_args()
     torch.set_num_threads(1)
     ways = [("as it is", False, False, False), ("channels last", True, False, False)]

@@ -149,10 +149,10 @@ def draw(path: Path, axes: dict[str, tuple[int, ...]], found: dict[str, dict[str
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes: that it works, not how fast it is")
-    parser.add_argument("--out", type=Path, help="write the seconds and exponents here as JSON")
-    parser.add_argument("--picture", type=Path, help="draw them here, .svg or .png")
-    parser.add_argument("--only", nargs="+", choices=list(STRATEGIES), default=list(NAMES), help="these alone")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works, not how fast")
+    parser.add_argument("--out", type=Path, help="JSON file for the seconds and exponents")
+    parser.add_argument("--picture", type=Path, help="file for the picture, .svg or .png")
+    parser.add_argument("--only", nargs="+", choices=list(STRATEGIES), default=list(NAMES), help="only these")
     given = parser.parse_args()
     base = QUICK if given.quick else BASE
     axes = {axis: (base[axis], 2 * base[axis]) for axis in AXES} if given.quick else AXES

@@ -2,7 +2,7 @@
 
     python benchmarks/honest.py --runs 500 --out benchmarks/results/honest.json                      # scikit-learn's digits
     python benchmarks/honest.py --runs 500 --data cifar=FEATURES.npz --out benchmarks/results/honest.json
-    python benchmarks/honest.py --docs    # nothing run: the table into docs/evidence/labelling.md
+    python benchmarks/honest.py --docs    # only write the table into docs/evidence/labelling.md
 
 FEATURES.npz has features and labels as X and y, or as f_train, y_train, f_test and y_test. Every run draws its own check
 items, reserve and pool, labels 20 at a time up to 160 (drawn at random, or those of the smallest margin), trains a ridge
@@ -251,8 +251,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="", metavar="NAME=FILE", help="features and labels; default: digits")
     parser.add_argument("--runs", type=int, default=500)
-    parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--docs", action="store_true", help="only write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "honest.json").read_text()))

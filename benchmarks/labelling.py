@@ -205,8 +205,8 @@ def row(name: str, seconds: list[float], floor: float) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--clients", type=int, default=8)
-    parser.add_argument("--items", type=int, default=5000, help="images to label; a fifth more are made")
-    parser.add_argument("--pause", type=float, default=0.1, help="seconds before an answer, at most; 0: all flat out")
+    parser.add_argument("--items", type=int, default=5000, help="images to label, plus a fifth")
+    parser.add_argument("--pause", type=float, default=0.1, help="most seconds before an answer; 0: no pause")
     options = parser.parse_args()
     n = options.items + options.items // 5
     with tempfile.TemporaryDirectory(prefix="askless-labelling-") as name:

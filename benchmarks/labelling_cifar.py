@@ -63,7 +63,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--out", type=Path, default=Path("build/labelling"))
     parser.add_argument("--budget", type=int, default=200)
-    parser.add_argument("--json", type=Path, help="keep the numbers here")
+    parser.add_argument("--json", type=Path, help="file for the numbers")
     args = parser.parse_args()
     shutil.rmtree(args.out, ignore_errors=True)
     truth, test = images(args.data, args.out)

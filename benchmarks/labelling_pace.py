@@ -1,7 +1,7 @@
 """How long a person who labels two images a second waits for the next one, trainings included.
 
     python benchmarks/labelling_pace.py --data cifar10_subset.npz --out benchmarks/results/labelling_pace.json
-    python benchmarks/labelling_pace.py --docs    # nothing run: the table into docs/evidence/labelling.md
+    python benchmarks/labelling_pace.py --docs    # only write the table into docs/evidence/labelling.md
 
 Images of the data are written out as files and embedded, the first batch is chosen, and then `askless start` serves the run
 in a process of its own, with its worker. A client does what the browser does: it answers, asks for the next image and loads
@@ -184,17 +184,17 @@ def renewed(page: str, record: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="a data set's name or file, of images with labels")
-    parser.add_argument("--items", type=int, default=2000, help="so many images of it")
+    parser.add_argument("--items", type=int, default=2000, help="number of images")
     parser.add_argument("--answers", type=int, default=300)
     parser.add_argument("--pace", type=float, default=2.0, help="answers a second")
     parser.add_argument("--budget", type=float, default=1.5, help="times the answers")
-    parser.add_argument("--check", type=float, default=0.05, help="as of `askless start`")
-    parser.add_argument("--net", default="", help="as of `askless start`")
-    parser.add_argument("--size", type=int, default=0, help="as of `askless start`")
+    parser.add_argument("--check", type=float, default=0.05, help="as in `askless start`")
+    parser.add_argument("--net", default="", help="as in `askless start`")
+    parser.add_argument("--size", type=int, default=0, help="as in `askless start`")
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images")
     parser.add_argument("--work", type=Path, default=Path("build/labelling_pace"), help="folder for files and the run")
-    parser.add_argument("--out", type=Path, help="keep the result here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
+    parser.add_argument("--out", type=Path, help="JSON file for the result")
+    parser.add_argument("--docs", action="store_true", help="only write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "labelling_pace.json").read_text()))

@@ -3,7 +3,7 @@
     askless bench run benchmarks/neighbours.py --out FOLDER [--workers 2]
 
 The digits' 1,397 images as rows of 64 pixels and their 400 test images; a network with one hidden layer of 64 units and
-dropout 0.25, trained anew after every question; one label per class, then 20 a round. A few minutes of one core.
+dropout 0.25, retrained after every query; one label per class, then 20 a round. A few minutes of one core.
 """
 
 import dataclasses

@@ -1,8 +1,8 @@
 """Which items to label first, before anything is trained: infinitely wide networks against what else works at zero labels.
 
     python benchmarks/offline.py --out benchmarks/results/offline.json     # about three core minutes
-    python benchmarks/offline.py --quick                                   # small: that it works
-    python benchmarks/offline.py --docs      # runs nothing; tables into docs/evidence/infinite.md
+    python benchmarks/offline.py --quick                                   # small: shows that it works
+    python benchmarks/offline.py --docs      # only write the tables into docs/evidence/infinite.md
 
 For each of ten seeds a pool is drawn, each way of choosing takes 10, 20 and 40 items at once from zero labels, and two
 learners that need no training loop are given their labels: kernel ridge regression (with the wide CNN on digits, the wide
@@ -47,7 +47,7 @@ class Setting(NamedTuple):
     title: str
     images: torch.Tensor  # (n, 1, H, W), around 0, of deviation 1; the last `test` of them are the test
     labels: np.ndarray
-    test: int | None  # None: drawn anew by each seed, `held` of them
+    test: int | None  # None: drawn again by each seed, `held` of them
     held: int
     pool: int
     kernels: dict[str, torch.Tensor]
@@ -271,11 +271,9 @@ def write_docs(record: dict[str, Any]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small pools and two seeds: that it works")
-    parser.add_argument("--out", type=Path, help="write the results here as JSON")
-    parser.add_argument(
-        "--docs", action="store_true", help="run nothing, write the tables into docs/evidence/infinite.md"
-    )
+    parser.add_argument("--quick", action="store_true", help="small pools and two seeds: shows that it works")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--docs", action="store_true", help="only write the tables into docs/evidence/infinite.md")
     given = parser.parse_args()
     if given.docs:
         write_docs(json.loads((RESULTS / "offline.json").read_text()))

@@ -3,7 +3,7 @@
     python benchmarks/pipeline.py --data cifar10_subset.npz --seeds 5                       # images, written out as files
     python benchmarks/pipeline.py --data cifar10_subset.npz --net frozen:efficientnet-lite0 --size 128 --seeds 5
     python benchmarks/pipeline.py --data r8 --data rotten-tomatoes --labels 100 --net frozen:tfidf --seeds 3
-    python benchmarks/pipeline.py --docs    # nothing run: the table into docs/evidence/labelling.md
+    python benchmarks/pipeline.py --docs    # only write the table into docs/evidence/labelling.md
 
 Every run is `Run.create`, `advance` and `tell`, as `askless start` does them, with its defaults: askless chooses 20 at a
 time, and a fifth of the budget measures. After each training it notes the accuracy on the items that have no label by then;
@@ -202,15 +202,15 @@ def renewed(page: str, record: dict[str, Any]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", action="append", default=[], help="a data set's name or file; several times")
-    parser.add_argument("--net", default="", help="as of `askless start`")
-    parser.add_argument("--size", type=int, default=0, help="as of `askless start`")
+    parser.add_argument("--data", action="append", default=[], help="a data set's name or file; repeatable")
+    parser.add_argument("--net", default="", help="as in `askless start`")
+    parser.add_argument("--size", type=int, default=0, help="as in `askless start`")
     parser.add_argument("--labels", type=int, default=200, help="that askless chooses")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/pipeline"), help="folder for files and runs")
-    parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--docs", action="store_true", help="only write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads((RESULTS / "pipeline.json").read_text()))

@@ -73,7 +73,7 @@ def main() -> int:
     parser.add_argument("out", type=Path, help="the folder of the run")
     parser.add_argument("--method", action="append", default=[], help="a row to compute again")
     parser.add_argument("--group", action="append", default=[], help="a group whose rows to compute again")
-    parser.add_argument("--again", action="append", default=[], help="METHOD--SEED to compute all the same")
+    parser.add_argument("--again", action="append", default=[], help="METHOD--SEED to compute anyway")
     parser.add_argument("--compare", action="store_true", help="after the run: compare what was computed again")
     options = parser.parse_args()
     if options.compare:

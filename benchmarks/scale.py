@@ -2,9 +2,9 @@
 
     python benchmarks/scale.py              # 10,000,000 x 128 float16 in 100 shards, 1,000 labelled, 1,000 picks
     python benchmarks/scale.py --quick
-    python benchmarks/scale.py --keep FOLDER    # shards and measurements stay there, to go on with after a stop
+    python benchmarks/scale.py --keep FOLDER    # shards and measurements stay there, to resume after a stop
     python benchmarks/scale.py --but dal    # without these strategies
-    python benchmarks/scale.py --docs       # nothing run: the results that are there into docs/evidence/scale.md
+    python benchmarks/scale.py --docs       # only write the existing results into docs/evidence/scale.md
 
 Each strategy is `askless select --features SHARDS --max-memory 4GB` in a process of its own. Peak memory is all that the
 process held at once (VmHWM), Python, torch and the pages of the mapped shards included. Before that, on the first tenth of
@@ -129,7 +129,7 @@ def measured(name: str, folder: Path, picks: int) -> dict[str, float]:
 
 
 def keeping(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--keep", type=Path, help="shards and measurements stay in this folder, to go on with")
+    parser.add_argument("--keep", type=Path, help="folder that keeps shards and measurements, to resume")
     parser.add_argument("--but", default="", help="strategies to leave out, such as dal,typiclust")
 
 

@@ -39,8 +39,8 @@ def main() -> None:
     parser.add_argument(
         "--frozen", metavar="DATA", help="images for a frozen backbone; without it: digits from scratch"
     )
-    parser.add_argument("--pool", type=int, help="so many images of the pool, drawn at random")
-    parser.add_argument("--test", type=int, help="the first so many test images")
+    parser.add_argument("--pool", type=int, help="number of images of the pool, drawn at random")
+    parser.add_argument("--test", type=int, help="number of test images, from the first")
     parser.add_argument("--cache", help="folder for embeddings")
     parser.add_argument("--seeds", type=int, default=5)
     given = parser.parse_args()

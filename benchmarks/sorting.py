@@ -1,12 +1,12 @@
 """Sort 2,000 photographs of six classes into folders, as a person does on the page, and count every key and click.
 
 A simulated person talks to `askless start` over HTTP, as the browser does. They answer what is asked until the budget is
-used, accept chunks under Sort and put right every wrong image in them, stop when few are left, and press "Sort into folders"
-with the rest by the model's best guess. A label, an accepted chunk, an image put right and a button count one each. Between
+used, accept chunks under Sort and correct every wrong image in them, stop when few are left, and press "Sort into folders"
+with the rest by the model's best guess. A label, an accepted chunk, a corrected image and a button count one each. Between
 two chunks they wait for the training that the last one started, as a person who looks at 96 images does without noticing.
 
     python benchmarks/sorting.py --data cifar10_subset.npz --out benchmarks/results/sorting.json
-    python benchmarks/sorting.py --docs    # the table into docs/evidence/labelling.md
+    python benchmarks/sorting.py --docs    # write the table into docs/evidence/labelling.md
 """
 
 import argparse
@@ -212,8 +212,8 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/sorting"), help="folder for images and runs")
-    parser.add_argument("--out", type=Path, help="keep the results here as JSON")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write the table into docs/evidence")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
+    parser.add_argument("--docs", action="store_true", help="only write the table into docs/evidence")
     given = parser.parse_args()
     if given.docs:
         text = renewed(PAGE.read_text(encoding="utf-8"), json.loads(RESULTS.read_text()))

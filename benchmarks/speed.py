@@ -2,9 +2,9 @@
 
     make speed                                   # everything, with the peers installed first
     python benchmarks/speed.py --only npc_search fixmatch
-    python benchmarks/speed.py --quick           # small sizes, nothing written: that all of it works
-    python benchmarks/speed.py --table           # nothing run: the table of the results that are there
-    python benchmarks/speed.py --docs            # nothing run: that table into docs/evidence/speed.md
+    python benchmarks/speed.py --quick           # small sizes, writes nothing: shows that all of it works
+    python benchmarks/speed.py --table           # only print the table of existing results
+    python benchmarks/speed.py --docs            # only write that table into docs/evidence/speed.md
 
 One thread in most of them: two beside other work are slower than one.
 """
@@ -99,10 +99,10 @@ def write_docs() -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", choices=list(SUITE), default=list(SUITE), help="these alone")
+    parser.add_argument("--only", nargs="+", choices=list(SUITE), default=list(SUITE), help="only these")
     parser.add_argument("--quick", action="store_true", help="small sizes, nothing written")
-    parser.add_argument("--table", action="store_true", help="run nothing, print the table of benchmarks/results")
-    parser.add_argument("--docs", action="store_true", help="run nothing, write that table into docs/evidence/speed.md")
+    parser.add_argument("--table", action="store_true", help="only print the table of benchmarks/results")
+    parser.add_argument("--docs", action="store_true", help="only write the table into docs/evidence/speed.md")
     given = parser.parse_args()
     if given.docs:
         write_docs()

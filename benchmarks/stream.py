@@ -3,8 +3,8 @@
     askless data fetch mnist
     python benchmarks/stream.py --out benchmarks/results/stream.json     # about eight core minutes; resumes
     python benchmarks/stream.py --data fashion-mnist --out fashion.json  # the same on other images
-    python benchmarks/stream.py --quick                                  # small: that it works
-    python benchmarks/stream.py --docs                                   # nothing run: the table into docs/evidence/scale.md
+    python benchmarks/stream.py --quick                                  # small: shows that it works
+    python benchmarks/stream.py --docs                                   # only write the table into docs/evidence/scale.md
 
 The pool: 50,000 of the 60,000 training images, as 50 main directions of their pixels; the seed draws them and their order.
 From zero labels each way asks for five batches of 30, a logistic head is trained on the labels after each, and its
@@ -253,13 +253,11 @@ def write(record: dict[str, Any], out: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes: that it works")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works")
     parser.add_argument("--data", choices=DATA, nargs="+", default=["mnist"], help="names")
     parser.add_argument("--seeds", type=int, help="by default 5, with --quick 2")
-    parser.add_argument("--out", type=Path, help="write the results here as JSON, and resume what is there")
-    parser.add_argument(
-        "--docs", action="store_true", help="put the results that are there into docs/evidence/scale.md"
-    )
+    parser.add_argument("--out", type=Path, help="JSON file for the results; resumes an existing one")
+    parser.add_argument("--docs", action="store_true", help="put the existing results into docs/evidence/scale.md")
     given = parser.parse_args()
     if given.docs:
         page = renewed(PAGE.read_text(), json.loads((RESULTS / "stream.json").read_text()))

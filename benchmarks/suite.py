@@ -125,8 +125,8 @@ def arguments(
 ) -> argparse.Namespace:
     """--quick and --out, which every benchmark of the suite takes, and what `more` adds."""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="small sizes: that it works, not how fast it is")
-    parser.add_argument("--out", type=Path, help="write the results here as JSON")
+    parser.add_argument("--quick", action="store_true", help="small sizes: shows that it works, not how fast")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
     more(parser)
     return parser.parse_args()
 

@@ -193,7 +193,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", default="", metavar="NAME=FILE", help="features and labels; default: digits")
     parser.add_argument("--runs", type=int, default=200)
-    parser.add_argument("--out", type=Path, help="keep the results here as JSON")
+    parser.add_argument("--out", type=Path, help="JSON file for the results")
     given = parser.parse_args()
     name, _, path = given.data.partition("=")
     items = from_file(name, Path(path)) if path else digits()

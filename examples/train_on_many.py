@@ -1,9 +1,9 @@
-"""Ask, tell and fit with several processes or graphics cards that share every training: start it with torchrun.
+"""Ask, tell and fit with several processes or GPUs that share every training: start it with torchrun.
 
     torchrun --standalone --nproc-per-node 2 --max-restarts 3 examples/train_on_many.py --folder many
 
-What was done is kept in the folder: when a process dies torchrun ends the others and starts them all again, and they go
-on from the last checkpoint. See docs/scale.md.
+The folder keeps the progress: when a process dies, torchrun ends the others and restarts them all, and they resume
+from the last checkpoint. See docs/scale.md.
 """
 
 import argparse
@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32, help="labelled items per step, of all processes together")
     options = parser.parse_args()
 
-    # Without a backend: gloo for memory, nccl for graphics cards. Who waits longer than the timeout fails.
+    # Without a backend: gloo for memory, nccl for GPUs. A process that waits longer than the timeout fails.
     distributed.init_process_group(timeout=timedelta(minutes=10))
     rank, world, local = distributed.get_rank(), distributed.get_world_size(), int(os.environ["LOCAL_RANK"])
     device = "cpu"

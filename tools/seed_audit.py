@@ -4,7 +4,7 @@
 
 First all tests of the paths run once, to learn which of them draw and how long they take; then those that draw and take
 less than `--below` seconds run once for each seed, in one process. Both are kept in build/seeds, so that the same
-command resumes an audit; remove the folder to begin again. The last line names every test that failed, with its seeds.
+command resumes an audit; delete the folder to start again. The last line names every test that failed, with its seeds.
 See the root's conftest.py for what a seed changes.
 """
 

@@ -1,8 +1,8 @@
-"""askless: ask for fewer labels. Give it a pool of unlabelled examples; it says which ones a person should label next,
+"""askless: ask for fewer labels. Give it a pool of unlabelled examples: it picks those that a person should label next,
 and trains a classifier on the labelled and the unlabelled data.
 
-The names below are imported when they are first used: torch takes seconds, which the labelling page and `askless --help`
-do without.
+The names below are imported on first use: torch takes seconds to import, and the labelling page and `askless --help` do
+not need it.
 """
 
 from typing import TYPE_CHECKING

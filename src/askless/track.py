@@ -1,8 +1,8 @@
-"""Trackers: what happens in a loop, told as it happens, to a file of JSON lines, TensorBoard, MLflow or Weights & Biases.
+"""Trackers: log the events of a loop to a file of JSON lines, TensorBoard, MLflow or Weights & Biases.
 
-A tracker is anything that can be called with an `Event`. It may have `every`, the rate of training steps it wants to hear
-of, and `close`. A tracker that fails is left out from then on, with one note on standard error: labels and training never
-depend on it. A package is imported when its tracker hears of the first event.
+A tracker is any callable that takes an `Event`. It may have `every`, the number of training steps between two events it
+receives, and `close`. A tracker that fails is dropped with a note on standard error: labels and training never depend on
+it. A tracker imports its package at the first event.
 """
 
 import atexit
@@ -25,11 +25,11 @@ EVERY = 100  # steps, of a tracker that does not say
 
 
 class Event(NamedTuple):
-    """What happened. `run`: in which loop, empty where there is only one, the cell in a benchmark.
+    """An event of a loop. `run` names the loop: empty if there is only one, the cell in a benchmark.
 
-    "start": `about` says what the loop is made of, and where it may be one that goes on, its `id`; a "start" ends the loop
-    that had the name before. "step": `numbers` of the training after `at` steps, those of earlier rounds included. "round":
-    `numbers` when `at` items had a label and the training on them was done. "end": nothing more comes of this run.
+    "start": `about` describes the loop, with its `id` if it can resume; a "start" ends an earlier loop of that name.
+    "step": `numbers` of the training after `at` steps, counting those of earlier rounds. "round": `numbers` after training
+    on `at` labels. "end": the run has ended.
     """
 
     kind: Literal["start", "step", "round", "end"]
@@ -62,12 +62,12 @@ class JSONLines:
             file.write(json.dumps({k: finite_or_none(v) for k, v in line.items()}) + "\n")
 
     def close(self) -> None:
-        """Every line is closed as it is written."""
+        """Nothing to do: every line closes the file."""
 
 
 class TensorBoard:
-    """Curves `round/...` over labels and `train/...` over steps, in a folder per run below `folder`: one of its name, which
-    goes on with what is there; further loops of that name that it hears of have a number added."""
+    """Curves `round/...` over labels and `train/...` over steps, in a folder per run below `folder`. The folder has the
+    run's name and continues an existing one; further loops of the same name get a number."""
 
     def __init__(self, folder: str | Path, *, every: int = EVERY) -> None:
         require("tensorboard")
@@ -100,8 +100,8 @@ class TensorBoard:
 
 
 class MLflow:
-    """A run of MLflow per run, in `experiment` of the store at `uri`: a server's address, or a file, which is SQLite. A loop
-    with an id goes on in the run that has the id as its tag. Runs end with their loop, at `close`, or with Python."""
+    """An MLflow run per run, in `experiment` of the store at `uri`: a server's address, or an SQLite file. A loop with an
+    id resumes the run that has the id as its tag. Runs end with their loop, at `close`, or with Python."""
 
     def __init__(self, uri: str | Path, *, experiment: str = "askless", every: int = EVERY) -> None:
         require("mlflow")
@@ -139,7 +139,7 @@ class MLflow:
         self.client.log_batch(run, metrics=metrics, params=params)
 
     def _find_or_make(self, event: Event) -> str:
-        """The run of MLflow that this loop goes on in, by its id, or a new one."""
+        """The MLflow run that this loop resumes, by its id, or a new one."""
         known = self.client.get_experiment_by_name(self.experiment)
         place = self.client.create_experiment(self.experiment) if known is None else known.experiment_id
         loop = event.about.get("id", "")
@@ -160,8 +160,8 @@ class MLflow:
 
 
 class WandB:
-    """A run of Weights & Biases per run, in `project`; offline by default: `wandb sync` uploads the files below `folder`. A
-    loop with an id goes on in the run of that id."""
+    """A Weights & Biases run per run, in `project`; offline by default: `wandb sync` uploads the files below `folder`. A
+    loop with an id resumes the run of that id."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ def make(text: str) -> "JSONLines | TensorBoard | MLflow | WandB":
 
 
 def settled(text: str) -> str:
-    """The same tracker, wherever it is made later: paths in full. An error where it cannot be made here."""
+    """The same tracker with absolute paths, so that any process can make it; an error if it cannot be made here."""
     made = make(text)
     if isinstance(made, JSONLines):
         return f"jsonl:{made.path.resolve()}"
@@ -244,7 +244,7 @@ def settled(text: str) -> str:
 
 
 class Trail:
-    """Trackers as a loop sees them: it tells, and whatever becomes of that, it goes on."""
+    """All trackers of a loop. A tracker that fails never stops the loop."""
 
     def __init__(self, trackers: Tracker | Iterable[Tracker] | None) -> None:
         given: list[Tracker] = [] if trackers is None else [trackers] if callable(trackers) else list(trackers)
@@ -255,7 +255,7 @@ class Trail:
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> "Trail":
-        """Of trackers by their texts (see `make`); one that cannot be made, as for want of its package, is left out."""
+        """Trackers from their texts (see `make`), without those that cannot be made, such as for a missing package."""
         made: list[Tracker] = []
         for text in texts:
             try:
@@ -269,11 +269,11 @@ class Trail:
 
     @property
     def rates(self) -> tuple[int, ...]:
-        """Every so many steps somebody wants to hear of them."""
+        """The numbers of steps between two events, over all trackers."""
         return tuple(sorted({rate_of(tracker) for tracker in self.trackers} - {0}))
 
     def tell(self, event: Event, last: bool = False) -> None:
-        """To all; of a training step (`last`: of its training) to those whose turn it is. Numbers are made plain."""
+        """Send an event to all trackers, or a training step (`last`: the last one) to those due. Numbers become plain."""
         plain = {name: float(value) for name, value in event.numbers.items() if is_number(value)}
         event = event._replace(numbers=plain)
         for tracker in list(self.trackers):
@@ -302,7 +302,7 @@ def say(text: str) -> None:
 
 
 def due(rates: Iterable[int], at: int, last: bool) -> bool:
-    """Whether a training step is told at one of these rates: every so many steps, and the last one of a training."""
+    """Whether a training step is due at one of these rates; the last step of a training always is."""
     return any(rate and (last or at % rate == 0) for rate in rates)
 
 

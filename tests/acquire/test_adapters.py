@@ -62,7 +62,7 @@ def test_a_part_of_the_pool_is_refused():
 
 def test_a_strategy_with_a_memory_is_refused():
     with pytest.raises(
-        InputError, match=r"albl learns from .* baal's loop tells it nothing; use it in ActiveClassifier"
+        InputError, match=r"albl learns from .* baal's loop does not pass on; use it in ActiveClassifier"
     ):
         Heuristic("albl", n=5, dataset=some_pool()[2])
 
@@ -130,7 +130,7 @@ def test_a_strategy_with_a_memory_is_refused_in_scikit_activemls_loop():
     from askless.acquire.adapters.scikit_activeml import Query
 
     X, y, clf = a_problem()
-    with pytest.raises(InputError, match=r"albl learns from .* scikit-activeml's loop tells it nothing"):
+    with pytest.raises(InputError, match=r"albl learns from .* scikit-activeml's loop does not pass on"):
         Query("albl", random_state=0).query(X, y, clf, batch_size=6)
 
 
@@ -157,7 +157,7 @@ def test_labels_are_numbered_as_the_columns_of_the_classifier():
         clf = SklearnClassifier(LogisticRegression(), classes=classes.tolist(), missing_label=missing).fit(X, y)
         Query(Spy(), missing_label=missing, random_state=0).query(X, y, clf, batch_size=2)
         other = np.where(np.arange(20) == 5, "dog" if missing is None else 7.0, y)
-        with pytest.raises(InputError, match=r"expected labels of the classes that clf knows, .*; fit clf to this y"):
+        with pytest.raises(InputError, match=r"expected labels of clf's classes, .*; fit clf on this y"):
             Query(Spy(), missing_label=missing, random_state=0).query(X, other, clf, batch_size=2)
     assert seen == [([2, 0, 2, 0], 3)] * 2
     y = np.where(np.arange(20) < 4, [1.0, 5.0] * 10, np.nan)

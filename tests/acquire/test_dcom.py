@@ -116,4 +116,4 @@ def test_competence_rises_with_coverage():
 
 def test_it_says_where_classes_are_not_known():
     x, _, _ = blobs()
-    assert "not known: taken for 10" in al.select("dcom", 3, features=x).info["note"]
+    assert "unknown, so 10 is assumed" in al.select("dcom", 3, features=x).info["note"]

@@ -76,7 +76,7 @@ def test_there_are_as_many_clusters_as_classes_are_known():
     some = np.concatenate([np.flatnonzero(where == k)[:3] for k in range(4)])
     assert delta(labelled=some, labels=where[some]) == four
     assert delta(al.ProbCover(classes=10), probs=probs) == delta() == ten
-    assert "not known: taken for 10" in al.select("probcover", 3, features=x).info["note"]
+    assert "unknown, so 10 is assumed" in al.select("probcover", 3, features=x).info["note"]
     assert "note" not in al.select("probcover", 3, features=x, classes=4).info
     with pytest.raises(al.InputError, match=r"classes must be a whole number >= 1, got 2\.5"):
         al.select("probcover", 3, features=x, classes=2.5)
@@ -96,7 +96,7 @@ def test_loops_tell_how_many_classes_there_are():
     model = al.ActiveClassifier(strategy="probcover").fit(x, y)
     by_four = al.ActiveClassifier(strategy=al.ProbCover(classes=4)).fit(x, y)
     assert model.ask(3).info["delta"] == by_four.ask(3).info["delta"]
-    assert "not known: taken for 10" in model.fit(x, np.full(600, -1)).ask(3).info["note"]
+    assert "unknown, so 10 is assumed" in model.fit(x, np.full(600, -1)).ask(3).info["note"]
 
 
 @pytest.mark.parametrize("scale", [2.0**-400, 2.0**-100, 2.0**60, 2.0**480])

@@ -82,7 +82,7 @@ def test_names_and_objects_give_the_same_picks():
         ({"strategies": "margin"}, "expected strategies such as"),
         ({"strategies": (al.Margin,)}, r"expected a strategy's name or an object such as Margin\(\)"),
         ({"final": 3}, "got 3"),
-        ({"strategies": ("albl", "margin")}, "albl remembers what it asked for"),
+        ({"strategies": ("albl", "margin")}, "albl remembers earlier picks"),
         ({"final": "margn"}, "margin"),
     ],
 )

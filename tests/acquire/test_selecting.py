@@ -246,7 +246,7 @@ BAD = [
         {"grad_sq": -np.ones(50), "grad_dot": np.ones(50)},
         "grad_sq: expected squared norms >= 0, got -1",
     ),
-    ("badge", 2, {"features": F, "probs": P[:40]}, "got features 50, probs 40; make all of them of the same items"),
+    ("badge", 2, {"features": F, "probs": P[:40]}, "got features 50, probs 40; compute all of them for the same items"),
     ("npc", 2, {"features": F, "pool": 49}, "same number of rows, got features 50, pool 49"),
     ("npc", 2, {"features": F, "labelled": [50]}, "labelled: expected positions from 0 to 49, got 50 at place 0"),
     ("npc", 2, {"features": F, "labelled": [3, -1]}, "labelled: expected positions from 0 to 49, got -1 at place 1"),
@@ -301,8 +301,8 @@ BAD = [
         "badge",
         2,
         {"features": F},
-        r"^badge needs probs \(N, C\), the model's class probabilities, which were not given; pass probs= \(--probs\) or "
-        r"logits= \(--logits\), or choose a strategy that does without, such as coreset$",
+        r"^badge needs probs \(N, C\), the model's class probabilities, which are missing; pass probs= \(--probs\) or "
+        r"logits= \(--logits\), or choose a strategy that needs less, such as coreset$",
     ),
     (
         al.EGL(layers="all"),
@@ -365,7 +365,7 @@ BAD = [
         "npc",
         2,
         {"features": F * 1e-160},
-        r"from 1e-150 on \(float64\), whose squares .* above .*e-160; rescale the features",
+        r"of at least 1e-150 \(float64\), whose squares .* above .*e-160; rescale the features",
     ),
     ("npc", 2, {"features": F * 1e160}, r"expected numbers up to 1e\+150 \(float64\).* in row 0; rescale"),
     ("npc", 2, {"features": np.ma.masked_less(F, 0)}, "features: expected a plain array, got a masked one"),
@@ -386,7 +386,7 @@ BAD = [
         "albl",
         2,
         {"features": F, "probs": P, "labelled": [1], "history": [FIRST]},
-        r"albl needs labels \(L,\) of the 1 labelled items, which were not given; pass labels= \(--labels\)",
+        r"albl needs labels \(L,\) of the 1 labelled items, which are missing; pass labels= \(--labels\)",
     ),
     (
         al.ALBL(arms=(al.Margin(), al.Random(), al.Coreset())),
@@ -394,7 +394,7 @@ BAD = [
         {"features": F, "probs": P, "history": [FIRST]},
         "the history has 2 arms, the strategy has 3",
     ),
-    ("albl", 2, {"features": F, "probs": P, "history": FIRST}, "history: expected a list of what select returned"),
+    ("albl", 2, {"features": F, "probs": P, "history": FIRST}, "history: expected a list of the selections so far"),
     (al.NPC(score="schur"), 2, {"features": F, "labelled": range(9)}, "already span every direction"),
 ]
 
@@ -411,7 +411,7 @@ def test_bad_input_is_named(strategy, n, arrays, message):
     ("make", "message"),
     [
         (lambda: al.NPC(drawz=3), "NPC: got drawz; its options are draws, bias, normalize, score, search"),
-        (lambda: al.NPC(500), "NPC: got an option without its name"),
+        (lambda: al.NPC(500), "NPC: got an option without a name"),
         (lambda: al.Random(x=1), "its options are none"),
         (lambda: al.NPC(score="best"), "NPC: score must be one of rank-aware, positive, schur, got 'best'"),
         (lambda: al.NPC(search="x"), "search must be one of random, greedy, swap"),
@@ -429,7 +429,7 @@ def test_bad_input_is_named(strategy, n, arrays, message):
         (lambda: al.ALBL(horizon=0), "horizon must be a whole number >= 1"),
         (
             lambda: al.ALBL(state={"log_weights": [0, 0]}),
-            r"state= is no option any more; pass .*history=\[first, second\]",
+            r"state= is no longer an option; pass .*history=\[first, second\]",
         ),
         (lambda: al.ALBL(arms=("margin", "coreset")), "expected arms that are strategies"),
     ],

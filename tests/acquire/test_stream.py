@@ -303,18 +303,21 @@ def told_twice(stream):
     ("what", "message"),
     [
         (lambda: al.Stream(al.Margin, 2, 4), "an object such as NPC(), got the class Margin; write Margin()"),
-        (lambda: al.Stream("albl", 2, 4), "albl learns from what it asked for in a pool, which a stream forgets"),
+        (lambda: al.Stream("albl", 2, 4), "albl learns from earlier picks, which a stream forgets"),
         (
             lambda: al.Stream(al.CRC(by="kernel"), 2, 4),
-            "crc looks at a kernel over all items, which a stream never has",
+            "crc needs a kernel over all items, which a stream never has",
         ),
         (lambda: al.Stream("margin", 0, 4), "budget must be a whole number >= 1, got 0"),
-        (lambda: al.Stream("margin", 2, 3), "memory must be a whole number >= 4, twice the budget, because up to half"),
+        (
+            lambda: al.Stream("margin", 2, 3),
+            "memory must be a whole number >= 4, twice the budget, because the stream forgets up to half",
+        ),
         (lambda: al.Stream("margin", 2, 4.5), "memory must be a whole number >= 4"),
         (lambda: al.Stream("margin", 2, 4, classes=0), "classes must be a whole number >= 1, got 0"),
         (lambda: al.Stream("margin", 2, 4).add(features=np.eye(3)), "margin needs probs (N, C)"),
         (lambda: al.Stream("margin", 2, 4).picks(), "n = 2 exceeds the 0 unlabelled items seen so far; lower n or add"),
-        (lambda: fresh().picks(3), "n must be a whole number from 0 to 2, which is left of the budget, got 3"),
+        (lambda: fresh().picks(3), "n must be a whole number from 0 to 2, the rest of the budget, got 3"),
         (lambda: fresh().picks(1.0), "n must be a whole number from 0 to 2"),
         (
             lambda: fresh().add(features=[[np.nan] * 3], probs=[[0.5, 0.5]], ids="d"),

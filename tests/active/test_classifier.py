@@ -99,7 +99,7 @@ def test_a_classifier_without_probabilities_predicts_and_has_none():
     assert model.score(X, truth) > 0.9
     assert not hasattr(model, "predict_proba")
     assert len(model.ask(3)) == 3
-    with pytest.raises(ValueError, match="needs probs, for which there must be an estimator that has predict_proba"):
+    with pytest.raises(ValueError, match="needs probs, which requires an estimator with predict_proba"):
         model.set_params(strategy="margin").ask(3)
 
 
@@ -134,10 +134,10 @@ def test_one_class_is_always_predicted_and_no_label_can_be_asked_from():
     none = al.ActiveClassifier().fit(X, np.full(len(X), -1))
     assert len(none.ask(4)) == 4
     assert len(none.query(X[:50], 4)) == 4
-    with pytest.raises(ValueError, match=r"label what ask\(n\) names, and fit again"):
+    with pytest.raises(ValueError, match=r"label the rows that ask\(n\) returns, and fit again"):
         none.predict(X)
     for model in (one, none):
-        with pytest.raises(ValueError, match="margin needs probs, for which there must be labels of two classes"):
+        with pytest.raises(ValueError, match="margin needs probs, which requires labels of two classes"):
             model.set_params(strategy="margin").ask(1)
 
 
@@ -145,7 +145,7 @@ def test_the_score_leaves_unlabelled_rows_out():
     X, truth, y = blobs()
     model = al.ActiveClassifier().fit(X, y)
     assert model.score(X, y) == (model.predict(X[:12]) == truth[:12]).mean()
-    with pytest.raises(ValueError, match="score needs rows with a label, got 5 without"):
+    with pytest.raises(ValueError, match="score needs labelled rows, got 5 without"):
         model.score(X[:5], np.full(5, -1))
 
 
@@ -229,7 +229,7 @@ def test_asking_learns_more_than_chance_and_refuses_nonsense():
     model = al.ActiveClassifier("label-propagation").fit(X, np.where(np.arange(500) < 20, truth, -1))
     with pytest.raises(ValueError, match="needs gradients as features"):
         model.set_params(strategy=al.DynamicAL(redundancy="exact")).ask(1)
-    with pytest.raises(ValueError, match="crc needs kernel, for which there must be a network, in an ActiveLearner"):
+    with pytest.raises(ValueError, match="crc needs kernel, which requires a network, in an ActiveLearner"):
         model.set_params(strategy=al.CRC(by="kernel")).ask(1)
     with pytest.raises(ValueError, match="expected a learner such as FixMatch"):
         al.ActiveClassifier(3).fit(X, truth)
@@ -342,7 +342,7 @@ def test_albl_begins_anew_with_other_rows_or_fewer_labels_and_not_when_it_is_ask
 def test_a_strategy_with_a_memory_refuses_rows_that_were_not_fitted():
     X, _, y = blobs()
     model = al.ActiveClassifier(strategy="albl").fit(X[:60], y[:60])
-    with pytest.raises(InputError, match=r"albl remembers what it asked for.*fit all rows and use ask\(n\)"):
+    with pytest.raises(InputError, match=r"albl remembers earlier picks.*fit all rows and use ask\(n\)"):
         model.query(X[60:], 4)
 
 

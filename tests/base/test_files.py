@@ -155,7 +155,7 @@ def test_only_an_earlier_export_is_replaced(tmp_path):
     out.mkdir()
     assert free_folder(out, False, ("mark",)) == out  # empty
     (out / "diary.txt").write_text("dear")
-    with pytest.raises(OptionError, match="got a folder with files in it; pass overwrite"):
+    with pytest.raises(OptionError, match="got a folder with files; pass overwrite"):
         free_folder(out, False, ("mark",))
     with pytest.raises(InputError, match=r"got a folder with other files \(no mark in it\)"):
         free_folder(out, True, ("mark",))
@@ -174,6 +174,6 @@ def test_files_that_changed_since_they_were_listed_are_told(tmp_path):
     (tmp_path / FILES).write_text(json.dumps({"a.txt": [3, digest]}))
     assert damage_of_files(tmp_path) is None
     file.write_text("two")
-    assert damage_of_files(tmp_path) == f"{file} cannot be read: another content than was written"
+    assert damage_of_files(tmp_path) == f"{file} cannot be read: its content has changed"
     (tmp_path / FILES).write_text("[")
     assert str(tmp_path / FILES) in damage_of_files(tmp_path)

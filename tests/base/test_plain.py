@@ -45,7 +45,7 @@ def test_tables_of_numbers_are_features_and_pools_and_a_column_of_text_is_named(
     assert np.allclose(np.asarray(al.data.as_pool(table).x), plain)
     mixed = frames.DataFrame({"a": X[:, 0], "city": ["Oslo"] * 20})
     for use in (lambda: al.select("coreset", 4, features=mixed), lambda: al.data.as_pool(mixed)):
-        with pytest.raises(InputError, match="got 'Oslo' in column 'city'; drop what is no number, or encode it"):
+        with pytest.raises(InputError, match="got 'Oslo' in column 'city'; drop what is not a number, or encode it"):
             use()
 
 

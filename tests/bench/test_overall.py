@@ -70,7 +70,7 @@ def test_thirds_are_those_of_the_labels_without_the_shared_start():
     assert cells(thirds, "b") == ["b", "+10.00 ± 0.00*", "+0.00 ± 0.00", "-10.00 ± 0.00*"]
     assert cells(thirds, "random") == ["random", "+20.00 ± 0.00*", "+20.00 ± 0.00*", "+22.00 ± 0.00*"]
     assert "oracle" not in column(thirds, "method").values()
-    assert "Holm for all 6 comparisons" in thirds.note
+    assert "Holm-corrected for all 6 comparisons" in thirds.note
 
 
 def test_the_oracle_is_a_ceiling_that_is_not_ranked():

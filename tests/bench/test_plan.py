@@ -79,7 +79,7 @@ def test_from_no_labels_at_all_the_first_number_is_one_or_more():
         ({"width": 0}, "width must be a whole number >= 1, got 0"),
         ({"trials": (0, "best")}, "trials must be a whole number >= 1, got 0"),
         ({"trials": (5, "mean")}, "trials must be one of median, best, got 'mean'"),
-        ({"trials": (5, "best"), "start": 0}, "expected a start of some labels for the trials to settle, got start=0"),
+        ({"trials": (5, "best"), "start": 0}, "expected a start with labels for the trials to settle, got start=0"),
         ({"augment": False, "net": Frozen(backbone="raw")}, r"use Frozen\(weak=0, strong=0\)"),
         ({"augment": False, "net": "frozen:raw"}, "augment=False is for networks that see images"),
         ({"views": (("padding", 2),), "net": "frozen:raw"}, "views= is for networks that see the items themselves, got fro"),
@@ -97,7 +97,7 @@ def test_what_would_fail_hours_later_is_said_at_once(options, words):
 @pytest.mark.parametrize("data", [(np.zeros((50, 8)), np.arange(50)), np.zeros((50, 8)), digits(), None, 3])
 def test_data_that_cannot_be_called_are_named_by_their_type_alone(data):
     with pytest.raises(
-        InputError, match=r"got a \w+; write arrays by np\.savez.* Data\(name='mine\.npz', test=300\)"
+        InputError, match=r"got a \w+; save arrays with np\.savez.* Data\(name='mine\.npz', test=300\)"
     ) as e:
         row(data=data)
     assert f"got a {type(data).__name__}; " in str(e.value)
@@ -126,7 +126,7 @@ def test_rows_are_told_apart_by_group_and_method():
         benchmark(rows=(row(), row(strategy="badge")))
     with pytest.raises(InputError, match="distinct"):
         benchmark(rows=())
-    with pytest.raises(InputError, match=r"folders of their cells, got \('', 'reach<1'\) and \('', 'reach>1'\)"):
+    with pytest.raises(InputError, match=r"they name the cells' folders, got \('', 'reach<1'\) and \('', 'reach>1'\)"):
         benchmark(rows=(row(method="reach<1"), row(method="reach>1")))
 
 
@@ -255,7 +255,7 @@ def test_the_first_items_that_have_a_label():
 
 def test_starts_that_cannot_be_are_refused():
     part = subset(two_moons(n=10), [0, 10, 11, 12])
-    with pytest.raises(InputError, match="a start of 5 labels needs as many items whose label the pool knows, got 4"):
+    with pytest.raises(InputError, match="a start of 5 labels needs as many items with known labels, got 4"):
         start_positions(part, 5, "random", 0)
     with pytest.raises(InputError, match="a balanced start of 4 labels needs 2 items of every class"):
         start_positions(part, 4, "balanced", 0)

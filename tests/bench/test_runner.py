@@ -443,8 +443,8 @@ def test_the_first_run_settles_the_number_of_threads_and_later_ones_say_so(tmp_p
     again = run(benchmark(row(), seeds=(0, 1)), tmp_path, threads=1)
     assert (again.about["threads"], seen[0], seen[2]) == (2, 2, 2)
     assert caplog.messages == [
-        f"{tmp_path} was begun with threads=2 for each cell, which it keeps since they decide the last digits; use another "
-        "folder for threads=1"
+        f"{tmp_path} was started with threads=2 for each cell and keeps them, because they decide the last digits; "
+        "use another folder for threads=1"
     ]
 
 
@@ -458,7 +458,7 @@ def test_a_folder_of_another_version_is_gone_on_with_and_said_once(tmp_path, cap
         run(benchmark(row(), seeds=(0,)), tmp_path)
     assert caplog.messages == [
         f"{tmp_path} was computed by askless 0.0.1 so far, and this is askless {now}; finished cells stay as they are: if "
-        "their methods have changed since, use another folder"
+        "their methods have since changed, use another folder"
     ]
 
 
@@ -572,7 +572,7 @@ def test_a_trial_that_fails_costs_those_that_wait_for_it(tmp_path, monkeypatch):
     plan = benchmark(lost, testless, row(group="c"), seeds=(0,), metrics=("pool_accuracy",))
     results = run(plan, tmp_path, progress=told.append)
     reasons = {f.group: f.reason for f in results.failures}
-    assert reasons["a"].startswith("the trial a--start_10--0, which settles the start, has failed: svhn: expected")
+    assert reasons["a"].startswith("the trial a--start_10--0, which settles the start, failed: svhn: expected")
     assert reasons["b"] == "the trial b--start_10--0, which settles the start, needs data with test items"
     assert set(results.asked) == {("c", "random", 0)}
     assert (told[-1].rounds, told[-1].all_rounds) == (9, 9)
@@ -607,7 +607,7 @@ def test_data_without_a_test_set_are_refused_before_any_cell_runs(tmp_path):
 
 def test_a_function_that_makes_no_pool_is_refused_before_any_cell_runs(tmp_path):
     with pytest.raises(
-        InputError, match=r"random: expected data that make a Pool, got a tuple; return al\.data\.as_pool"
+        InputError, match=r"random: expected data that return a Pool, got a tuple; return al\.data\.as_pool"
     ):
         run(benchmark(row(data=a_pair)), tmp_path / "out")
     assert not (tmp_path / "out").exists()

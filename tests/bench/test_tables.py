@@ -34,7 +34,7 @@ def test_main_table_as_markdown(curve_results):
         "| margin | 55.0 ± 5.0 (3) | 65.3 ± 4.0 (3) |\n"
         "\n"
         "Mean ± standard deviation (number of seeds). Bold: the paired 95 % interval of its difference to the second best "
-        "excludes 0 (each cell by itself). ↑ ↓: that of its difference to random excludes 0.\n"
+        "excludes 0 (each cell separately). ↑ ↓: that of its difference to random excludes 0.\n"
     )
 
 
@@ -235,7 +235,7 @@ IOU = [{"kind": "iou"}]
 def test_iou_table_is_of_the_last_count(results, make):
     assert tables.iou_tables(results) == [], "its figures have no overlap"
     first = tables.iou_tables(make(figures=IOU))[0]
-    assert first.title == "Overlap of what was asked for, %, at 50 labels: CIFAR-10"
+    assert first.title == "Overlap of the chosen items, %, at 50 labels: CIFAR-10"
     assert first.head[-2:] == ("npc", "between its seeds")
     assert cells(first, "npc")[-2] == "100.0"
 

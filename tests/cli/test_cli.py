@@ -215,7 +215,7 @@ BAD = [
     ),
     (["select", "-n", 5, "--features", "{}/features.npy", "--option", "draws"], 2, "expected an option as name=value"),
     (["select", "-n", 5, "--features", "{}/features.npy", "--max-memory", "lots"], 2, "expected a size such as 256MB"),
-    (["select", "-n", 5], 3, "askless needs features (N, d), one vector per item, which were not given"),
+    (["select", "-n", 5], 3, "askless needs features (N, d), one vector per item, which are missing"),
     (["select", "-n", 500, "--features", "{}/features.npy"], 3, "n = 500 exceeds the 80 unlabelled items"),
     (["select", "-n", 5, "--features", "{}/nowhere.npy"], 3, "nowhere.npy: no such file; looked in {}: check the name"),
     (["select", "-n", "abc", "--features", "{}/features.npy"], 2, "'abc'"),

@@ -94,7 +94,7 @@ def test_from_a_pipe_with_options_and_without_ids():
         ('{"features": [1], "label": "cat"}\n', (), 3, "line 1: expected a class number as label, got 'cat'"),
         ('{"id": 7}\n', (), 3, "lines 1 to 1: askless needs features (N, d)"),
         (GOOD, ("--memory", 3), 3, "memory must be a whole number >= 4, twice the budget"),
-        (GOOD, ("--strategy", "albl"), 3, "albl learns from what it asked for in a pool"),
+        (GOOD, ("--strategy", "albl"), 3, "albl learns from earlier picks"),
         (GOOD, ("--strategy", "none"), 2, "the known ones are askless, random"),
         (GOOD, ("--option", "drawz=3"), 2, "Askless: got drawz; its options are"),
     ],

@@ -134,7 +134,7 @@ def test_the_rows_of_the_demo_by_gradient_descent_and_by_auto(capsys, tmp_path):
         bench.run(dataclasses.replace(plan, rows=(row,)), tmp_path / name)
     assert run(capsys, "theory", tmp_path / "supervised", "--items", 4, "--queries", 1)[0] == 0
     code, _, err = run(capsys, "theory", tmp_path / "auto", "--items", 4, "--queries", 1)
-    assert (code, "got Auto, of which the theory says nothing; use FixMatch or Supervised" in err) == (3, True)
+    assert (code, "got Auto, which the theory does not cover; use FixMatch or Supervised" in err) == (3, True)
 
 
 def copy_of(folder, tmp_path, **changes):

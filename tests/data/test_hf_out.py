@@ -70,7 +70,7 @@ def test_a_metadata_file_names_files_and_labels(tmp_path, suffix):
     (tmp_path / "train" / f"metadata.{suffix}").write_text(
         "file_name,label\n../../x.png,cat\n" if suffix == "csv" else '{"file_name": "../../x.png"}\n'
     )
-    with pytest.raises(InputError, match="expected files inside the folder of their metadata"):
+    with pytest.raises(InputError, match="expected files inside the folder of the metadata"):
         imagefolder(tmp_path)
 
 
@@ -127,7 +127,7 @@ def test_a_tar_that_is_damaged_in_the_middle_is_refused(tmp_path):
     flipped[fourth + 5] ^= 1
     for damaged in (bytes(flipped), whole[:fourth], whole[: fourth + 100]):
         (tmp_path / "a.tar").write_bytes(damaged)
-        with pytest.raises(InputError, match="expected a whole tar"):
+        with pytest.raises(InputError, match="expected a complete tar file"):
             webdataset(tmp_path / "a.tar")
 
 

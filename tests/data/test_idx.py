@@ -48,7 +48,7 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path, arrays):
 
 def test_damaged_files_are_refused(tmp_path):
     (tmp_path / "a").write_bytes(b"PK\3\4 something else")
-    with pytest.raises(InputError, match="expected an idx file of bytes, got one that begins with 50 4b 03 04"):
+    with pytest.raises(InputError, match="expected an idx file of bytes, got one that starts with 50 4b 03 04"):
         read_idx(tmp_path / "a")
     whole = idx_bytes(np.zeros((3, 4)))
     for cut in (5, 9, len(whole) - 1):

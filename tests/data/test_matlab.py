@@ -37,7 +37,7 @@ def test_other_contents_are_refused(tmp_path):
     ):
         svhn(tmp_path)
     (tmp_path / "train_32x32.mat").write_text("not MATLAB " * 50)
-    with pytest.raises(InputError, match="expected a MATLAB file, got a damaged or other one"):
+    with pytest.raises(InputError, match="expected a MATLAB file, got another or a damaged one"):
         svhn(tmp_path)
 
 
@@ -75,7 +75,9 @@ def test_cells_in_cells_are_not_entered(tmp_path):
         size += len(heads[-1])
     cells = head(1, b"X", 1, 1) + b"".join(reversed(heads)) + inner
     (tmp_path / "a.mat").write_bytes(mat(element(14, cells)))
-    with pytest.raises(InputError, match=r"got a damaged or other one \(X is no array of numbers\); fetch it again"):
+    with pytest.raises(
+        InputError, match=r"got another or a damaged one \(X is not an array of numbers\); fetch it again"
+    ):
         read_mat(tmp_path / "a.mat")
 
 

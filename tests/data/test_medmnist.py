@@ -40,7 +40,7 @@ def test_a_run_reads_it_and_says_what_it_leaves(tmp_path):
     index = scan(tmp_path / "m.npz")
     assert index.kind == "images"
     assert [item.label for item in index.items] == [str(y) for y in arrays["train_labels"][:, 0]]
-    assert index.hints == ["not used of m.npz: val_images, val_labels, test_images, test_labels"]
+    assert index.hints == ["not used from m.npz: val_images, val_labels, test_images, test_labels"]
 
 
 def test_several_labels_of_an_image_are_refused(tmp_path):

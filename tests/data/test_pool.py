@@ -95,7 +95,7 @@ def test_a_read_only_array_is_neither_copied_nor_written():
         ([[1.0], [1.0, 2.0]], "expected rows of equal length, got a ragged list"),
         (
             csr_array((2**15, 2**15)),
-            r"sparse array of shape .* too large to write out; use sklearn.*TruncatedSVD\(256\)",
+            r"sparse array of shape .* too large to make dense; use sklearn.*TruncatedSVD\(256\)",
         ),
         ("photos", r"got the path 'photos'; use data.load\(path\)"),
         ({"x": 1}, r"expected an array, tensor, pair \(x, y\) or a Dataset .* got dict"),
@@ -300,7 +300,7 @@ def test_items_of_different_shapes_are_named():
 
 
 def test_a_dataset_without_labels_says_so():
-    with pytest.raises(InputError, match=r"item 0: expected a pair \(x, y\), got Tensor; pass the labels apart"):
+    with pytest.raises(InputError, match=r"item 0: expected a pair \(x, y\), got Tensor; pass the labels separately"):
         labels_of(Pairs([torch.zeros(2)]))
 
 

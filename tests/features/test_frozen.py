@@ -232,7 +232,7 @@ def test_a_missing_package_names_the_extra(pool, tmp_path, monkeypatch):
             "unknown backbone 'resnet'; the known ones are efficientnet-lite0, efficient",
         ),
         (lambda: Frozen(backbone="timm/"), "unknown backbone 'timm/'"),
-        (lambda: Frozen(backbone="raw", weights="a.pth"), "weights go with timm/NAME or torchvision/NAME"),
+        (lambda: Frozen(backbone="raw", weights="a.pth"), "weights work with timm/NAME or torchvision/NAME"),
         (lambda: Frozen(pooling="max"), "pooling must be one of auto, pooler, cls, mean, got 'max'"),
         (lambda: al.embed_texts(["a"], "raw"), "unknown backbone 'raw' for texts; the known ones are tfidf, minilm"),
         (lambda: al.embed_texts([], "tfidf"), "expected at least one text to embed, got none"),

@@ -36,7 +36,7 @@ def test_a_saved_backbone_gives_the_same_numbers(tmp_path):
     assert (load_text_backbone(tmp_path).embed(texts) == backbone.embed(texts)).all()
     assert (text_backbone("tfidf", texts).embed(texts) == backbone.embed(texts)).all()
     (tmp_path / "backbone.json").write_text("{}")
-    with pytest.raises(InputError, match="expected a backbone for texts that askless saved"):
+    with pytest.raises(InputError, match="expected a text backbone saved by askless"):
         load_text_backbone(tmp_path)
 
 
@@ -81,7 +81,7 @@ def test_a_pool_of_texts_has_the_features_of_embed_texts():
 def test_texts_need_a_backbone_for_texts():
     with pytest.raises(InputError, match="use net='frozen:tfidf'"):
         al.ActiveLearner(["one text", "another text"], classes=["a", "b"])
-    with pytest.raises(InputError, match="texts are no numbers"):
+    with pytest.raises(InputError, match="texts are not numbers"):
         al.data.as_pool(["one", "two"]).take([0])
     with pytest.raises(InputError, match="expected image items, got texts"):
         al.data.as_pool(["one", "two"], kind="image")

@@ -43,8 +43,8 @@ def test_a_linear_model_is_its_own_head():
 @pytest.mark.parametrize(
     ("ending", "got"),
     [
-        (lambda f, phi: f.softmax(1), r"a tensor of shape \(2, 3\) that no linear layer put out"),
-        (lambda f, phi: f.div_(2.0), r"a tensor of shape \(2, 3\) that no linear layer put out"),
+        (lambda f, phi: f.softmax(1), r"a tensor of shape \(2, 3\) that no linear layer returned"),
+        (lambda f, phi: f.div_(2.0), r"a tensor of shape \(2, 3\) that no linear layer returned"),
         (lambda f, phi: {"logits": f, "loss": None}, r"a dict with keys \['logits', 'loss'\]"),
         (lambda f, phi: (f, phi), "a tuple of 2"),
         (lambda f, phi: None, "an object of type NoneType"),
@@ -109,7 +109,7 @@ def test_the_head_is_found_behind_a_change_of_dtype(inside, outside):
 
 def test_whole_numbers_are_no_heads_output():
     model = Ending(lambda f, phi: f.zero_().long())
-    with pytest.raises(ModelError, match="that no linear layer put out"):
+    with pytest.raises(ModelError, match="that no linear layer returned"):
         find_head(model, X)
 
 

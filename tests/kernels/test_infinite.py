@@ -407,7 +407,7 @@ def test_arrays_lists_of_items_and_whole_numbers_are_taken():
     [
         (lambda: infinite(normal(3, 4), net=nn.Linear(4, 2)), r"expected InfiniteMLP.*got Linear.*kernels\.ntk"),
         (lambda: infinite(normal(3, 4), net=InfiniteCNN()), r"expected images.*got items of shape \(4,\)"),
-        (lambda: infinite(normal(3, 1, 2, 2), net=InfiniteCNN(padding=0)), r"layer 1 leaves nothing"),
+        (lambda: infinite(normal(3, 1, 2, 2), net=InfiniteCNN(padding=0)), r"layer 1 leaves none"),
         (lambda: infinite(normal(3)), r"shape \(N, d\)"),
         (lambda: infinite(normal(0, 4)), "at least one example"),
         (lambda: infinite(normal(3, 4), normal(3, 5)), r"shape \(4,\) as x has, got \(5,\)"),

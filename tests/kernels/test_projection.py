@@ -95,7 +95,7 @@ def test_a_model_without_forward_mode_is_refused():
         def forward(self, x):
             return Odd.apply(super().forward(x))
 
-    with pytest.raises(ModelError, match=r"torch can take in forward mode, got: .*use ntk"):
+    with pytest.raises(ModelError, match=r"torch can differentiate in forward mode, got: .*use ntk"):
         gradient_features(Net(3, 2), torch.randn(2, 3), 4)
 
 

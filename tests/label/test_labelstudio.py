@@ -165,7 +165,7 @@ def test_another_file_is_no_export(tmp_path, content):
 
 
 def test_an_export_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         read_export(tmp_path / "nowhere.json")
 
 

@@ -302,7 +302,7 @@ def test_a_row_far_beyond_all_others_spoils_nothing(net, caplog):
         assert loop.learnt.metrics[-1].get("far", 0) == (rows is far)
     assert min(found[1:]) > found[0] - 0.05
     assert [record.getMessage()[:93] for record in caplog.records] == 2 * [
-        "1 of 90 rows lie more than 100 times as far out as the others, the first is row 7; auto learn"
+        "1 of 90 rows lie more than 100 times as far out as the others, the first is row 7; auto treat"
     ]
 
 
@@ -341,10 +341,10 @@ def test_a_few_labels_are_enough(labels):
 
 def test_what_it_cannot_train_is_refused_with_a_way_out():
     x = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
-    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a network that is more"):
+    with pytest.raises(al.ModelError, match="auto trains a linear head on feature vectors, got a larger network"):
         al.ActiveLearner(x, net="mlp", learner="auto", classes=2)
-    with pytest.raises(al.ModelError, match="got a network that is more"):
+    with pytest.raises(al.ModelError, match="got a larger network"):
         al.ActiveLearner(x, net=torch.nn.Sequential(torch.nn.Linear(4, 2), torch.nn.Tanh()), learner="auto", classes=2)
     images = np.zeros((20, 3, 8, 8), np.uint8)
-    with pytest.raises(al.ModelError, match="got a network that is more than that; use net='linear', 'waves' or"):
+    with pytest.raises(al.ModelError, match="got a larger network; use net='linear', 'waves' or"):
         al.ActiveLearner(images, net="small-cnn", learner="auto", classes=2)

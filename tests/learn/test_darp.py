@@ -427,7 +427,7 @@ def test_a_solution_with_the_wrong_sums_is_not_returned(monkeypatch, wrong):
     """Of the columns, of nothing, or of the rows; the attempt with smoothed probabilities is as wrong here."""
     monkeypatch.setattr(sys.modules["askless.learn.darp"], "maximise_by_newton", lambda p, M, w, nu: (wrong, nu, 3))
     with pytest.raises(
-        AsklessError, match="darp: found no probabilities with the target counts, the sums are still off"
+        AsklessError, match="darp: found no probabilities with the target counts: the sums are still off"
     ):
         darp(HALF, [1.2, 0.8])
 
@@ -539,8 +539,11 @@ HALF = np.full((2, 2), 0.5)
         ),
         (lambda: darp(np.array([[1.5, -0.5]])), "got row 0 with sum 1 and smallest entry -0.5"),
         (lambda: darp(HALF, [1, 2, 3]), r"target: expected one count per class, shape \(2,\), got \(3,\)"),
-        (lambda: darp(HALF, [1, -1]), r"target: expected counts >= 0 .* got \[1.0, -1.0\]; pass None for equal counts"),
-        (lambda: darp(HALF, [0, 0]), "target: expected counts >= 0 of which one is positive"),
+        (
+            lambda: darp(HALF, [1, -1]),
+            r"target: expected counts >= 0, .* got \[1.0, -1.0\]; pass None for equal counts",
+        ),
+        (lambda: darp(HALF, [0, 0]), "target: expected counts >= 0, at least one of them positive"),
         (lambda: darp(HALF, [np.nan, 1]), "target: expected counts >= 0"),
         (lambda: darp(HALF, alpha=-1), "darp: alpha must be a number >= 0"),
         (lambda: darp(HALF, alpha=float("nan")), "darp: alpha must be a number >= 0"),

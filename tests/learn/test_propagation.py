@@ -258,7 +258,7 @@ FULL, GAP = np.ones((3, 3)), np.array([[1.0, 0.0], [np.nan, 1.0]])
             "predict_new: k must be a whole number >= 1, got 0",
         ),
         (lambda: propagate(FULL, [0, 0], [0, 1], 2), "labelled: expected each position once, got one twice"),
-        (lambda: predict_new(FULL, FULL, np.eye(2)), "features_new: expected 3 columns as features_pool has, got 2"),
+        (lambda: predict_new(FULL, FULL, np.eye(2)), "features_new: expected 3 columns, as in features_pool, got 2"),
     ],
 )
 def test_bad_input_is_refused(call, message):
@@ -268,7 +268,9 @@ def test_bad_input_is_refused(call, message):
 
 def test_a_residual_that_is_not_reached_is_said(monkeypatch):
     monkeypatch.setattr(propagation, "cg", lambda system, b, rtol, atol: (b, 1))
-    with pytest.raises(InputError, match="expected labels to spread to a residual of 1e-08, they did not; lower alpha"):
+    with pytest.raises(
+        InputError, match="expected the labels to converge to a residual of 1e-08, they did not; lower alpha"
+    ):
         propagate(two_pairs_and_a_third(), [0, 2], [0, 1], 2)
 
 

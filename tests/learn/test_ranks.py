@@ -307,7 +307,7 @@ def test_one_process_takes_up_what_two_have_begun(two, folder):
 def test_other_blocks_are_another_training(two, tmp_path):
     with pytest.raises(Killed):
         train(KILLED, 1, blocks=2, checkpoint=tmp_path / "fit.pt", watch=kill)
-    with pytest.raises(AsklessError, match="of another training: blocks was 2, is 4"):
+    with pytest.raises(AsklessError, match="to another training: blocks was 2, is now 4"):
         train(KILLED, 1, blocks=4, checkpoint=tmp_path / "fit.pt")
 
 

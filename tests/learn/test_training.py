@@ -108,7 +108,7 @@ def test_a_checkpoint_of_other_settings_is_refused_by_name(views, labelled, make
 
     with pytest.raises(Killed):
         train(learner, views, labelled, make_net(), checkpoint=path, watch=kill)
-    with pytest.raises(CheckpointError, match="of another training: options was"):
+    with pytest.raises(CheckpointError, match="to another training: options was"):
         train(Supervised(steps=9, batch=9, checkpoint_every=2), views, labelled, make_net(), checkpoint=path)
     with pytest.raises(CheckpointError, match="first weights was"):
         train(learner, views, labelled, make_net(seed=3), checkpoint=path)

@@ -142,7 +142,7 @@ def test_a_model_of_texts_comes_back_the_same(tmp_path):
         main(["predict", str(folder), str(tmp_path / "new.csv"), "--out", str(tmp_path / "said.csv")])
     said = [line.split(",")[1] for line in (tmp_path / "said.csv").read_text().splitlines()]
     assert said == ["label", *model.predict(["a great song", "awful"])]
-    with pytest.raises(al.OptionError, match=r'cannot be written as ONNX: words are no numbers; .*to="model"'):
+    with pytest.raises(al.OptionError, match=r'cannot be written as ONNX: words are not numbers; .*to="model"'):
         learner.export(tmp_path / "onnx", to="onnx")
     assert not (tmp_path / "onnx").exists()
 
@@ -185,7 +185,7 @@ def test_a_network_that_comes_back_as_another_is_not_handed_out(learner, tmp_pat
             return -5 * super().forward(x)
 
     monkeypatch.setattr(reading.nets, "make", lambda name, classes, shape: Turned(shape, classes))
-    with pytest.raises(al.ModelError, match=r"differ by .* from those before; nothing was written"):
+    with pytest.raises(al.ModelError, match=r"differ by .* from the model's; nothing was written"):
         learner.export(tmp_path / "out")
     assert list(tmp_path.iterdir()) == []
 
@@ -204,7 +204,7 @@ def test_what_is_no_model_is_told_what_one_is(tmp_path):
 def test_nothing_that_is_there_is_lost(learner, tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "diary.txt").write_text("dear")
-    with pytest.raises(al.InputError, match="got a folder with files in it; pass overwrite"):
+    with pytest.raises(al.InputError, match="got a folder with files; pass overwrite"):
         learner.export(tmp_path / "mine")
     with pytest.raises(al.InputError, match="expected an earlier export to overwrite, got a folder with other files"):
         learner.export(tmp_path / "mine", overwrite=True)

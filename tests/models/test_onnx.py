@@ -142,7 +142,7 @@ def test_a_backbone_that_comes_back_as_another_is_never_written(tmp_path, tiny_v
 
     learner = trained(al.Frozen(backbone=f"hf/{tiny_vit}", weak=0, strong=0, cache=tmp_path / "cache"))
     monkeypatch.setattr(writing, "copy_hf", other)
-    with pytest.raises(al.ModelError, match=r"differ by .* from those before; nothing was written"):
+    with pytest.raises(al.ModelError, match=r"differ by .* from the model's; nothing was written"):
         learner.export(tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -185,9 +185,7 @@ def test_a_file_that_says_something_else_is_never_written(tmp_path, monkeypatch)
 
     learner = trained(nn.Sequential(nn.AvgPool2d(8), nn.Flatten(), nn.Linear(75, 2)))
     monkeypatch.setattr(writing, "onnx_bytes", other)
-    with pytest.raises(
-        al.ModelError, match=r"does not say what the network says: logits differ by .*nothing was written"
-    ):
+    with pytest.raises(al.ModelError, match=r"does not match the network: logits differ by .*nothing was written"):
         learner.export(tmp_path / "out", to="onnx")
     assert list(tmp_path.iterdir()) == []
 
@@ -200,7 +198,7 @@ def test_features_that_half_precision_cannot_hold_are_told(tmp_path):
     learner = trained(al.Frozen(backbone=Faint(), weak=0, strong=0, cache=tmp_path / "cache"))
     with torch.no_grad():
         learner.model.head.weight += 1  # so that it would matter
-    with pytest.raises(al.ModelError, match=r"differ by .* from those before; embeddings are kept in half precision"):
+    with pytest.raises(al.ModelError, match=r"differ by .* from the model's; embeddings are stored in half precision"):
         learner.export(tmp_path / "out", to="onnx")
 
 
@@ -248,7 +246,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     onnx.save(
         helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), tmp_path / "model.onnx"
     )
-    with pytest.raises(al.ModelError, match="expected an ONNX file that askless wrote"):
+    with pytest.raises(al.ModelError, match="expected an ONNX file written by askless"):
         al.load(tmp_path / "model.onnx")
 
 

@@ -164,7 +164,7 @@ def test_a_bad_option_value_is_refused(name, options, message):
         ),
         (32, "small-cnn: expected shape"),
         ((1, 32, 0), "small-cnn: every entry of shape must be a whole number >= 1, got 0"),
-        ((64,), r"small-cnn: expected images, shape \(channels, height, width\), got \(64,\); vectors go with 'mlp'"),
+        ((64,), r"small-cnn: expected images, shape \(channels, height, width\), got \(64,\); for vectors use 'mlp'"),
     ],
 )
 def test_a_bad_shape_is_refused(shape, message):

@@ -50,7 +50,7 @@ def test_code_in_a_file_is_never_run(tmp_path):
     (tmp_path / "evil.pth").write_bytes(pickle.dumps(Evil()))
     torch.save({"a": Evil()}, tmp_path / "evil2.pth")
     for name in ("evil.pth", "evil2.pth"):
-        with pytest.raises(ModelError, match=r"needs code to be run .*best as .safetensors"):
+        with pytest.raises(ModelError, match=r"runs code when loaded .*best as .safetensors"):
             read_weights(tmp_path / name)
 
 

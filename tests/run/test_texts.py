@@ -64,7 +64,7 @@ def test_a_run_on_texts_goes_to_a_good_model(finished):
     predicted = model.predict([text for text, _ in new])
     assert (predicted == [name for _, name in new]).mean() > 0.85
     assert model.predict_proba([]).shape == (0, 2)
-    with pytest.raises(InputError, match="expected a text, as the run was made from, got int"):
+    with pytest.raises(InputError, match="expected a text, as in the run, got int"):
         model.predict([5])
 
 

@@ -58,7 +58,7 @@ def test_other_names_are_known(tmp_path, x, y):
     np.savez(tmp_path / "a.npz", **{x: IMAGES, y: [[3], [-1]], "test_images": IMAGES})
     found = read_arrays(tmp_path / "a.npz")
     assert (rows(found), found.classes) == ([("0", 0, "3"), ("1", 1, "")], ("3",))
-    assert found.hints == ("not used of a.npz: test_images",)
+    assert found.hints == ("not used from a.npz: test_images",)
 
 
 def test_labels_are_named_by_the_file_or_by_themselves(tmp_path):
@@ -87,7 +87,7 @@ def test_labels_are_named_by_the_file_or_by_themselves(tmp_path):
         ({"X": IMAGES, "ids": ["a", "a"]}, "ids: expected each name once, got 'a' twice"),
         ({"X": IMAGES, "ids": ["a"]}, "ids: expected one per item, 2, got 1"),
         ({"X": IMAGES, "ids": [0.5, 1]}, r"ids: expected texts \(n,\), got float64"),
-        ({"X": IMAGES, "ids": ["a", "\udcff"]}, "ids: expected text in Unicode, got"),
+        ({"X": IMAGES, "ids": ["a", "\udcff"]}, "ids: expected Unicode text, got"),
         ({"X": IMAGES, "classes": np.array([{}])}, "classes holds Python objects, which askless never unpickles"),
     ],
 )

@@ -92,7 +92,7 @@ def test_what_could_be_meant_is_asked_for(tmp_path):
     features = {c: {"names": ["x", "y"], "_type": "ClassLabel"} for c in ("one", "two")}
     table = table.replace_schema_metadata({"huggingface": json.dumps({"info": {"features": features}})})
     pq.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="each of one, two could be the labels; pass label='one'"):
+    with pytest.raises(InputError, match="each of one, two could be the labels; pass one, as label='one'"):
         parquet(tmp_path / "t.parquet")
     with pytest.raises(InputError, match="each of a, b could be the features; pass features='a'"):
         parquet(tmp_path / "t.parquet", label="two")
@@ -113,7 +113,7 @@ def test_files_that_are_none(tmp_path):
     (tmp_path / "x.parquet").write_bytes(b"no")
     with pytest.raises(InputError, match="expected a Parquet file, got another"):
         parquet(tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         hf(tmp_path / "absent")
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "state.json").write_text('{"_data_files": [{"filename": "../out.arrow"}]}')

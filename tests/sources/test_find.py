@@ -76,7 +76,7 @@ def test_a_path_that_leaves_the_folder_is_refused_unless_allowed(tmp_path, name)
     (root / "out.png").symlink_to(tmp_path / "secret.png")
     (root / "way").symlink_to(tmp_path)
     assert real_file(root, "sub/../sub/a.png") == str(root / "sub" / "a.png")
-    with pytest.raises(OutsideError, match="it leads out of the folder"):
+    with pytest.raises(OutsideError, match="it leads outside the folder"):
         real_file(root, name)
     assert real_file(root, name, follow_links=True) == str(tmp_path / "secret.png")
 

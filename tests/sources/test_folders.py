@@ -130,7 +130,7 @@ def test_lazy_reads_when_taken(photos):
     assert torch.equal(pool.take([2, 0]), folder(photos).take([2, 0]))
     assert [name for name, _ in pool.skipped] == ["broken.png"]
     (photos / "a.jpeg").write_text("gone")
-    with pytest.raises(InputError, match=r"a.jpeg: cannot be read any more"):
+    with pytest.raises(InputError, match=r"a.jpeg: can no longer be read"):
         pool.take([0])
 
 

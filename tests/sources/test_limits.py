@@ -16,9 +16,7 @@ from askless.sources.limits import MAX_BYTES, most_bytes
 from askless.sources.tars import by_key, whole_tar
 
 BOMB = 20_000_000  # bytes of zeros
-RAISE = (
-    r"expected at most 1,000,000 bytes once it is unpacked, got more; .* set the environment variable ASKLESS_MAX_BYTES"
-)
+RAISE = r"expected at most 1,000,000 bytes once unpacked, got more; .* set the environment variable ASKLESS_MAX_BYTES"
 
 
 @pytest.fixture
@@ -74,7 +72,7 @@ def test_a_tar_that_sends_its_reader_back(tmp_path):
     ):
         list(by_key(tar))
     (tmp_path / "a.tar").write_bytes(content)
-    with pytest.raises(InputError, match="expected a whole tar, got one that cannot be read"):
+    with pytest.raises(InputError, match="expected a complete tar file, got one that cannot be read"):
         load(tmp_path / "a.tar")
 
 

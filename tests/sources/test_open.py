@@ -119,7 +119,7 @@ def test_a_caller_gets_only_what_it_can_use(tmp_path):
     assert open_source(described, formats=("folder", "texts")).read()[0][0].label == ""
     with pytest.raises(InputError, match=r"expected a folder of images or .txt files, or a file ending in .csv, .tsv"):
         open_source(a_tar(tmp_path), formats=("folder", "listed"))
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         open_source(tmp_path / "absent")
 
 

@@ -244,7 +244,7 @@ def test_parts_fit_in_the_memory_and_bad_ones_are_refused():
     assert picks.info["strategy"] == "two-level typiclust"
     with pytest.raises(InputError, match="expected a strategy such as TypiClust"):
         TwoLevel(of="typiclust")
-    with pytest.raises(InputError, match="albl remembers what it asked for"):
+    with pytest.raises(InputError, match="albl remembers earlier picks"):
         TwoLevel(of=make("albl"))
     picks = select(TwoLevel(of=Coreset(), parts=50), 30, features=x[:40], labelled=[0, 1])
     assert len(set(picks.indices.tolist())) == 30
@@ -306,8 +306,8 @@ def test_shards_without_rows_and_columns_of_another_kind_are_passed_over(tmp_pat
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
-        ([[1.0, 2.0], None], "expected a number in every place, got nulls"),
-        ([[1.0, 2.0], [None, 2.0]], "expected a number in every place, got nulls"),
+        ([[1.0, 2.0], None], "expected numbers only, got nulls"),
+        ([[1.0, 2.0], [None, 2.0]], "expected numbers only, got nulls"),
         ([[1.0, 2.0]] * 20_000 + [[1.0]], "expected lists of one length, got 1 to 2 numbers"),
         ([[]], "expected lists of one length, got 0 to 0 numbers"),
     ],
@@ -336,5 +336,5 @@ def test_positions_that_are_none_are_refused(tmp_path):
 @pytest.mark.parametrize("text", ["{", "[]", '{"files": []}', '{"files": ["../x.arrow"]}', '{"files": 3}'])
 def test_an_index_that_is_none_is_refused(tmp_path, text):
     (tmp_path / "shards.json").write_text(text)
-    with pytest.raises(InputError, match="expected what `askless embed` wrote, got something else"):
+    with pytest.raises(InputError, match="expected a file written by `askless embed`, got something else"):
         open_shards(tmp_path)

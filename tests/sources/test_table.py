@@ -50,7 +50,7 @@ def test_the_order_of_classes_can_be_fixed_and_numbers_are_ordered_as_numbers(ro
     manifest = write(root, "path,label\na.png,10\nb.png,9\n")
     assert csv(manifest).classes == ("9", "10")
     assert csv(manifest, classes=["10", "9", "8"]).labels.tolist() == [0, 1]
-    with pytest.raises(InputError, match="label '9' of item 1 is not one of the classes 10; add it to them"):
+    with pytest.raises(InputError, match="label '9' of item 1 is not one of the classes 10; add the class"):
         csv(manifest, classes=["10"])
 
 
@@ -84,7 +84,7 @@ def test_absolute_paths_and_lazy_reading_work(root):
         ("path,label\nd,e.png,x\n", "line 2 has 3 fields and the header 2; quote cells that contain commas"),
         ("path,label\na.png\n", "line 2 has 1 fields and the header 2"),
         ("path,label,split\na.png,x,\nb.png,,test\n", "expected a label for every test row, got none for 'b.png'"),
-        ("path,label,split\na.png,x,test\n", "list: expected items for the pool, got 1 for test only"),
+        ("path,label,split\na.png,x,test\n", "list: expected items for the pool, got only 1 for test"),
     ],
 )
 def test_wrong_manifests_are_refused(root, text, message):
@@ -93,7 +93,7 @@ def test_wrong_manifests_are_refused(root, text, message):
 
 
 def test_an_absent_or_binary_manifest_is_refused(root):
-    with pytest.raises(InputError, match="expected a CSV file with the columns path and label, got nothing there"):
+    with pytest.raises(InputError, match="expected a CSV file with the columns path and label, found nothing there"):
         csv(root / "absent.csv")
     (root / "latin.csv").write_bytes(b"path,label\n\xe9.png,x\n")
     with pytest.raises(InputError, match="expected UTF-8 text"):

@@ -45,14 +45,14 @@ def test_rows_that_cannot_be_used_are_listed_and_the_others_stay(tmp_path):
     reasons = [s.reason for s in found.skipped]
     assert reasons[0] == "line 3 has 3 fields and the header 2; quote cells that contain commas"
     assert reasons[1] == "an empty text"
-    assert reasons[2].startswith("not valid utf-8; save the file as UTF-8, or name its encoding, for example cp1252")
+    assert reasons[2].startswith("not valid utf-8; save the file as UTF-8, or pass its encoding, for example cp1252")
     assert [row.content for row in texts(table, encoding="cp1252").rows] == ["first", "café", "last"]
     lines_file = tmp_path / "t.jsonl"
     lines_file.write_text(json.dumps({"text": long}) + '\n{"text": "ok"}\n[1]\n{"text": 5}\n{"text": null}\n{bad\n')
     found = texts(lines_file)
     assert [row.id for row in found.rows] == ["2"]
     assert [s.path for s in found.skipped] == ["1", "3", "4", "5", "6"]
-    assert "cut it into parts" in found.skipped[0].reason
+    assert "split it" in found.skipped[0].reason
     assert found.skipped[3].reason == "no text"
 
 
@@ -65,7 +65,7 @@ def test_a_field_that_never_ends_costs_its_row_only(tmp_path):
     (tmp_path / "t.csv").write_text('text,n\nfirst,1\n"' + "y" * 600_000 + '",2\nlast,3\n')
     found = texts(tmp_path / "t.csv")
     assert [row.content for row in found.rows] == ["first", "last"]
-    assert "does not read as CSV" in found.skipped[0].reason
+    assert "is not valid CSV" in found.skipped[0].reason
 
 
 def test_a_csv_holds_texts_as_long_as_promised(tmp_path):
@@ -73,7 +73,7 @@ def test_a_csv_holds_texts_as_long_as_promised(tmp_path):
     (tmp_path / "t.csv").write_text("text,n\n" + "".join(f"{'z' * n},{n}\n" for n in lengths) + "last,0\n")
     found = texts(tmp_path / "t.csv")
     assert [len(row.content) for row in found.rows] == [131_073, LONGEST, 4]
-    assert [s.reason for s in found.skipped] == ["line 4 does not read as CSV (field larger than field limit (500000))"]
+    assert [s.reason for s in found.skipped] == ["line 4 is not valid CSV (field larger than field limit (500000))"]
     (tmp_path / "t.csv").write_text(f"path,notes\na.png,{'z' * 200_000}\n")
     assert len(whole_table(tmp_path / "t.csv")[1][0]["notes"]) == 200_000
 
@@ -88,7 +88,7 @@ def test_json_in_json_costs_its_line_only(tmp_path):
     found = texts(tmp_path / "t.jsonl")
     assert found.rows[0].content == "first"
     assert found.rows[-1].content == "last"
-    assert found.skipped[0].reason == "line 2 is not JSON that can be read (it is nested too deeply)"
+    assert found.skipped[0].reason == "line 2 is not valid JSON (it is nested too deeply)"
     assert found.skipped[1].path == "3"
     assert len(found.rows) + len(found.skipped) == len(lines)
 
@@ -106,7 +106,7 @@ def test_utf_16_without_a_mark_is_asked_for(tmp_path, encoding):
     (tmp_path / "t.csv").write_bytes(content)
     for read in (read_texts, whole_table):
         with pytest.raises(
-            InputError, match=r"characters of value 0, as UTF-16 without a mark .* utf-16-le \(--encoding"
+            InputError, match=r"null characters, as in UTF-16 without a byte order mark .* utf-16-le \(--encoding"
         ):
             read(tmp_path / "t.csv")
     if encoding != "utf-32":
@@ -119,7 +119,7 @@ def test_utf_16_with_a_mark_is_read_everywhere(tmp_path):
     assert whole_table(tmp_path / "t.csv")[1] == [{"text": "étoile", "label": "x"}]
     (tmp_path / "cut.csv").write_bytes((tmp_path / "t.csv").read_bytes()[:-1])
     with pytest.raises(
-        InputError, match="expected text in utf-16, got something else; save the file as UTF-8, or name"
+        InputError, match="expected text in utf-16, got something else; save the file as UTF-8, or pass"
     ):
         texts(tmp_path / "cut.csv")
 
@@ -131,8 +131,8 @@ def test_forty_thousand_columns_take_a_moment_and_are_not_all_named(tmp_path):
     assert len(texts(tmp_path / "t.csv", "c7").rows[0].columns) == 39_999
     few = "c0, c1, c2, c3, c4, c5, c6, c7, c8, c9 and 39,990 more"
     for column, message in (
-        ("", rf"which column has the texts\? It has {few}; name one"),
-        ("d", f"of texts, got {few}; name one of these$"),
+        ("", rf"which column has the texts\? It has {few}; pass one"),
+        ("d", f"of texts, got {few}; choose one of these$"),
     ):
         with pytest.raises(InputError, match=message):
             texts(tmp_path / "t.csv", column)
@@ -144,7 +144,7 @@ def test_the_column_is_found_or_asked_for(tmp_path):
     table.write_text("id,review,label\n7,good,pos\n")
     assert texts(table).column == "review"
     table.write_text("title,review\na,good\n")
-    with pytest.raises(InputError, match=r"which column has the texts\? It has title, review; name one: --text"):
+    with pytest.raises(InputError, match=r"which column has the texts\? It has title, review; pass one: --text"):
         texts(table)
     assert texts(table, "review").rows[0].columns == {"title": "a"}
     with pytest.raises(InputError, match="expected a column 'body' of texts, got title, review"):
@@ -171,7 +171,7 @@ def test_a_table_that_cannot_be_used_is_refused(tmp_path, content, message):
 def test_an_unknown_encoding_and_an_absent_file(tmp_path):
     with pytest.raises(OptionError, match="such as utf-8 or cp1252, got 'klingon'"):
         texts(tmp_path, encoding="klingon")
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         texts(tmp_path / "absent.csv")
 
 

@@ -47,7 +47,7 @@ class ALBL:
                 raise InputError(f"ALBL: expected arms that are strategies, such as Margin(), got {arm!r}")
         if self.state is not None:
             raise InputError(
-                "ALBL: state= is no option any more; pass what was selected so far, as select(..., history=[first, second])"
+                "ALBL: state= is no longer an option; pass the selections so far, as select(..., history=[first, second])"
             )
 
     @property
@@ -89,7 +89,7 @@ class ALBL:
         info |= {"probabilities": p.tolist(), "chances": chances.tolist()}
         K, T = len(self.arms), self.horizon
         if self.mode == "exp4p" and 4 * K * math.log(K) > T:
-            info["note"] = f"{T} queries are few for {K} arms: p_min is capped at 1 / (2 K), and little can be learnt"
+            info["note"] = f"{T} queries are few for {K} arms: p_min is capped at 1 / (2 K), so ALBL can learn little"
         return Selection(batch.indices, batch.scores, info)
 
     def _learn(self, view: View) -> np.ndarray:
@@ -142,6 +142,6 @@ def history_of(state: dict[str, Any]) -> list[Selection]:
         infos = [{**known, "chances": [chances[i] for i in part]} for part in parts]
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise InputError(
-            f"ALBL: expected a state as an earlier askless wrote it, got something else ({error!r})"
+            f"ALBL: expected a state written by an earlier askless, got something else ({error!r})"
         ) from None
     return [Selection(np.array(part, np.int64), None, info) for part, info in zip(parts, infos, strict=True)]

@@ -27,8 +27,8 @@ class ALFAMix:
     `cap` / sqrt(d). Where they are fewer than n, those with the smallest eps are taken. (The authors' code raises the cap in
     steps, and then draws at random.)
 
-    The head is found again from `features` and `logits`: exact where these are the input and the output of one linear
-    layer, and else the nearest linear head, which `info["note"]` says. Nothing is trained. Without labels the mean of all
+    The head is recovered from `features` and `logits`: exactly if these are the input and the output of one linear layer,
+    otherwise as the nearest linear head, which `info["note"]` reports. Nothing is trained. Without labels the mean of all
     items is the anchor. Scores are the eps, less than 0: those that flip first are the highest, and those that never do have
     -inf. k-means needs two float32 copies of up to 50,000 candidates, and the head 4 (d + 1) rows in float64.
     """

@@ -53,7 +53,7 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
             f"{per_item['grad_sq_by_class'].shape}"
         )
     if isinstance(arrays["labelled"], set | frozenset) and arrays["labels"] is not None:
-        raise InputError("labelled: expected an order, as each label goes with a position, got a set; pass two lists")
+        raise InputError("labelled: expected a list, in the order of the labels, got a set; pass two lists")
     labelled = check_labelled(arrays["labelled"], N)
     labels = labels_of_labelled(strategy.name, arrays["labels"], labelled, "labels" in needs)
     unlabelled = np.delete(np.arange(N), labelled)
@@ -77,14 +77,14 @@ def check_there(strategy: str, needs: tuple[str, ...], arrays: dict[str, Any]) -
     ways += " or logits= (--logits)" if missing[-1] == "probs" else ""
     other = "random" if arrays["features"] is None else "coreset"
     raise InputError(
-        f"{strategy} needs {what} which were not given; pass {ways}, or choose a strategy that does without, such as {other}"
+        f"{strategy} needs {what} which are missing; pass {ways}, or choose a strategy that needs less, such as {other}"
     )
 
 
 def plain_array(name: str, given: Any) -> np.ndarray:
     """A numpy array of what came, or an error in words."""
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
-        raise InputError(f"{name}: expected a plain array, got a masked one; fill it, or drop the masked rows")
+        raise InputError(f"{name}: expected a plain array, got a masked one; fill it or drop the masked rows")
     if name == "features" and is_sparse(given):
         return written_out(given)
     torch = sys.modules.get("torch")  # not imported: who has not imported it has no tensor, and need not wait for it
@@ -160,8 +160,8 @@ def pool_size(lengths: dict[str, int], pool: int | None) -> int:
     if len(set(lengths.values())) > 1:
         sizes = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise InputError(
-            f"expected all arrays to have the same number of rows, got {sizes}; make all of them of the same items, in the "
-            "same order"
+            f"expected all arrays to have the same number of rows, got {sizes}; compute all of them for the same items, in "
+            "the same order"
         )
     N = next(iter(lengths.values()))
     if N < 1:
@@ -188,7 +188,7 @@ def check_values(name: str, array: np.ndarray, sum_tolerance: float) -> None:
             if reached > most:
                 row = first_row(np.abs(part) > most)
                 raise InputError(
-                    f"features: expected numbers up to {most:g} ({array.dtype}), whose squares can be added, got "
+                    f"features: expected numbers up to {most:g} ({array.dtype}), whose squares do not overflow, got "
                     f"{np.abs(part[row]).max():.6g} in row {i + row}; rescale the features"
                 )
         elif rule == "probabilities":
@@ -198,8 +198,8 @@ def check_values(name: str, array: np.ndarray, sum_tolerance: float) -> None:
             raise InputError(f"{name}: expected squared norms >= 0, got {part[row].min()} in row {i + row}")
     if 0 < reached < 1 / most:
         raise InputError(
-            f"features: expected numbers from {1 / most:g} on ({array.dtype}), whose squares are not rounded to 0, got none "
-            f"above {reached:.6g}; rescale the features"
+            f"features: expected numbers of at least {1 / most:g} ({array.dtype}), whose squares do not round to 0, got "
+            f"none above {reached:.6g}; rescale the features"
         )
 
 
@@ -244,7 +244,7 @@ def check_kernel(K: np.ndarray) -> None:
             row, column = divmod(int(off.argmax()), N)
             raise InputError(
                 f"kernel: expected a symmetric array, got {K[i + row, column]:.6g} in row {i + row}, column {column} and "
-                f"{K[column, i + row]:.6g} in the mirrored place; pass (K + K.T) / 2 if that is what was meant"
+                f"{K[column, i + row]:.6g} in the mirrored place; pass (K + K.T) / 2 if that is what you mean"
             )
 
 
@@ -271,7 +271,7 @@ def labels_of_labelled(strategy: str, given: Any, labelled: np.ndarray, needed: 
     if given is None:
         if needed and len(labelled):
             raise InputError(
-                f"{strategy} needs labels (L,) of the {len(labelled)} labelled items, which were not given; pass labels= "
+                f"{strategy} needs labels (L,) of the {len(labelled)} labelled items, which are missing; pass labels= "
                 "(--labels)"
             )
         return np.empty(0, dtype=np.int64) if needed else None

@@ -1,4 +1,4 @@
-"""askless: cover what the model does not know yet. Our own way, from the first label to the last."""
+"""askless: cover what the model does not know yet. Our own strategy, from the first label to the last."""
 
 from dataclasses import field
 from typing import Annotated
@@ -30,14 +30,14 @@ class Askless:
 
     greedily; then, in `settle` rounds at most, each pick moves to where it covers more beside the others.
 
-    Without labels, or without `probs`, all items weigh the same: the picks are the middles of the largest groups. As the
-    model learns they move to where it hesitates and to classes with few labels, still where many items are, and not twice to
-    one place. The reach h is the distance within which an item has $1 / (|L| + n)$ of the pool around it: what each label
+    Without labels, or without `probs`, all items weigh the same: the picks are the centres of the largest groups. As the
+    model learns they move to where it hesitates and to classes with few labels, still where many items are, and never twice
+    to one place. The reach h is the distance within which an item has $1 / (|L| + n)$ of the pool around it: what each label
     stands for.
 
-    `trust`: so many labels per class give the model's word its full force (0: all at once; infinite: coverage alone).
-    `balance`: whether classes with few labels weigh more. `reach`: times h. Features are taken around their mean and to unit
-    length, of wider ones `directions` main directions. Pools of more than `targets` items are covered on so many of them,
+    `trust`: the labels per class from which the model counts fully (0: at once; infinite: coverage alone). `balance`:
+    whether classes with few labels weigh more. `reach`: a factor of h. Features are centred and scaled to unit length, and
+    wider ones reduced to `directions` main directions. Pools of more than `targets` items are covered on that many of them,
     drawn at random (8 per label, where `max_memory` has room for them); the picks come from all unlabelled items, or from
     65,536 drawn at random (8 per pick). Scores are the share of all weight that a pick newly covers. `info`: the reach, the
     share `covered` and `covered_before`, and for each pick how `unsure` the model is of it, how `scarce` labels of its

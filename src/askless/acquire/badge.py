@@ -6,7 +6,7 @@ from askless.acquire.strategy import Selection, View, filled, working_type
 from askless.base.options import options
 
 TILE = 2**21  # bytes of features worked on at a time: what a processor's cache holds
-ROWS = 2**15  # at most so many rows are bounded at a time
+ROWS = 2**15  # rows bounded at a time, at most
 MARGIN = 1e-5  # for the rounding of bounds to float32
 
 

@@ -1,4 +1,4 @@
-"""BAIT: the batch after which the last layer is known best, by Fisher information (Ash et al., NeurIPS 2021)."""
+"""BAIT: the batch that determines the last layer best, by Fisher information (Ash et al., NeurIPS 2021)."""
 
 from typing import Annotated, Any, Literal
 
@@ -76,11 +76,11 @@ class BAIT:
         if phi.basis is not None:
             info["kept"] = phi.kept
             notes.append(
-                f"features are taken in {phi.width - self.bias} main directions, {phi.kept:.0%} of their length"
+                f"features are reduced to {phi.width - self.bias} main directions, {phi.kept:.0%} of their length"
             )
         if len(among) < len(view.unlabelled):
             info["candidates"] = len(among)
-            notes.append(f"{len(among)} candidates are drawn at random: max_memory has no room for more")
+            notes.append(f"{len(among)} candidates are drawn at random, because max_memory has no room for more")
         if notes:
             info["note"] = "; ".join(notes)
         return Selection(among[chosen], gains, info)

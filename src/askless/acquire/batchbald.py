@@ -23,10 +23,10 @@ class BatchBALD:
     I(y_i; w | y_B): look-alikes are not asked for twice.
 
     The weights are seen through `probs_by_pass` (N, K, C) as in BALD. All C^|B| labellings of the batch are gone
-    through while they are at most `configurations`; then as many of them are drawn at random, at least one for each
+    enumerated while they are at most `configurations`; then as many of them are drawn at random, at least one for each
     pass. Gains only fall as the batch grows, so only items whose last gain is among the largest are looked at again:
     the picks are those of plain greedy while labellings are gone through, and with drawn ones within the noise of the
-    draw. `candidates`: only so many items, those with the largest information by themselves, are looked at beyond the
+    draw. `candidates`: only this number of items, those with the largest information by themselves, are looked at beyond the
     first pick (None: all). The labellings take some 18 `configurations` K bytes of `max_memory`; where that is less, it
     says how much is enough.
 
@@ -64,7 +64,7 @@ class BatchBALD:
         info: dict[str, Any] = {"information": total, "exact": exact}
         if n > 1 and total > 0.99 * math.log(K):
             info["note"] = (
-                f"the batch tells {total:.3g} of the {math.log(K):.3g} nats that {K} passes can, so the later picks are "
+                f"the batch has {total:.3g} of the {math.log(K):.3g} nats that {K} passes can give, so the later picks are "
                 "arbitrary; use more passes, or fewer picks"
             )
         return Selection(picks, scores, info)

@@ -27,7 +27,7 @@ class ClusterMargin:
     The clusters are those of the whole pool by average linkage (HAC), which the paper computes once and cuts at a distance
     that leaves some items in each; here the tree is cut into N / `members` clusters. They depend on the features alone: as
     long as these stay, every round has the same ones. HAC holds the distances of all pairs, so in pools of more than
-    `max_rows` items it runs on so many of them, the same ones in each round, and a candidate that is not among them joins
+    `max_rows` items it runs on that many of them, the same ones in each round, and a candidate that is not among them joins
     the cluster of the nearest one that is.
 
     Scores are margins, less than 0: a pick from a small cluster may come before one with a smaller margin. Beside

@@ -27,7 +27,7 @@ class Centred:
 
     The mean is taken away in the features' own precision (float32 at least): a large offset costs no digits. Rows
     whose squares float32 could not hold are divided, all by one number: `unit`. All rows are held where they fit in a
-    quarter of `max_memory`, and else made anew whenever they are asked for.
+    quarter of `max_memory`, and else computed again on each access.
     """
 
     def __init__(self, features: "np.ndarray | Subset", normalize: bool, max_memory: int) -> None:
@@ -212,7 +212,7 @@ def nearest(points: Tensor, centres: Tensor) -> tuple[Tensor, Tensor]:
 def seeds(x: np.ndarray, k: int, random_state: np.random.RandomState) -> np.ndarray:
     """k rows of x (m, d) by greedy k-means++: those that scikit-learn finds from the same state, several times faster.
 
-    Its own way converts float32 rows to float64 anew in each of the k steps and takes longer than the clustering that
+    Its own way converts float32 rows to float64 again in each of the k steps and takes longer than the clustering that
     follows. Here they are converted once and stored by columns, which suits products with a few rows; sums and draws are in
     the type of x, as there.
     """

@@ -23,7 +23,7 @@ from askless.acquire.strategy import drawn, filled, largest, largest_up_to_date,
 
 SAMPLE = 2**22  # numbers in the rows, 64 to 4,096 of them, that the mean and the main directions are taken from
 PROBES = 512  # items that say how far a label must reach
-CANDIDATES, PER_PICK = 2**16, 8  # items that the picks are drawn from: so many, or so many for each pick
+CANDIDATES, PER_PICK = 2**16, 8  # candidates for the picks: at most, or for each pick
 AGAIN = 64  # items that are looked at again at a time
 TILE = 2**23  # bytes of likenesses at a time
 SPARSE = 1 / 40  # the share of all pairs that may count when they are looked at
@@ -47,7 +47,7 @@ class UnitRows:
     """The rows of `features` (N, d), less `middle`, in the directions `main`, of unit length.
 
     A row whose entries are not above `least`, or that has nothing in these directions, is zero. Rows are held where they fit
-    in `room` bytes, and else made anew whenever they are asked for.
+    in `room` bytes, and else computed again on each access.
     """
 
     def __init__(
@@ -295,7 +295,7 @@ def greedy(
 ) -> Picks:
     """The n of the `allowed` positions that cover most, one after the other, equals at random; the cover has them then.
 
-    Of more than CANDIDATES positions, or PER_PICK for each of the n, so many are drawn.
+    Above CANDIDATES positions, or PER_PICK for each of the n, that number is drawn.
     """
     allowed = allowed[drawn(len(allowed), max(CANDIDATES, PER_PICK * n), rng)]
     items, gains = np.empty(n, dtype=np.int64), np.empty(n)
@@ -351,7 +351,7 @@ def by_sample(cover: Cover, allowed: np.ndarray, rng: np.random.Generator) -> It
 
 
 def settled(cover: Cover, before: Tensor, items: np.ndarray, near: np.ndarray, rounds: int) -> np.ndarray:
-    """The picks `items` (n,) after each has moved, in so many rounds at most, to where it covers more beside the others.
+    """The picks `items` (n,) after each has moved, in that many rounds at most, to where it covers more beside the others.
 
     Greedy takes its first picks as if no others followed: in the middle of everything. A pick moves within its cell, the
     targets that it covers best: to the best of `near` (m,), the items at the targets (-1: none that may be picked), of which

@@ -123,7 +123,7 @@ class CRC:
         info = spectrum_numbers(union, labelled if l else None)
         if union.rank < n:
             info["note"] = (
-                f"the {n} items span only {union.rank} directions of the kernel (as far as its digits tell): there are "
-                "copies among them, or it has no higher rank; its smallest non-zero eigenvalue is compared"
+                f"the {n} items span only {union.rank} directions of the kernel (within its precision): there are "
+                "copies among them, or it has no higher rank; CRC compares its smallest non-zero eigenvalue"
             )
         return info

@@ -29,7 +29,7 @@ class DAL:
 
     A batch is chosen in `sub_batches` parts: after each one its items count as labelled and a new classifier is
     trained, so that the batch does not pile up in one place. `classifier`: "mlp", as in the paper, three hidden layers
-    of `width` units trained by Adam until 98 % of the items are told apart, at most `epochs` times through them; or
+    of `width` units trained by Adam until it separates 98 % of the items, at most `epochs` times through them; or
     "logistic", scikit-learn's logistic regression. Both weigh the two sides alike, and see columns of mean 0 and one
     common scale. Trained on are `per_label` times as many unlabelled items as there are labelled ones, at least 1,000,
     drawn at random; all unlabelled items are scored.

@@ -66,7 +66,7 @@ class DCoM:
         info: dict[str, Any] = {"delta": delta * unit, "competence": S}
         info |= {"covered_before": before, "covered": float(balls.covered.mean())}
         if self.delta is None and self.classes is None and view.classes is None:
-            info["note"] = f"the number of classes is not known: taken for {CLASSES}; pass DCoM(classes=...)"
+            info["note"] = f"the number of classes is unknown, so {CLASSES} is assumed; pass DCoM(classes=...)"
         return Selection(picks, scores, info)
 
     def radii(self, view: View, x: Centred, first: float, targets: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from scipy.linalg import lstsq
 
 from askless.acquire.strategy import drawn
 
-ROWS = 1024  # at least so many rows, where there are such, and four per feature
+ROWS = 1024  # rows, at least, if there are that many, and four per feature
 LINEAR = (
     1e-2  # relative error up to which logits count as linear in the features: those in half precision have three digits
 )
@@ -28,11 +28,11 @@ class Head(NamedTuple):
         notes = []
         if self.error > LINEAR:
             notes.append(
-                f"the logits are not linear in the features (error {self.error:.2g}): the nearest linear head was taken; "
+                f"the logits are not linear in the features (error {self.error:.2g}), so the nearest linear head is used; "
                 "pass the features that the last linear layer sees"
             )
         if not self.known:
-            notes.append("the features span too few directions to tell the whole head: its smallest solution was taken")
+            notes.append("the features span too few directions to determine the head, so its smallest solution is used")
         return notes
 
 

@@ -51,7 +51,7 @@ class LookAhead:
         info: dict[str, Any] = {}
         if phi.basis is not None:
             info["kept"] = phi.kept
-            info["note"] = f"features are taken in {phi.width - 1} main directions, {phi.kept:.0%} of their length"
+            info["note"] = f"features are reduced to {phi.width - 1} main directions, {phi.kept:.0%} of their length"
         known, y = np.unique(view["labels"], return_inverse=True)
         Y = torch.eye(max(1, len(known)), dtype=torch.float64)[y]
         ahead = OneMore(phi, view.labelled, Y, view.unlabelled, self.ridge)

@@ -1,4 +1,4 @@
-"""A selection as a notebook shows it: its items where the pool is known, their scores, and why they were chosen."""
+"""A selection in a notebook: its items if the pool is known, their scores, and why they were chosen."""
 
 import io
 from typing import Any

@@ -117,13 +117,13 @@ def spectrum_info(rows: GramRows, labelled: np.ndarray, batch: np.ndarray) -> di
     n = len(labelled) + len(batch)
     if union.rank < min(n, rows.width):
         info["note"] = (
-            f"the {n} items span only {union.rank} directions (as far as float64 can tell): there are copies among them, or "
+            f"the {n} items span only {union.rank} directions (in float64): there are copies among them, or "
             "the features are dependent, or tiny beside the bias; scaling the features, or normalize=True, may help"
         )
     elif n > rows.width:
         info["note"] = (
             f"{n} items exceed the {rows.width} columns of the kernel's features: the Gram matrix is singular for every "
-            "batch, and its smallest non-zero eigenvalue is compared; a wider layer or gradient features avoid it"
+            "batch, so NPC compares its smallest non-zero eigenvalue; a wider layer or gradient features avoid this"
         )
     return info
 
@@ -187,7 +187,7 @@ def outside_span(rows: GramRows, view: View) -> GramRows:
     outside = replace(rows, outside=v)
     if outside.largest_sq(view.max_memory) <= rank_tolerance(*phi.shape) * rows.largest_sq(view.max_memory):
         raise InputError(
-            f"NPC(score='schur'): the {len(view.labelled)} labelled items already span every direction of the features "
-            "that the pool has, so no batch adds anything; use score='rank-aware'"
+            f"NPC(score='schur'): the {len(view.labelled)} labelled items already span every direction of the pool's "
+            "features, so no batch adds anything; use score='rank-aware'"
         )
     return outside

@@ -62,11 +62,11 @@ class ProbCover:
         info: dict[str, Any] = {"delta": float(delta) * unit, "covered": float(balls.covered.mean())}
         notes = []
         if self.delta is None and self.classes is None and view.classes is None:
-            notes.append(f"the number of classes is not known: taken for {CLASSES}; pass ProbCover(classes=...)")
+            notes.append(f"the number of classes is unknown, so {CLASSES} is assumed; pass ProbCover(classes=...)")
         if scores[-1] <= 0:
             late = int((scores <= 0).sum())
             notes.append(
-                f"all is covered at delta = {delta * unit:.4g}: the last {late} picks are random; use a smaller delta"
+                f"all is covered at delta = {delta * unit:.4g}, so the last {late} picks are random; use a smaller delta"
             )
         if notes:
             info["note"] = "; ".join(notes)
@@ -177,7 +177,7 @@ class Balls:
 
 
 def tiles(x: Centred, positions: np.ndarray, columns: int, max_memory: int) -> Iterator[tuple[int, Tensor]]:
-    """(start, rows) of a few positions at a time, so that their distances to so many others fit."""
+    """(start, rows) of a few positions at a time, so that their distances to that number of others fit."""
     row = 4 * (2 * x.features.shape[1] + 3 * columns)
     step = max(1, min(max_memory // 2, TILE) // row)
     for i in range(0, len(positions), step):
@@ -231,5 +231,5 @@ def pure_radius(x: Centred, cluster: np.ndarray, alpha: float, rng: np.random.Ge
             torch.minimum(nearest, sq_distances(rows, c).masked_fill_(same, torch.inf).amin(dim=0), out=nearest)
         reach[i : i + 512] = nearest.double().sqrt().numpy()
     reach.sort()
-    impure = min(int((1 - alpha) * len(reach) + 1e-9), len(reach) - 1)  # so many balls may be
+    impure = min(int((1 - alpha) * len(reach) + 1e-9), len(reach) - 1)  # balls that may be impure
     return float(reach[impure] * (1 - 1e-4))

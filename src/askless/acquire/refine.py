@@ -45,7 +45,9 @@ class Refine:
             if isinstance(one, type) or not (isinstance(one, str) or hasattr(one, "select")):
                 raise InputError(f"Refine: expected a strategy's name or an object such as Margin(), got {one!r}")
             if uses_history(made := as_strategy(one)):
-                raise InputError(f"Refine: {made.name} remembers what it asked for, which parts cannot; use another")
+                raise InputError(
+                    f"Refine: {made.name} remembers earlier picks, which does not work on parts; use another"
+                )
 
     @property
     def needs(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""`select`: checks the arrays, then lets a strategy choose."""
+"""`select`: check the arrays, then let a strategy choose."""
 
 import dataclasses
 import time
@@ -43,15 +43,14 @@ def select(
 
     `strategy`: a name or an object such as `NPC(draws=5000)`. Arrays, numpy or torch: `features` (N, d), `probs` (N, C),
     `probs_by_pass` (N, K, C), of K passes with dropout or K networks, `logits` (N, C), `grad_sq` (N,), `grad_dot` (N,),
-    `grad_sq_by_class` (N, C), `kernel` (N, N), or an object as `acquire.kernel.Kernel`, `labelled` (L,) positions,
+    `grad_sq_by_class` (N, C), `kernel` (N, N) or an object such as `acquire.kernel.Kernel`, `labelled` (L,) positions,
     `labels` (L,).
-    Which of them a strategy needs stands in its `needs`, and which it uses where they are given in its `wants`; the others
-    are checked for their length and not looked at. Where `probs` are looked at and only `logits` are given, they are
-    softmax(logits).
-    `pool` is N where no array says it (for "random"), and `classes` C, as "probcover" asks for it before there is a model.
-    `history`: what was selected so far, as this function returned it, for a strategy that learns from it ("albl").
-    `max_memory` bounds the working memory in bytes, beside the arrays and a few numbers per item. `progress(done, total)`
-    is called now and then. The same seed on the same machine gives the same picks; seed=None draws one, which `info` has.
+    A strategy's `needs` lists the arrays it requires, its `wants` those it uses if given; of the others only the length is
+    checked. If a strategy uses `probs` and only `logits` are given, probs are softmax(logits).
+    `pool` is N if no array gives it (for "random"), `classes` is C, which "probcover" needs before there is a model.
+    `history`: the selections so far, for a strategy that learns from them ("albl"). `max_memory` bounds the working memory
+    in bytes, on top of the arrays and a few numbers per item. `progress(done, total)` is called now and then. The same
+    seed on the same machine gives the same picks; seed=None draws one, recorded in `info`.
 
     >>> select("margin", 1, probs=[[0.9, 0.1], [0.6, 0.4]]).indices
     array([1])
@@ -64,11 +63,13 @@ def select(
         check_count("select", "classes", classes)
     if not isinstance(history, list | tuple) or not all(isinstance(past, Selection) for past in history):
         raise InputError(
-            f"history: expected a list of what select returned so far, got {short(history)}; pass [first, second]"
+            f"history: expected a list of the selections so far, got {short(history)}; pass [first, second]"
         )
     view = check_arrays(chosen, arrays, pool, classes)
     if not is_whole_number(n, 0):
-        raise InputError(f"n must be a whole number >= 0, got {short(n)}; pass how many items to choose, as 20")
+        raise InputError(
+            f"n must be a whole number >= 0, got {short(n)}; pass the number of items to choose, such as 20"
+        )
     if n > len(view.unlabelled):
         raise InputError(f"n = {n} exceeds the {len(view.unlabelled)} unlabelled items; lower n or add data")
     if not is_whole_number(max_memory, 1):
@@ -85,10 +86,10 @@ def select(
 
 
 def with_probs(view: View, *, whole: bool) -> View:
-    """Probabilities of logits are made once where they take at most half of the memory; the strategy has the rest.
+    """Compute probabilities from logits once if they take at most half of the memory; the strategy gets the rest.
 
-    Else they are made by rows, as our own strategies ask for them; with `whole`, for a user's, they are an array all the
-    same.
+    Otherwise compute them by rows on access, which our own strategies support; `whole`, for a user's strategy, always
+    gives an array.
     """
     if not isinstance(view.probs, Softmax):
         return view
@@ -98,7 +99,7 @@ def with_probs(view: View, *, whole: bool) -> View:
 
 
 def check_picks(name: str, selection: Selection, view: View, n: int) -> None:
-    """A strategy, also a user's own, returns n distinct unlabelled positions, or nobody sees its picks."""
+    """Raise unless a strategy, ours or a user's, returns n distinct unlabelled positions."""
     if not isinstance(selection, Selection):
         raise AsklessError(
             f"the strategy {name} must return a Selection, got {short(selection)}; write return al.Selection(picks), with "

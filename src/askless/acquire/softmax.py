@@ -28,7 +28,7 @@ class Softmax:
 
     def __getitem__(self, which: Any) -> np.ndarray:
         if isinstance(which, tuple):
-            raise IndexError(f"expected rows, by a slice or positions, got {len(which)} indices; take the rows first")
+            raise IndexError(f"expected rows as a slice or positions, got {len(which)} indices; select the rows first")
         p: np.ndarray = self.logits[which].astype(self.dtype)  # a copy
         p -= p.max(axis=-1, keepdims=True)
         np.exp(p, out=p)

@@ -1,4 +1,4 @@
-"""What every strategy is given (`View`), what it returns (`Selection`), and what it must offer (`Strategy`)."""
+"""What every strategy receives (`View`), returns (`Selection`) and offers (`Strategy`)."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -16,10 +16,10 @@ TILE = 2**22  # bytes: no more at a time than a processor's cache holds
 
 @dataclass(frozen=True)
 class View:
-    """The arrays that a strategy may look at; every position is a position in the pool of N items.
+    """The arrays that a strategy may use; every position is a position in the pool of N items.
 
-    The arrays have been checked and are never written to. Those that were not given are None; a strategy names in `needs`
-    the ones it uses, and finds them here.
+    The arrays are checked and never written to. Those not given are None; a strategy lists the ones it uses in `needs` and
+    finds them here.
     """
 
     N: int
@@ -45,7 +45,7 @@ class View:
             raise AsklessError(unknown("array", name, ARRAYS))
         array: np.ndarray | None = getattr(self, name)
         if array is None:
-            raise AsklessError(f"expected an array of the strategy's needs, got {name!r}; add it to needs")
+            raise AsklessError(f"expected an array that the strategy needs, got {name!r}; add it to needs")
         return array
 
     def report(self, done: int, total: int) -> None:
@@ -63,9 +63,9 @@ class View:
 @dataclass(frozen=True, repr=False)
 class Selection:
     """`indices` (n,) int64, best first; `scores` (n,) float64, higher is better, perhaps infinite but never NaN, or None;
-    `info`, a plain dict. `pool`: where the items are, for a notebook to show them.
+    `info`, a plain dict. `pool`: the items, for a notebook to show them.
 
-    It goes where its indices would go: into `X[picks]`, `np.asarray`, `for i in picks`, `tell(picks, labels)`.
+    Use it like its indices: `X[picks]`, `np.asarray(picks)`, `for i in picks`, `tell(picks, labels)`.
 
     >>> picks = Selection(np.array([7, 2]), None, {"strategy": "npc"})
     >>> picks, picks[0], [i for i in picks], np.arange(9)[picks]
@@ -122,23 +122,22 @@ class Strategy(Protocol):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of the arrays it cannot do without (`labelled` is always there, perhaps empty). A strategy may also have
-        `wants`, names of those that it uses where they are given: see `looks_at`; and `uses_history = True`, where it learns
-        from what was selected so far: see `uses_history`. Its `revision`, 1 where it has none, is raised when the same
-        options give other picks: a benchmark then refuses to mix them with those of before."""
+        """Names of the arrays it requires (`labelled` is always there, perhaps empty). A strategy may also have `wants`, the
+        arrays it uses if given (see `looks_at`), and `uses_history = True` if it learns from earlier selections (see
+        `uses_history`). Raise its `revision`, 1 by default, when the same options give different picks: a benchmark then
+        refuses to mix old and new picks."""
         ...
 
     def select(self, view: View, n: int, rng: np.random.Generator) -> Selection: ...
 
 
 def looks_at(strategy: Strategy) -> tuple[str, ...]:
-    """The arrays that a strategy makes use of: those it needs, and those in its `wants`, if it has such, which it can do
-    without."""
+    """The arrays that a strategy uses: those it needs, and the optional ones in its `wants`, if it has any."""
     return (*strategy.needs, *getattr(strategy, "wants", ()))
 
 
 def uses_history(strategy: Strategy) -> bool:
-    """Whether it looks at `view.history`. What its selections say in `info` is then saved, so it is plain data."""
+    """Whether it uses `view.history`. The `info` of its selections is then saved, so it must be plain data."""
     return bool(getattr(strategy, "uses_history", False))
 
 
@@ -171,7 +170,7 @@ def working_type(array: Typed) -> type[np.float32] | type[np.float64]:
 
 
 def drawn(N: int, most: int, rng: np.random.Generator) -> np.ndarray:
-    """All positions below N, or so many of them drawn at random, ascending."""
+    """All positions below N, or that number of them drawn at random, ascending."""
     return np.arange(N) if most >= N else np.sort(rng.choice(N, most, replace=False))
 
 

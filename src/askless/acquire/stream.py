@@ -1,4 +1,4 @@
-"""`Stream`: items that arrive in blocks, are seen once, and are asked for or forgotten."""
+"""`Stream`: choose from items that arrive in blocks and are seen once."""
 
 import time
 from typing import Any
@@ -20,28 +20,27 @@ from askless.base.rng import Seed, stream
 
 UNLABELLED = -1
 MARKS = ("label", "position", "key")  # held beside the arrays
-DRAWN = 8  # one in so many of the memory is drawn at random and vouches for the picks of askless
+DRAWN = 8  # one in this many of the memory is drawn at random to check the picks of askless
 
 
 class Stream:
-    """What to label of items that cannot be kept: `add` blocks of them, and ask for `picks` at any time.
+    """Choose from items that cannot be kept: `add` blocks of them, and ask for `picks` at any time.
 
-    `memory` bounds how many unlabelled items are held between calls: each with its rows of the arrays that the strategy
-    looks at, and for `askless` one more row of features. Labelled items come on top. When the memory is full, half of it
-    (a quarter for `askless`) is made free. Items are numbered from 0 as they arrive; how the stream is cut into blocks
-    changes no pick.
+    `memory` bounds the unlabelled items held between calls, each with its rows of the arrays that the strategy uses, and
+    for `askless` one more row of features. Labelled items come on top. When the memory is full, the stream frees half of
+    it (a quarter for `askless`). Items are numbered from 0 as they arrive; the division into blocks changes no pick.
 
-    Until something is forgotten, picks are those of `select` on all items (random apart, which draws otherwise). Then:
+    Until something is forgotten, picks are those of `select` on all items (except `random`, which draws differently). Then:
 
-    - `askless` merges items that lie near each other into groups (see `acquire/groups.py`) and covers the groups. An
-      eighth of the memory is drawn at random from all items seen and takes no part in choosing. So with a chance of 95 %
+    - `askless` merges nearby items into groups (see `acquire/groups.py`) and covers the groups. An eighth of the memory is
+      a random sample of all items seen and takes no part in choosing. So with 95 % probability
       the picks and the labelled items together cover at least `info["covered_at_least"]` of all items seen (the mean of
       max_s exp(-|x - s|^2 / h^2), all items counting alike), whatever the stream and its order. No batch covers more than
       1, so this also bounds the share of what the best batch covers.
-    - Strategies that score each item by itself (confidence, margin, entropy, EGL, dynamicAL, BALD) pick exactly what they
-      would pick from the whole stream, but for the order of ties; random draws uniformly from it.
-    - Other strategies choose half of the memory, again and again, from what they chose before and what came since. That is
-      an approximation: nothing tells them how many items a chosen one stands for.
+    - Strategies that score each item separately (confidence, margin, entropy, EGL, dynamicAL, BALD) pick exactly what they
+      would pick from the whole stream, except for the order of ties; random draws uniformly from it.
+    - Other strategies repeatedly choose half of the memory from their earlier choice and the new items. That is an
+      approximation: they do not know how many items a chosen one stands for.
 
     >>> stream = Stream("margin", budget=1, memory=2)
     >>> for probs in ([[0.9, 0.1], [0.6, 0.4]], [[0.8, 0.2]]):
@@ -56,16 +55,14 @@ class Stream:
         self.strategy = as_strategy(strategy)
         name = self.strategy.name
         if uses_history(self.strategy):
-            raise InputError(
-                f"Stream: {name} learns from what it asked for in a pool, which a stream forgets; use another"
-            )
+            raise InputError(f"Stream: {name} learns from earlier picks, which a stream forgets; use another")
         if "kernel" in looks_at(self.strategy):
-            raise InputError(f"Stream: {name} looks at a kernel over all items, which a stream never has; use another")
+            raise InputError(f"Stream: {name} needs a kernel over all items, which a stream never has; use another")
         check_count("Stream", "budget", budget)
         if not is_whole_number(memory, 2 * budget):
             raise InputError(
-                f"Stream: memory must be a whole number >= {2 * budget}, twice the budget, because up to half of it is "
-                f"forgotten at a time, got {memory!r}"
+                f"Stream: memory must be a whole number >= {2 * budget}, twice the budget, because the stream forgets up to "
+                f"half of it at a time, got {memory!r}"
             )
         if classes is not None:
             check_count("Stream", "classes", classes)
@@ -78,10 +75,10 @@ class Stream:
         self._draws: Draws | None = None  # from all items in these groups
 
     def add(self, *, labels: Any = None, ids: Any = None, **arrays: Any) -> None:
-        """Show it the next items: arrays with a row each, named as in `select`, the same ones in every block.
+        """Add the next items: arrays with a row each, named as in `select`, the same ones in every block.
 
-        `labels` (b,): the class of each item that already has one, which covers what lies around it and is never picked, and
-        -1 for the others. `ids` (b,): names of the items, which come back in `picks().info["ids"]`. A block may be empty.
+        `labels` (b,): the class of each labelled item, which covers its neighbours and is never picked, and -1 for the
+        others. `ids` (b,): names of the items, returned in `picks().info["ids"]`. A block may be empty.
         """
         if arrays and all(np.shape(array)[:1] == (0,) for array in arrays.values()):
             return
@@ -100,12 +97,12 @@ class Stream:
             block = {name: rows[fits:] for name, rows in block.items()}
 
     def picks(self, n: int | None = None) -> Selection:
-        """The n items to label of all seen so far, best first, as positions in the stream; by default what is left of the
-        budget. It changes nothing: go on with `add`, or `tell` the labels first."""
+        """The n items to label of all seen so far, best first, as positions in the stream; by default the rest of the
+        budget. This changes nothing: continue with `add`, or `tell` the labels first."""
         start, left = time.perf_counter(), self.budget - self.told
         n = left if n is None else n
         if not is_whole_number(n, 0, left):
-            raise InputError(f"n must be a whole number from 0 to {left}, which is left of the budget, got {n!r}")
+            raise InputError(f"n must be a whole number from 0 to {left}, the rest of the budget, got {n!r}")
         waiting = np.count_nonzero(self._rows["label"] < 0) if self._rows else 0
         if n > waiting or not self._rows:
             raise InputError(f"n = {n} exceeds the {waiting} unlabelled items seen so far; lower n or add more first")
@@ -117,7 +114,7 @@ class Stream:
         return Selection(self._rows["position"][picks.indices], picks.scores, info)
 
     def tell(self, positions: Any, labels: Any) -> None:
-        """Label what was picked: it is never picked again, covers what lies around it, and comes off the budget."""
+        """Label picked items: they are never picked again, cover their neighbours, and count towards the budget."""
         at, labels, left = (
             whole_numbers("positions", positions),
             whole_numbers("labels", labels),
@@ -134,15 +131,15 @@ class Stream:
         self.told += len(at)
 
     def held(self) -> dict[str, np.ndarray]:
-        """What is held, a row for each item: copies of the arrays, `labels` (-1: none), `positions` and perhaps `ids`."""
+        """The held items, a row each: copies of the arrays, `labels` (-1: none), `positions` and any `ids`."""
         names = {"label": "labels", "position": "positions", "id": "ids"}
         return {names.get(name, name): rows.copy() for name, rows in self._rows.items() if name != "key"}
 
     def renew(self, **arrays: Any) -> None:
-        """Give the held items new rows, in the order of `held`: what a model trained since says, such as `probs`.
+        """Replace rows of the held items, in the order of `held`, by those of a newer model, such as `probs`.
 
-        Of `askless`, an item that was merged weighs from then on what the item kept of its group weighs. Features stay:
-        what is forgotten was grouped by them.
+        With `askless`, a merged item then weighs what the kept item of its group weighs. Features stay, because forgotten
+        items were grouped by them.
         """
         known = {name: rows for name, rows in self._rows.items() if name in BY_ROWS}
         names = [name for name in known if name != "features"]
@@ -226,7 +223,7 @@ class Stream:
         return draws.after(features[known:], rng)
 
     def _forget(self) -> None:
-        """Frees half of the memory; a quarter for askless, whose groups lose less the more of them there are."""
+        """Free half of the memory; a quarter for askless, which loses less the more groups it has."""
         view, keep = self._view(), self.memory // 2
         if isinstance(self.strategy, Askless):
             self._draws = self._drawn(view["features"], self._lots)

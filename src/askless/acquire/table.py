@@ -1,7 +1,7 @@
-"""What there is: the arrays that strategies look at, and the strategies, by name.
+"""The table of arrays that strategies use, and of strategies by name.
 
 A new strategy is one row here, and a name in `askless/__init__.py` and `acquire/__init__.py`. Importing this file imports no
-strategy: the labelling page, which offers them, starts without torch.
+strategy, so the labelling page, which offers them, starts without torch.
 """
 
 from importlib import import_module
@@ -40,14 +40,14 @@ ARRAYS = {
     "probs_by_pass": Array(
         "(N, K, C)", "class probabilities of K passes with dropout or of K networks", "probabilities"
     ),
-    "logits": Array("(N, C)", "what the model's last layer gives"),
+    "logits": Array("(N, C)", "outputs of the model's last layer"),
     "grad_sq": Array("(N,)", "squared norms of the loss gradients, as in kernels.gradient_stats", "squares"),
     "grad_dot": Array(
         "(N,)", "products of the loss gradients with that of the labelled items, as in kernels.gradient_stats"
     ),
     "grad_sq_by_class": Array(
         "(N, C)",
-        "squared norms of the gradients for every possible label, as kernels.gradient_sq_by_class has them",
+        "squared norms of the gradients for every possible label, as in kernels.gradient_sq_by_class",
         "squares",
     ),
     "kernel": Array("(N, N)", "inner products of all items, such as kernels.ntk(model, x, layers='all')"),
@@ -61,7 +61,7 @@ BY_ROWS = tuple(name for name in PER_ITEM if name != "kernel")  # an item's row 
 class Info(NamedTuple):
     """A strategy: a row of the table that `askless strategies` prints.
 
-    `home`: its file and class below `askless.acquire`. `reason`: how the labelling page says why an item was chosen (see
+    `home`: its file and class below `askless.acquire`. `reason`: how the labelling page explains a pick (see
     `run/steps/reasons.py`). `in_runs`: whether `askless start` offers it.
     """
 
@@ -147,7 +147,7 @@ def as_strategy(given: "str | Strategy") -> "Strategy":
 
 
 def faults(given: object) -> list[str]:
-    """What keeps an object from being a strategy, a sentence each."""
+    """The reasons why an object is not a strategy, a sentence each."""
     if isinstance(given, type):
         name = given.__name__
         return [f"expected a strategy's name or an object such as NPC(), got the class {name}; write {name}()"]

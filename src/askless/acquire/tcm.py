@@ -32,5 +32,5 @@ class TCM:
         picks = phase.select(view, n, rng)
         info = picks.info | {"phase": phase.name}
         if late and view.probs is None:
-            info["note"] = "margin is due, but there are no probs: chosen by TypiClust; pass probs="
+            info["note"] = "margin is due but there are no probs, so TypiClust chose; pass probs="
         return dataclasses.replace(picks, info=info)

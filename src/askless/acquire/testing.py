@@ -75,7 +75,7 @@ def check_strategy(strategy: Name | Strategy) -> None:
         "inputs unchanged": check_inputs_untouched,
     }
     if getattr(strategy, "equivariant", False):
-        checks["the same picks from a shuffled pool, as it is equivariant"] = check_equivariance
+        checks["the same picks from a shuffled pool, because it is equivariant"] = check_equivariance
     first: Exception | None = None
     for check in checks.values():
         try:
@@ -98,7 +98,7 @@ def broken(name: str, found: Sequence[str]) -> str:
 
 
 def in_words(strategy: Strategy, error: Exception) -> str:
-    """What a check found, or what the strategy raised, where, and the usual reason for it."""
+    """The problem a check found, or the strategy's exception, where, and its usual reason."""
     if isinstance(error, AssertionError | AsklessError):
         return str(error)
     own = getattr(getattr(strategy.select, "__code__", None), "co_filename", "")
@@ -153,7 +153,7 @@ def check_selection(picks: Selection, n: int, N: int, labelled: np.ndarray, wher
 
 
 def check_without_wants(strategy: Strategy) -> None:
-    """What a strategy only wants it can do without."""
+    """A strategy must work without the arrays it only wants."""
     arrays = example_arrays(60, 5)
     given: dict[str, Any] = {name: arrays[name] for name in (*strategy.needs, "labelled", "labels")}
     try:
@@ -166,7 +166,7 @@ def check_without_wants(strategy: Strategy) -> None:
 def check_same_seed(strategy: Strategy) -> None:
     arrays = example_arrays(60, 5)
     first, again = choose(strategy, 8, arrays, seed=3), choose(strategy, 8, arrays, seed=3)
-    assert np.array_equal(first.indices, again.indices), "the same seed gave other picks; draw everything from rng"
+    assert np.array_equal(first.indices, again.indices), "the same seed gave different picks; draw everything from rng"
     check_selection(choose(strategy, 8, arrays, seed=4), 8, 60, arrays["labelled"], "another seed")
 
 
@@ -174,7 +174,7 @@ def check_number_types(strategy: Strategy) -> None:
     arrays = example_arrays(60, 5)
     from_numpy = choose(strategy, 8, arrays)
     from_torch = choose(strategy, 8, {k: torch.from_numpy(v) for k, v in arrays.items()})
-    assert np.array_equal(from_numpy.indices, from_torch.indices), "numpy and torch inputs gave other picks"
+    assert np.array_equal(from_numpy.indices, from_torch.indices), "numpy and torch inputs gave different picks"
     narrow = {k: v.astype(np.float32) if v.dtype.kind == "f" else v for k, v in arrays.items()}
     check_selection(choose(strategy, 8, narrow), 8, 60, arrays["labelled"], "float32 inputs")
 
@@ -200,4 +200,4 @@ def check_equivariance(strategy: Strategy) -> None:
     shuffled["kernel"] = shuffled["kernel"][:, shuffle]
     shuffled["labelled"] = place[arrays["labelled"]]
     plain, moved = choose(strategy, 8, arrays), choose(strategy, 8, shuffled)
-    assert np.array_equal(plain.indices, shuffle[moved.indices]), "a shuffled pool gave other picks"
+    assert np.array_equal(plain.indices, shuffle[moved.indices]), "a shuffled pool gave different picks"

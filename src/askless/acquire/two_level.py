@@ -31,7 +31,9 @@ class TwoLevel:
         if isinstance(self.of, str | type) or not hasattr(self.of, "select"):
             raise InputError(f"TwoLevel: expected a strategy such as TypiClust(), got {self.of!r}")
         if uses_history(self.of):
-            raise InputError(f"TwoLevel: {self.of.name} remembers what it asked for, which parts cannot; use another")
+            raise InputError(
+                f"TwoLevel: {self.of.name} remembers earlier picks, which does not work on parts; use another"
+            )
 
     @property
     def name(self) -> str:

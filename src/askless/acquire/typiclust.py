@@ -10,7 +10,7 @@ from askless.acquire.strategy import Selection, View
 from askless.base.options import Count, Several, options
 
 TILE = 2**19  # distances at a time: what stays in the processor's cache
-SMALL = 256  # up to so many items the typicality of all is computed at once
+SMALL = 256  # up to this many items the typicality of all is computed at once
 
 
 @options

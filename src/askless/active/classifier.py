@@ -1,4 +1,4 @@
-"""`ActiveClassifier`: an `ActiveLearner` as a scikit-learn classifier, which learns from unlabelled rows too and asks for
+"""`ActiveClassifier`: an `ActiveLearner` as a scikit-learn classifier that also learns from unlabelled rows and asks for
 labels."""
 
 from typing import Any
@@ -23,7 +23,7 @@ from askless.learn.observe import WithoutNetwork, wants_gradients
 
 
 def _can(method: str) -> Any:
-    """Whether what learns has this method: askless' own learners have all, another classifier perhaps not."""
+    """Whether the estimator has this method: askless' own learners have all, other classifiers may not."""
 
     def check(self: "ActiveClassifier") -> bool:
         return self._is_own or hasattr(self.estimator, method)
@@ -32,28 +32,28 @@ def _can(method: str) -> Any:
 
 
 class ActiveClassifier(ClassifierMixin, BaseEstimator):
-    """A scikit-learn classifier that trains on labelled and unlabelled rows, and says which rows to label next.
+    """A scikit-learn classifier that trains on labelled and unlabelled rows, and picks the rows to label next.
 
         model = ActiveClassifier().fit(X, y)      # y == -1: not labelled yet
         model.predict(X_new)
         picks = model.ask(10).indices             # rows of X; label them, fit again
 
-    `estimator`: what learns. One of askless' learners (Auto, LabelPropagation, FixMatch, Supervised, MeanTeacher, PiModel),
-    as an object or by name ("fixmatch"), trains on all rows; by default Auto. The networks are those of `ActiveLearner`:
-    "waves" for rows of at most 64 numbers, else "linear". Any other scikit-learn classifier is cloned and trained on the
-    labelled rows. `strategy`: a name or an object, as in
-    `select`. `unlabelled`: what stands in `y` for "not labelled yet", as a number or as text: -1 marks rows among integers,
-    and "-1" among strings. `random_state`: a number or a RandomState; None draws a new one for each `fit`.
+    `estimator`: one of askless' learners (Auto, LabelPropagation, FixMatch, Supervised, MeanTeacher, PiModel), as an object
+    or by name ("fixmatch"), trains on all rows; by default Auto. The networks are those of `ActiveLearner`: "waves" for
+    rows of at most 64 numbers, else "linear". Any other scikit-learn classifier is cloned and trained on the labelled rows.
+    `strategy`: a name or an object, as in `select`. `unlabelled`: the mark for "not labelled yet" in `y`, as a number or as
+    text: -1 among integers, "-1" among strings. `random_state`: a number or a RandomState; None draws a new one for each
+    `fit`.
 
-    askless' learners and the strategy see the rows less the mean of all rows that `fit` was given. Rows of at most 64
-    numbers are taken for measurements, and each column is divided by its deviation; longer ones for the features of an
-    encoder, and all are divided by one number. The other classifier sees them as they are. Rows are dense numbers (n, d).
+    askless' learners and the strategy see the rows minus the mean of all rows in `fit`. Rows of at most 64 numbers count as
+    measurements: each column is divided by its standard deviation. Longer rows count as features of an encoder: all are
+    divided by one number. Other classifiers see the rows unchanged. Rows are dense numbers (n, d).
 
-    A strategy that learns from the labels it asked for (albl) goes on doing so while `fit` gets the same rows with more
-    labels; other rows, or fewer labels, begin anew.
+    A strategy that learns from earlier picks (albl) continues while `fit` gets the same rows with more labels; other rows
+    or fewer labels restart it.
 
-    After `fit`: `classes_`, `n_features_in_`, `labelled_` (positions of the labelled rows), `estimator_`. `fit` takes rows
-    without any label too, and rows of one class: the first can only be asked from, the second is always predicted.
+    After `fit`: `classes_`, `n_features_in_`, `labelled_` (positions of the labelled rows), `estimator_`. `fit` also takes
+    rows without any label, which allow only `ask`, and rows of one class, which is then always predicted.
     """
 
     _X: np.ndarray  # the rows of the last fit, and the loop over them
@@ -76,7 +76,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
     # --- scikit-learn's side --------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any) -> "ActiveClassifier":
-        """Trains on rows X (n, d) of which those have a label whose y (n,) is not `unlabelled`."""
+        """Train on rows X (n, d); a row is labelled if its y (n,) is not `unlabelled`."""
         X = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
@@ -87,7 +87,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         if len(known):
             check_classification_targets(known)
         known = known.astype(str) if known.dtype.kind == "O" and any(isinstance(v, str) for v in known) else known
-        # The same rows with more labels: a strategy that learns from what it asked for goes on.
+        # The same rows with more labels: a strategy that learns from earlier picks continues.
         goes_on = hasattr(self, "_loop") and np.array_equal(X, self._X) and np.isin(self.labelled_, labelled).all()
         asks = self._loop.asks if goes_on else []
         self.labelled_, self._X = labelled, X
@@ -113,11 +113,11 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         return self._proba(self._checked(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy on the rows that have a label: folds of a half-labelled y can be scored."""
+        """Accuracy on the labelled rows, so that folds of a partly labelled y can be scored."""
         y = np.asarray(y)
         known = ~is_unlabelled(y, self.unlabelled)
         if not known.any():
-            raise InputError(f"score needs rows with a label, got {len(y)} without; pass labelled ones")
+            raise InputError(f"score needs labelled rows, got {len(y)} without labels; pass labelled ones")
         rows = X.iloc[known] if hasattr(X, "iloc") else np.asarray(X)[known]
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(super().score(rows, y[known], weight))
@@ -133,13 +133,13 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         return self._loop.ask(n)
 
     def query(self, X: Any, n: int) -> Selection:
-        """The n rows of another, unlabelled X to label next, beside what is labelled: `.indices` are positions in it."""
+        """The n rows of another, unlabelled X to label next, given the labels so far: `.indices` are positions in that X."""
         X = self._checked(X, ask=True)
         strategy, L = self._strategy(), len(self.labelled_)
         if uses_history(strategy):
             raise InputError(
-                f"{strategy.name} remembers what it asked for, by its position in the fitted rows, which rows of another X "
-                "have not; fit all rows and use ask(n), or another strategy"
+                f"{strategy.name} remembers earlier picks by their position in the fitted rows, which rows of another X "
+                "lack; fit all rows and use ask(n), or use another strategy"
             )
         rows = np.concatenate([self._X[self.labelled_], X])
         loop = self._loop_over(rows, np.arange(L))
@@ -152,7 +152,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         return Selection(picks.indices - L, picks.scores, picks.info)
 
     def _strategy(self) -> Strategy:
-        """The strategy, if what it needs can be seen here."""
+        """The strategy, if this estimator provides what it needs."""
         strategy = as_strategy(self.strategy)
         trained = self._loop.model is not None
         if wants_gradients(strategy) and not trained:
@@ -165,11 +165,11 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
             seen |= {"probs", "logits", "grad_sq", "grad_dot", "grad_sq_by_class"} | ({"kernel"} if trained else set())
         missing = [name for name in strategy.needs if name not in seen]
         if missing:
-            why = "labels of two classes" if len(self.classes_) < 2 else "an estimator that has predict_proba"
+            why = "labels of two classes" if len(self.classes_) < 2 else "an estimator with predict_proba"
             why = "a network with dropout, in an ActiveLearner" if "probs_by_pass" in missing else why
             why = "a network, in an ActiveLearner" if "kernel" in missing else why
             raise InputError(
-                f"the strategy {strategy.name} needs {', '.join(missing)}, for which there must be {why}; use another one, "
+                f"the strategy {strategy.name} needs {', '.join(missing)}, which requires {why}; use another one, "
                 "such as askless, coreset or typiclust"
             )
         return strategy
@@ -182,8 +182,8 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         return given is None or isinstance(given, str) or (isinstance(given, Learner) and not isinstance(given, type))
 
     def _loop_over(self, X: np.ndarray, labelled: np.ndarray) -> ActiveLearner:
-        """A loop over these rows, of which those at `labelled` have the labels of the fitted ones. Of another classifier it
-        is shown the predictions, and its own learner has no part in them."""
+        """A loop over these rows; those at `labelled` have the labels of the fitted ones. For another classifier, the loop
+        gets its predictions and does not use its own learner."""
         loop = ActiveLearner(
             as_pool(self._standardised(X).astype(np.float32), kind="features"),
             learner=self.estimator if self._is_own else None,
@@ -215,7 +215,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         self._loop.learnt = self._seen(X)
 
     def _seen(self, X: np.ndarray) -> Any:
-        """What a strategy sees of these rows."""
+        """The arrays of these rows for a strategy."""
         probs: Any = self._proba(X) if hasattr(self, "predict_proba") else None
         return WithoutNetwork(
             self._standardised(X), None if probs is None else probs / probs.sum(axis=1, keepdims=True)
@@ -226,7 +226,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, reset=False)
         if len(self.classes_) == 0 and not ask:
             raise InputError(
-                "no row had a label, so there is nothing to predict; label what ask(n) names, and fit again"
+                "no row had a label, so there is nothing to predict; label the rows that ask(n) returns, and fit again"
             )
         return X
 
@@ -242,7 +242,7 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
 
 
 class Network:
-    """A trained network in float64: what it says of a row does not depend on the rows beside it."""
+    """A trained network in float64, so that the prediction for a row does not depend on the other rows."""
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model.double().eval()
@@ -253,7 +253,7 @@ class Network:
 
 
 def is_unlabelled(y: np.ndarray, mark: Any) -> np.ndarray:
-    """Where y is the mark, as a number or as text: numpy makes text of ["cat", -1].
+    """Where y is the mark, as a number or as text: numpy turns ["cat", -1] into text.
 
     >>> is_unlabelled(np.array(["cat", "-1"]), -1)
     array([False,  True])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from askless.active.learner import ActiveLearner
 
 PACKAGES = ("torch", "numpy", "timm", "torchvision", "transformers")
-TENSORS = "as the network takes it: whatever prepared the data has to prepare it here, too"
+TENSORS = "as the network takes it: prepare it as the training data were prepared"
 
 
 def export_model(learner: "ActiveLearner", out: str | Path, to: str = "model", overwrite: bool = False) -> Path:

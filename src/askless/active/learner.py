@@ -49,7 +49,7 @@ SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "rando
 
 
 class ActiveLearner:
-    """A pool, a network, a way of training and a way of choosing, joined in a loop.
+    """The active learning loop: a pool, a network, a learner and a strategy.
 
         learner = ActiveLearner(pool, net="small-cnn", learner=FixMatch(steps=500), strategy="askless", classes=10, seed=0)
         batch = learner.ask(20)
@@ -57,25 +57,25 @@ class ActiveLearner:
         learner.fit()
 
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
-    which embeds every image once and trains only a head; any module that ends in a linear layer (its present weights are
-    where every training starts); or a function that makes one from a seed; by default "small-cnn" for images, "linear" for
-    vectors and "waves" for those of at most 64 numbers. `learner`: Auto or LabelPropagation on features, FixMatch,
-    Supervised, MeanTeacher or PiModel on anything, as an object or by name, as "label-propagation"; by default Auto for a
-    linear head, else FixMatch. `strategy`: a name or an object. `classes`: how many, or their names; by default what the
-    pool knows.
+    which embeds every image once and trains only a head; any module that ends in a linear layer (every training starts
+    from its current weights); or a function that makes one from a seed; by default "small-cnn" for images, "linear" for
+    vectors and "waves" for vectors of at most 64 numbers. `learner`: Auto or LabelPropagation on features, FixMatch,
+    Supervised, MeanTeacher or PiModel on anything, as an object or by name, such as "label-propagation"; by default Auto
+    for a linear head, else FixMatch. `strategy`: a name or an object. `classes`: their number or names; by default those
+    of the pool.
 
-    `seed`: None draws one, which is kept and saved. `fresh`: every `fit` starts from the first weights; with "new" it draws
-    new ones from the seed and the number of labels (as the NPC and CRC papers do), with False it continues from the last
-    ones (as dynamicAL does). `layers="all"` lets strategies see gradients of the whole network: those that look at features
-    a random projection of every logit's gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")`
-    the exact kernel. `random_share`: this share of every batch is drawn at random, and `comparison()` tells whether the
-    chosen ones were worth more. `views`: how images look in training, if not as `askless.data.views_for` has it.
-    `progress(done, total)` receives the progress of embedding, and `track`, one tracker of `askless.track` or several, that
-    of rounds and trainings.
+    `seed`: None draws one, which is kept and saved. `fresh`: True starts every `fit` from the first weights, "new" draws
+    new ones from the seed and the number of labels (as in the NPC and CRC papers), False continues from the last ones (as
+    dynamicAL does). `layers="all"` shows strategies the gradients of the whole network: those that need features get a
+    random projection of every logit's gradient to about `width` numbers, without a second bias, and `CRC(by="kernel")`
+    the exact kernel. `random_share`: the share of every batch drawn at random, so that `comparison()` can say whether
+    chosen items were worth more. `views`: how training sees images; by default `askless.data.views_for`.
+    `progress(done, total)` receives the progress of embedding; `track`, one or several trackers of `askless.track`,
+    receive rounds and trainings.
 
-    Before the first `fit` the strategy sees the untrained network (or the frozen features): a cold start needs no label.
-    `calibrate`: BatchNorm layers that have seen no data yet get the pool's statistics for that look. With their initial 0
-    and 1 the outputs of a deep network saturate, and strategies that look at them choose by noise.
+    Before the first `fit` the strategy sees the untrained network (or the frozen features), so a cold start needs no
+    labels. `calibrate`: BatchNorm layers that have seen no data get the pool's statistics for this. With their initial 0
+    and 1 the outputs of a deep network saturate, and strategies that use them choose by noise.
     """
 
     @explained("ActiveLearner((X, y), classes=10)")
@@ -109,8 +109,8 @@ class ActiveLearner:
         check_annotated("ActiveLearner", ActiveLearner.__init__, locals())
         if fresh == "new" and isinstance(net, nn.Module):
             raise InputError(
-                "fresh='new' draws new weights for every fit, and a module has only its own; pass a function that makes it, "
-                "as net=lambda seed: MyNet(), the name of a network, or fresh=True"
+                "fresh='new' draws new weights for every fit, but a module only has its own; pass a function that makes it, "
+                "such as net=lambda seed: MyNet(), the name of a network, or fresh=True"
             )
         self.fresh, self.calibrate = fresh, calibrate
         self.layers, self.width, self.head, self.device = layers, int(width), head, device
@@ -151,7 +151,7 @@ class ActiveLearner:
 
     @property
     def labelled(self) -> np.ndarray:
-        """Positions (L,) in the order in which they were told."""
+        """Positions (L,) of the labelled items, in the order of `tell`."""
         return np.array(list(self.labels), dtype=np.int64)
 
     @property
@@ -161,7 +161,7 @@ class ActiveLearner:
 
     @property
     def history(self) -> tuple[Selection, ...]:
-        """What the strategy chose so far, of every ask of which something got a label."""
+        """The selections so far of which at least one item got a label."""
         return tuple(past for past in self.asks if any(i in self.labels for i in past.indices.tolist()))
 
     @property
@@ -170,21 +170,21 @@ class ActiveLearner:
 
     @property
     def model(self) -> nn.Module | None:
-        """The trained network; None before the first `fit`, and of a learner without one."""
+        """The trained network; None before the first `fit`, or if the learner has none."""
         return None if self.learnt is None else self.learnt.model
 
     @property
     def task(self) -> Task:
-        """What is to be learnt."""
+        """The training task."""
         return Task(self.views, len(self.pool), self.labelled, self.known_labels, self.classes)
 
     # --- ask, tell, fit --------------------------------------------------------------------------------------------
 
     @explained("ask(20)")
     def ask(self, n: int, *, exclude: Sequence[int] = ()) -> Selection:
-        """The n items to label next, best first. Asking again before telling gives the same answer. Unlabelled items in
-        `exclude`, such as those of which people were unsure, are left out as if the pool did not have them. Items of the
-        `random_share` come last, with NaN for a score: no strategy chose them."""
+        """The n items to label next, best first. Asking again before `tell` gives the same answer. Unlabelled items in
+        `exclude`, such as those people were unsure about, are left out as if the pool did not contain them. Items of the
+        `random_share` come last, with NaN as score, because no strategy chose them."""
         began = time.perf_counter()
         seed = int(stream(self.seed, f"ask {len(self.labels)}").integers(2**62))
         there = self._askable(n, exclude)
@@ -221,7 +221,9 @@ class ActiveLearner:
     def _askable(self, n: int, exclude: Sequence[int]) -> np.ndarray:
         """Positions of the pool without `exclude`, ascending; n of them are unlabelled."""
         if not is_whole_number(n, 0):
-            raise InputError(f"n must be a whole number >= 0, got {short(n)}; pass how many items to choose, as 20")
+            raise InputError(
+                f"n must be a whole number >= 0, got {short(n)}; pass the number of items to choose, such as 20"
+            )
         out = np.setdiff1d(rows.positions(exclude, len(self.pool), "exclude"), self.labelled)
         free = len(self.pool) - len(self.labels) - len(out)
         if n > free:
@@ -229,8 +231,8 @@ class ActiveLearner:
         return np.setdiff1d(np.arange(len(self.pool)), out)
 
     def observe(self) -> dict[str, Any]:
-        """The arrays that the strategy needs, and those it wants, seen by the trained network; before the first fit those it
-        needs, seen by the untrained one."""
+        """The arrays that the strategy needs or wants, from the trained network; before the first fit only those it needs,
+        from the untrained one."""
         learnt = self.learnt
         if learnt is None:
             net = calibrated(self.first_network, self.views, len(self.pool)) if self.calibrate else self.first_network
@@ -244,7 +246,7 @@ class ActiveLearner:
 
     @explained("tell(batch, labels)")
     def tell(self, indices: Any, labels: Any, *, replace: bool = False) -> None:
-        """Takes labels (numbers, or class names) for these positions; all of them, or with an error none."""
+        """Add labels (numbers or class names) for these positions: all of them or, on an error, none."""
         if isinstance(indices, set | frozenset):
             raise InputError("expected positions in the order of their labels, got a set; pass a list")
         positions = np.atleast_1d(np.asarray(in_order("indices", indices)))
@@ -269,12 +271,12 @@ class ActiveLearner:
         new: dict[int, int] = {}
         for i, y in zip(positions.tolist(), numbers.tolist(), strict=True):
             if new.get(i, y) != y:
-                raise InputError(f"item {i} comes twice, with other labels; nothing was taken; tell it once")
+                raise InputError(f"item {i} appears twice with different labels; nothing was stored; pass it once")
             before = None if replace else self.labels.get(i)
             if before is not None and before != y:
                 raise InputError(
                     f"item {i} already has the label {self.class_names[before]!r}, got {self.class_names[y]!r}; nothing "
-                    "was taken; pass replace=True to change it"
+                    "was stored; pass replace=True to change it"
                 )
             new[i] = y
         # How the present model does on labels that are just coming in, before it is trained on them.
@@ -329,17 +331,17 @@ class ActiveLearner:
         bar: bool = False,
         blocks: int | None = None,
     ) -> Learnt:
-        """Trains on what is labelled and on the rest of the pool, and uses the result from then on.
+        """Train on the labelled items and the rest of the pool, and use the trained model from then on.
 
-        With `checkpoint` a training that was killed goes on where it was, bit for bit. `bar` shows a progress bar; the other
-        arguments are those of `askless.learn.Course`. Processes that torch.distributed has joined share the training, and
-        each of them then has the same network: all of them ask and tell alike.
+        With `checkpoint` a killed training resumes where it stopped, bit for bit. `bar` shows a progress bar; the other
+        arguments are those of `askless.learn.Course`. Processes joined by torch.distributed share the training and end
+        with the same network: all of them must make the same calls.
         """
         began = time.perf_counter()
         if len(seen := set(self.labels.values())) == 1:
             logger.warning(
-                "all labels so far are of the class %r, so the model knows no other and is sure of it everywhere; label an "
-                "item of another class before you use its probabilities",
+                "all labels so far are of the class %r, so the model knows no other and predicts it with certainty; label "
+                "an item of another class before you use its probabilities",
                 self.class_names[seen.pop()],
             )
         held_out = None
@@ -361,23 +363,23 @@ class ActiveLearner:
         return self.learnt
 
     def _start(self) -> nn.Module:
-        """The network that the next training starts from."""
+        """The network from which the next training starts."""
         if self.fresh == "new":
             drawn = int(stream(self.seed, f"init {len(self.labels)}").integers(2**62))
             return first_network(self.pool, self.net, self.views, self.classes, drawn)
         return copy.deepcopy(self.first_network if self.fresh or self.model is None else self.model)
 
     def start_balanced(self, per_class: int = 1) -> np.ndarray:
-        """The balanced start of the papers, for benchmarks: tells `per_class` random items of each class, whose labels the
-        pool knows. Returns their positions."""
+        """The balanced start of the papers, for benchmarks: label `per_class` random items of each class from the pool's
+        known labels. Returns their positions."""
         rng = stream(self.seed, "balanced start")
         picks = []
         for c in range(self.classes):
             known = np.flatnonzero(self.pool.labels == c)
             if len(known) < per_class:
                 raise InputError(
-                    f"a balanced start needs {per_class} items of class {self.class_names[c]!r} whose label the pool knows, "
-                    f"got {len(known)}"
+                    f"a balanced start needs {per_class} items of class {self.class_names[c]!r} with known labels in the "
+                    f"pool, got {len(known)}"
                 )
             picks.append(rng.choice(known, per_class, replace=False))
         positions = np.concatenate(picks)
@@ -403,9 +405,9 @@ class ActiveLearner:
         return self._proba(self.test_items())
 
     def test_items(self) -> Iterator[Tensor]:
-        """The pool's held-out test items as the network takes them, some hundreds at a time."""
+        """The pool's held-out test items as inputs of the network, some hundreds at a time."""
         if self.pool.test is None:
-            raise InputError("this needs items with known labels: the pool has no held-out test; pass x and y to score")
+            raise InputError("score needs items with known labels, but the pool has no held-out test set; pass x and y")
         ready = self.views.test() if isinstance(self.views, CachedViews) else None
         yield from self._outside(self.pool.test[0]) if ready is None else ready.split(512)
 
@@ -421,11 +423,11 @@ class ActiveLearner:
     def comparison(self) -> dict[str, Any]:
         """Whether the chosen items were worth more than random ones (with `random_share`).
 
-        Each item counts by how the model, before it was trained on it, did on its label: the share it had wrong, and the
-        mean -log probability of the label. The accuracy on the random ones is an unbiased measure of the model so far.
+        Compares the model's predictions for each item before training on it: the share that was wrong, and the mean -log
+        probability of the label. The accuracy on the random ones is an unbiased measure of the model so far.
         """
         if self.random_share == 0:
-            raise InputError("nothing was drawn at random; make the learner with random_share=0.2, say")
+            raise InputError("nothing was drawn at random; create the learner with random_share, such as 0.2")
         return compare(self._surprises)
 
     # --- inside ----------------------------------------------------------------------------------------------------
@@ -449,7 +451,7 @@ class ActiveLearner:
         return numbers
 
     def _outside(self, x: Any) -> Iterator[Tensor]:
-        """Items from outside as the network takes them, some hundreds at a time where they can be sliced."""
+        """Outside items as inputs of the network, some hundreds at a time if they can be sliced."""
         if isinstance(x, np.ndarray | Tensor) and x.ndim == len(self.pool.shape) + 1 and len(x) > 0:
             for i in range(0, len(x), 512):
                 yield self.views.of(x[i : i + 512])
@@ -480,9 +482,9 @@ class ActiveLearner:
     # --- on disk ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path, *, pool: bool = True) -> Path:
-        """Writes everything into `folder`; a save that is interrupted leaves the one before it whole. Without `pool` its
-        items are left out, and `load` wants them passed again. Of processes that torch.distributed has joined only the
-        first one writes; the others go on at once."""
+        """Save everything into `folder`; an interrupted save leaves the earlier one intact. Without `pool` its items are
+        left out, and you pass them to `load` again. Of processes joined by torch.distributed only the first one writes;
+        the others continue at once."""
         if not these().is_first:
             return Path(folder)
         return save(
@@ -506,18 +508,18 @@ class ActiveLearner:
         )
 
     def export(self, folder: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
-        """The trained model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it
-        as ONNX, compared with the network before it is written; preprocessing, classes, and a card with the accuracy on
-        the pool's held-out test items, where there are any. `askless.load` and `askless predict` use it."""
+        """Export the trained model as a portable folder: weights as safetensors or, with `to="onnx"`, the model as ONNX,
+        checked against the network before it is written; preprocessing, classes, and a card with the accuracy on the
+        pool's held-out test items, if any. `askless.load` and `askless predict` use it."""
         return export_model(self, folder, to, overwrite)
 
     @classmethod
     def load(
         cls, folder: str | Path, pool: Any = None, *, before: Learnt | None = None, **given: Any
     ) -> "ActiveLearner":
-        """What `save` wrote. What cannot be written as data (your own module, Dataset, strategy or views) is passed again:
-        `load(folder, my_dataset, net=my_module)`; so is a pool that was left out. A learner without a network learns again,
-        faster with what it learnt `before` of the same pool."""
+        """Load a saved learner. Pass again what cannot be saved as data (your own module, Dataset, strategy or views) and a
+        pool that was left out: `load(folder, my_dataset, net=my_module)`. A learner without a network trains again, faster
+        with `before`, what it learnt earlier on the same pool."""
         saved = Saved(Path(folder))
         pool = saved.pool() if pool is None else pool
         for name in ("net", "learner", "strategy"):

@@ -64,7 +64,7 @@ def default_learner(net: Net, pool: Pool) -> str:
 
 
 def net_in_full(net: Net) -> Net:
-    """The net with folders and files named in full, for a learner that was saved may go on from anywhere."""
+    """The net with folders and files named in full, because a saved learner may resume from anywhere."""
     if isinstance(net, str):
         return in_full(net)
     if not isinstance(net, Frozen) or not isinstance(net.backbone, str):
@@ -80,9 +80,7 @@ def make_views(pool: Pool, net: Net, views: Any, progress: Callable[[int, int], 
     if pool.kind != "text":
         return views_for(pool) if frozen is None else frozen_views(pool, frozen, progress)
     if frozen is None:
-        raise InputError(
-            "texts are embedded before a network sees them; use net='frozen:tfidf' for a head on their words"
-        )
+        raise InputError("a network needs embedded texts; use net='frozen:tfidf' for a head on their words")
     return text_views(pool, frozen, progress)
 
 
@@ -155,13 +153,13 @@ def check_network(net: nn.Module, views: Any, classes: int) -> None:
         ) from error
     if logits.shape != (1, classes):
         raise ModelError(
-            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item; let the network "
-            f"end in a linear layer with {classes} outputs"
+            f"expected one output per class, {classes}, got an output of shape {logits.shape[1:]} per item; end the "
+            f"network in a linear layer with {classes} outputs"
         )
     with evaluating(net), torch.no_grad():
         some = net(views.plain(torch.arange(min(8, len(views)))))
     if bool((some >= 0).all()) and torch.allclose(some.sum(dim=1), torch.ones(len(some), dtype=some.dtype), atol=1e-4):
         raise ModelError(
             "expected a network that returns logits, got rows >= 0 that sum to 1, as after a softmax; remove the softmax, "
-            "which the loss has already"
+            "which the loss already contains"
         )

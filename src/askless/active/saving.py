@@ -56,7 +56,7 @@ def save(
         write_whole(folder / "learner.json", lambda file: file.write(text))
     except (OSError, SafetensorError) as error:
         raise SaveError(
-            f"the learner could not be saved in {folder} ({error}); what was saved before is untouched; make room, or save "
+            f"the learner could not be saved in {folder} ({error}); earlier saves are untouched; make room, or save "
             "elsewhere"
         ) from error
     _remove_unused(folder, state)
@@ -77,7 +77,7 @@ class Saved:
                 self.plain: dict[str, Any] = self.state["plain"]
                 _ = self.state["pool"], self.state["objects"], self.state["networks"]
         except (ValueError, KeyError, TypeError) as error:
-            raise SaveError(f"{path} is not what ActiveLearner.save writes ({error!r})") from None
+            raise SaveError(f"{path} was not written by ActiveLearner.save ({error!r})") from None
         if version != VERSION:
             raise SaveError(
                 f"{path} is of version {version}, this askless reads {VERSION}; use the askless that wrote it"
@@ -226,7 +226,7 @@ def _save_net(net: nn.Module, folder: Path) -> str:
 def inside(folder: Path, file: str) -> Path:
     """A file of the saved state: inside its folder, whatever the state says."""
     if Path(file).name != file or not (folder / file).exists():
-        raise SaveError(f"{folder} misses {file}, a part of what was saved")
+        raise SaveError(f"{folder} lacks {file}, a part of the saved learner; restore it")
     return folder / file
 
 
@@ -238,9 +238,7 @@ def _load_net(net: nn.Module, path: Path) -> nn.Module:
         if unknown:
             raise RuntimeError(f"only one of the two has {', '.join(unknown[:3])}")
     except (RuntimeError, OSError, SafetensorError) as error:
-        raise InputError(
-            f"{path.name} does not fit the network ({first_line(error)}); pass the module that was saved"
-        ) from None
+        raise InputError(f"{path.name} does not fit the network ({first_line(error)}); pass the saved module") from None
     return net
 
 

@@ -1,4 +1,4 @@
-"""What the trackers of an `ActiveLearner` hear of its rounds and training steps."""
+"""Sends the rounds and training steps of an `ActiveLearner` to its trackers."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ class Tracking:
         self.said["select_seconds"] = seconds
 
     def steps(self, watch: Watch | None) -> Watch | None:
-        """`watch`, and the trackers that want to hear of training steps."""
+        """`watch`, and the trackers that receive training steps."""
         if not self.trail:
             return watch
         before = sum(int(r.get("step", 0)) for r in self.loop.rounds)

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Surprise(NamedTuple):
-    """How the model, before it was trained on an item, did on its label; `how` it was asked for: "chosen" or "random"."""
+    """The model's result on an item before training on it; `how` the item was picked: "chosen" or "random"."""
 
     item: int
     how: str
@@ -25,8 +25,8 @@ def surprises(items: list[int], labels: list[int], how: list[str], probs: np.nda
 
 
 def compare(seen: list[Surprise]) -> dict[str, Any]:
-    """For chosen and random items: how many, the share the model had wrong, its mean loss; and the difference in loss with
-    its 95 % interval. `worth_more` is None while the interval holds 0.
+    """For chosen and random items: their number, the share the model got wrong, its mean loss; and the difference in loss
+    with its 95 % interval. `worth_more` is None while the interval holds 0.
 
     >>> compare([Surprise(0, "chosen", True, 2.0), Surprise(1, "random", False, 0.5)])["chosen"]
     {'n': 1, 'wrong': 1.0, 'loss': 2.0}

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files written atomically."""
 
 import errno
 import hashlib
@@ -154,15 +154,15 @@ def free_folder(out: Path, overwrite: bool, marks: Iterable[str]) -> Path:
     """Where to write a folder, once nothing can be lost there: what is replaced, and only with `overwrite`, is an earlier
     export, which has the files `marks` in it."""
     if out.exists() and not out.is_dir():
-        raise InputError(f"{out}: expected a folder or a name that is free, got a file; choose another name")
+        raise InputError(f"{out}: expected a folder or an unused name, got a file; choose another name")
     if out.is_dir() and any(out.iterdir()):
         if not overwrite:
             raise OptionError(
-                f"{out}: expected an empty folder or a new name, got a folder with files in it; pass overwrite (--overwrite)"
+                f"{out}: expected an empty folder or a new name, got a folder with files; pass overwrite (--overwrite)"
             )
         if missing := [name for name in marks if not (out / name).is_file()]:
             raise InputError(
-                f"{out}: expected an earlier export to overwrite, got a folder with other files (no {missing[0]} in it); "
+                f"{out}: expected an earlier export to overwrite, got a folder with other files (without {missing[0]}); "
                 "choose another name, or delete it yourself"
             )
     return out
@@ -195,7 +195,7 @@ def damage_of_files(
             path = folder / name
             with path.open("rb") as file:
                 if path.stat().st_size != size or sha256_of(file).hex() != digest:
-                    raise ValueError("another content than was written")
+                    raise ValueError("its content has changed")
     except FileNotFoundError:
         return f"{path} is missing"
     except Exception as error:  # a damaged file fails in many ways

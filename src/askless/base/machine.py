@@ -18,7 +18,7 @@ def cores() -> int:
 
 @contextmanager
 def limited(threads: int | None) -> Iterator[None]:
-    """Inside, torch, numpy, scipy and scikit-learn compute with so many threads, if they are imported."""
+    """Inside, torch, numpy, scipy and scikit-learn compute with this many threads, if they are imported."""
     if threads is None:
         yield
         return

@@ -50,7 +50,7 @@ def options(cls: type[T]) -> type[T]:
     def init(self: T, *args: Any, **given: Any) -> None:
         unknown = [name for name in given if name not in known]
         if args or unknown:
-            got = f"got {', '.join(unknown)}" if unknown else "got an option without its name"
+            got = f"got {', '.join(unknown)}" if unknown else "got an option without a name"
             raise OptionError(f"{cls.__name__}: {got}; its options are {', '.join(known) or 'none'}")
         check_annotated(type(self).__name__, cls, given)
         plain_init(self, **given)

@@ -14,7 +14,7 @@ def in_order(name: str, given: Any) -> Any:
     """Positions that a set holds, ascending; anything else as it is. An index of pandas names rows and is refused."""
     if hasattr(given, "get_indexer"):
         raise InputError(
-            f"{name}: expected positions from 0, got a pandas index, which names rows wherever they stand; pass "
+            f"{name}: expected positions from 0, got a pandas index, which holds labels of rows; pass "
             "np.flatnonzero(df.index.isin(these))"
         )
     if isinstance(given, set | frozenset):
@@ -37,7 +37,7 @@ def table_numbers(name: str, given: Any) -> Any:
         column = array[:, list(given.columns).index(bad[0])]
         raise InputError(
             f"{name}: expected columns of numbers, got {next(v for v in column if not is_number(v))!r} in column "
-            f"{some(map(repr, bad))}; drop what is no number, or encode it, as pandas.get_dummies does"
+            f"{some(map(repr, bad))}; drop what is not a number, or encode it, as pandas.get_dummies does"
         )
     return array.astype(np.float64)
 

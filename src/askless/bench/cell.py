@@ -1,7 +1,7 @@
 """One cell of a benchmark: one row with one seed, an ordinary ask / tell / fit answered by the oracle.
 
 A cell has a folder of its own. After every round the learner is saved and then `progress.json`, which says where it is; so a
-cell that was killed goes on with the round it was in, and one that is finished (`result.json`) is never computed again.
+killed cell resumes its round, and a finished one (`result.json`) is never computed again.
 """
 
 import dataclasses
@@ -105,7 +105,7 @@ def finished(folder: Path, row: Row, seed: int, start_seed: int | None = None) -
 
 
 def tidy(folder: Path) -> None:
-    """Removes what only a cell that goes on needs."""
+    """Removes what only an unfinished cell needs."""
     for path in [*folder.glob("learner-*"), folder / "training.pt", folder / "progress.json"]:
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
@@ -126,7 +126,7 @@ def check_same(folder: Path, now: dict[str, str], but: str = "") -> None:
         was, is_now = (found.get(name, default_settings().get(name)) for found in (then, now))
         if was != is_now and name != but:
             revised = re.search(r"\brevision[=:] ?\d", f"{was} {is_now}")
-            why = ": the method has another revision, so the same options give other results" if revised else ""
+            why = ": the method has another revision, so the same options give different results" if revised else ""
             raise InputError(
                 f"{folder} was made with {name} = {was}, now it is {is_now}{why}; use another folder, or remove this one"
             )
@@ -142,7 +142,7 @@ def run_cell(
     report: Report | None = None,
     steps: Steps | None = None,
 ) -> None:
-    """Computes what is missing of a cell and writes `result.json` and `times.json`; `report` is told each round, `steps`
+    """Computes what is missing of a cell and writes `result.json` and `times.json`; `report` receives each round, `steps`
     each step of the trainings."""
     if finished(folder, row, seed, start_seed):
         return

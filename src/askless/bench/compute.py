@@ -60,7 +60,7 @@ class CellWorker:
             plan = source if isinstance(source, Benchmark) else source()
             self.rows = {(r.group, r.method): r for r in [*trial_rows(plan.rows), *plan.rows]}
         except Exception as error:
-            self.broken = f"the benchmark could not be made in a worker process: {type(error).__name__}: {error}"
+            self.broken = f"a worker process could not make the benchmark: {type(error).__name__}: {error}"
 
     def __call__(self, task: Task, tell: Tell) -> Trouble | None:
         """What went wrong, or None."""
@@ -73,7 +73,7 @@ class CellWorker:
         folder = cell.place(self.out)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with held(folder / ".lock", f"another worker computes {folder} still; run it again later", PATIENCE):
+            with held(folder / ".lock", f"another worker is still computing {folder}; run it again later", PATIENCE):
                 return self.compute(cell, tell)
         except (BusyError, OSError) as error:  # one that was given up for lost may still be at it
             return Trouble(str(error))
@@ -121,7 +121,7 @@ def await_result(path: Path) -> None:
     """An error where this machine does not see what a worker has written, after a while."""
     if not comes(path.exists):
         raise AsklessError(
-            f"expected to see {path}, which a Ray worker has written, got nothing; use an --out on a file system that "
+            f"expected to see {path}, which a Ray worker wrote, found nothing; use an --out on a file system that "
             "all nodes share"
         )
 

@@ -1,7 +1,7 @@
 """The whole loop on the digits that ship with scikit-learn: askless against random, valued by semi-supervised training.
 
 Each strategy starts from one labelled image per class and then asks for ten more, four times over. After every answer
-`auto` learns afresh, from the labelled images and from the other 1,397 - n without their labels, so that the curves show
+`auto` learns again, from the labelled images and from the other 1,397 - n without their labels, so that the curves show
 what the new labels are worth and not what the new images are. Both strategies share the starting images of a seed, so their
 curves are paired.
 """
@@ -74,7 +74,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
 ) -> Results:
     """Both strategies with every seed. What is finished is kept in a folder of `out` that is named by the settings: a demo
-    that was killed goes on there, and one with other settings does not meet it."""
+    that was killed resumes there, and one with other settings has another folder."""
     plan = benchmark(seeds)
     kept = out / f"kept-{digest.of_text(*map(settings, plan.rows))[:8]}"
     command = ("askless", "demo", "--seeds", str(seeds))
@@ -120,21 +120,21 @@ def write_report(results: Results, folder: Path) -> Path:
     """`report.html`, one self-contained file: the curves, the table, the images chosen in each round, a map of the pool."""
     asked = {name: results.asked["", name, SHOWN] for name in STRATEGIES}
     seconds = sum(r.value for r in results.times if r.metric == "cell_seconds")
-    few = f"{seconds:.0f} s of computing. With so few seeds the spread is as much of a result as the mean."
+    few = f"Computed in {seconds:.0f} s. With few seeds, the spread is as much of a result as the mean."
     curves = "Thick: the mean over the seeds. Thin: each seed."
     chosen = f"Seed {SHOWN}. First row: the start, then one row per question."
     where = (
-        "The pool on a map that puts similar images together (t-SNE of their pixels). Colours: the true digit. Circles: "
+        "A map of the pool, with similar images close together (t-SNE of their pixels). Colours: the true digit. Circles: "
         "chosen by askless. Crosses: drawn by random."
     )
     choices = [(tag("h3", name), plot(_chosen_figure(asked[name]), f"chosen by {name}")) for name in STRATEGIES]
     sections = [
         Section("Learning curves", plot(_curve_figure(results), "learning curves", curves)),
         Section("Accuracy", markup(table(results).html(), tag("p", few))),
-        Section("What was chosen", markup(note(chosen), choices)),
-        Section("Where it lies", plot(_map_figure(asked), "map of the pool", where)),
-        Section("How this was made", paragraphs((__doc__ or "").partition("\n\n")[2])),
-        Section("How to run it again", again(results.about.get("command", ""))),
+        Section("What askless chose", markup(note(chosen), choices)),
+        Section("Where the picks lie", plot(_map_figure(asked), "map of the pool", where)),
+        Section("How this was computed", paragraphs((__doc__ or "").partition("\n\n")[2])),
+        Section("How to reproduce this", again(results.about.get("command", ""))),
     ]
     first = (__doc__ or "").partition("\n")[0]
     page = html_page("Which digits should be labelled?", first, sections, tab="askless demo: digits")

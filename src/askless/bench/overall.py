@@ -84,20 +84,21 @@ class Overall:
         ]
         notes = [
             f"Over {len(self.groups)} groups, each by its mean over the seeds. Minus {self.baseline}: the mean difference ± "
-            "half of its 95 % t interval over the groups; then the least and the most of any group. Above / below: in how "
-            "many groups the areas differ significantly (Wilcoxon over the seeds at 5 %, in each group corrected by Holm)."
+            "half of its 95 % t interval over the groups; then the smallest and the largest of any group. Above / below: "
+            "the number of groups whose areas differ significantly (Wilcoxon over the seeds at 5 %, in each group corrected "
+            "by Holm)."
         ]
         notes += powerless(self.areas.shape[2], len(self.others))
         if "random" in self.methods:
             columns.append(column("labels for random's end", {m: self.saved(m) for m in self.methods}))
             notes.append(
-                "Labels for random's end: how many reach random's last accuracy, in % of its labels; the median group."
+                "Labels for random's end: labels that reach random's last accuracy, in % of random's; median over groups."
             )
             if self.oracle in self.methods:
                 columns.append(column("of the oracle's gap", {m: self.gap(m) for m in self.methods}))
                 notes.append(
-                    "Of the oracle's gap: (area - random's) / (oracle's - random's), by the mean areas of the groups that "
-                    "have an oracle."
+                    "Of the oracle's gap: (area - random's) / (oracle's - random's), by the mean areas of the groups with "
+                    "an oracle."
                 )
         return Table.by_columns(title, columns, " ".join(notes))
 
@@ -118,8 +119,8 @@ class Overall:
             columns.append((f"{word}: {span([parts[k] for parts in thirds])} labels", cells))
         note = (
             f"{self.baseline} minus the method in points of AUBC within each third of the numbers of labels: the mean over "
-            "the groups, ± half of its 95 % t interval over the seeds that all of them have. *: Wilcoxon's p is below 5 %, "
-            f"corrected by Holm for all {p.size} comparisons."
+            "the groups, ± half of its 95 % t interval over the seeds they share. *: Wilcoxon's p is below 5 %, "
+            f"Holm-corrected for all {p.size} comparisons."
         )
         notes = [note, *powerless(self.areas.shape[2], p.size)]
         return Table.by_columns(
@@ -185,7 +186,7 @@ def powerless(seeds: int, comparisons: int) -> list[str]:
     """A note where no comparison can be significant: with n pairs Wilcoxon's p is at least 2 ** (1 - n)."""
     if comparisons * 2.0 ** (1 - seeds) < 0.05:
         return []
-    return [f"With {seeds} seeds none of {comparisons} comparisons can be significant: go by the intervals."]
+    return [f"With {seeds} seeds none of {comparisons} comparisons can be significant: judge by the intervals."]
 
 
 def span(parts: Sequence[Panel]) -> str:

@@ -33,7 +33,7 @@ Start = Literal["balanced", "random", "first"]
 class Data:
     """A pool by its name or path, `items` of it drawn at random; `tail` makes it long-tailed by this ratio.
 
-    `test`: the first so many test items (None: all of them). Of data that come without a test set, so many labelled items
+    `test`: the number of test items, from the first (None: all). Of data without a test set, that many labelled items
     are drawn at random and held out, before anything else. The draws are the same for every row and every seed of a
     benchmark, so that these differ in nothing else.
     """
@@ -100,17 +100,17 @@ class Along(Protocol):
 class Row:
     """One line of a table: a strategy on data with a network, a training and a query plan.
 
-    `start` labels are told first (`start_by`: balanced over the classes, drawn at random, or the pool's first); then the
+    `start` labels come first (`start_by`: balanced over the classes, drawn at random, or the pool's first); then the
     strategy is asked up to each of `counts`, and the network is trained and measured at each of them. Where `start` is
     below counts[0] the first query is made by the untrained network; with `other_init`, by one of other first weights
     than those that are then trained.
 
     `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
-    by several learners. `trials`: of so many starts the one of median or best accuracy is taken for all seeds, as the
+    by several learners. `trials`: of that many starts the one of median or best accuracy is taken for all seeds, as the
     papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
     `width` as in ActiveLearner. Without `augment` the weak views are the images themselves; `views` are options of
     `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves.
-    `validation`: so many items of the pool are held out for early stopping. `net_options`: of a network by name, as in
+    `validation`: the number of pool items held out for early stopping. `net_options`: of a network by name, as in
     `nets.make`. `measures` look at each trained network, `along` at networks while they are trained.
     """
 
@@ -150,7 +150,7 @@ class Row:
         if not callable(self.data):
             got = repr(self.data) if isinstance(self.data, str) else f"a {type(self.data).__name__}"
             raise InputError(
-                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; write arrays by "
+                f"{self.method}: expected data that can be called, such as Data(name='digits'), got {got}; save arrays with "
                 "np.savez('mine.npz', X=x, y=y) for Data(name='mine.npz', test=300), or pass a function that makes a Pool"
             )
         check_annotated(self.method, Row, vars(self))
@@ -158,9 +158,7 @@ class Row:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))
             if self.start < 1:
-                raise InputError(
-                    f"{self.method}: expected a start of some labels for the trials to settle, got start=0"
-                )
+                raise InputError(f"{self.method}: expected a start with labels for the trials to settle, got start=0")
         if as_frozen(self.net) is not None:
             if not self.augment:
                 raise InputError(
@@ -168,8 +166,8 @@ class Row:
                 )
             if self.views:
                 raise InputError(
-                    f"{self.method}: views= is for networks that see the items themselves, got {self.net} too, whose views "
-                    "are embedded before; use its own options, or another net"
+                    f"{self.method}: views= is for networks that see the items themselves, got also {self.net}, whose views "
+                    "are embedded first; use its own options, or another net"
                 )
         stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
         if stopped and not self.validation:
@@ -233,8 +231,8 @@ class Benchmark:
         for key in keys:
             if (other := folders.setdefault(cell_name(*key, 0), key)) != key:
                 raise InputError(
-                    f"{self.name}: expected (group, method) that differ in letters or digits, which name the folders of "
-                    f"their cells, got {other} and {key}"
+                    f"{self.name}: expected (group, method) that differ in letters or digits, because they name the "
+                    f"cells' folders, got {other} and {key}"
                 )
         for a in self.rows:
             b = next(r for r in self.rows if r.trials and (r.group, r.start) == (a.group, a.start)) if a.trials else a
@@ -312,7 +310,7 @@ def start_positions(pool: Pool, n: int, by: Start, seed: int) -> np.ndarray:
     rng = stream(seed, f"start {by}")
     known = np.flatnonzero(pool.labels >= 0)
     if n > len(known):
-        raise InputError(f"a start of {n} labels needs as many items whose label the pool knows, got {len(known)}")
+        raise InputError(f"a start of {n} labels needs as many items with known labels, got {len(known)}")
     if by == "first":
         return known[:n]
     if by == "random":

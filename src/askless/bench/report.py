@@ -63,12 +63,12 @@ def page(results: Results) -> str:
         Section("Several learners, one set of acquisitions", _html(tables.learner_tables(results)), "Learners"),
         Section("Wins and losses", _html(tables.win_loss_tables(results))),
         Section(
-            "What was asked for", _folded("Overlap of the methods' label sets", tables.iou_tables(results)), "Overlap"
+            "What was chosen", _folded("Overlap of the methods' label sets", tables.iou_tables(results)), "Overlap"
         ),
         Section("Other measurements", markup(_folded(unit(m), tables.accuracy_tables(results, m)) for m in others)),
         Section("Times and memory", _html(tables.times_tables(results)), "Times"),
         Section("Open points, and how they were resolved", bullets(about.get("open_points", [])), "Open points"),
-        Section("How to run it again", _again(results), "Run it again"),
+        Section("How to reproduce this", _again(results), "Reproduce"),
         Section("The numbers", _files(results)),
     ]
     return html_page(title, f"{which}; askless benchmark.", sections, lead=[banner, _failures(results)])
@@ -104,7 +104,7 @@ def _figures(results: Results) -> Markup:
         figure = draw(results, spec)
         caption = str(spec.get("caption") or plots.caption(FIGURES[spec["kind"]]))
         name = str(spec.get("caption") or words(spec["kind"]))
-        missing = note(f"{name}: not drawn, since the results hold too little for it.")
+        missing = note(f"{name}: not drawn, because the results are too few.")
         out.append(missing if figure is None else plot(figure, name, sentence(caption)))
     return markup(out)
 

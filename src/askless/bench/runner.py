@@ -1,4 +1,4 @@
-"""Runs the cells of a benchmark, in this process, in worker processes or on Ray, and goes on where a killed run was."""
+"""Runs the cells of a benchmark, in this process, in worker processes or on Ray, and resumes killed runs."""
 
 import fnmatch
 import logging
@@ -51,15 +51,15 @@ def run(
     """Computes every cell that is not finished in `out`, and reads back all of them. With `groups`, names or patterns such
     as "CIFAR-10*", only cells of those groups are computed: a long benchmark can be run piece by piece.
 
-    With one worker the cells run in this process; with more, in so many processes. `threads`: of each cell,
+    With one worker the cells run in this process; with more, in that number of processes. `threads`: of each cell,
     by default one. They decide the last digits of a training, so the first run in `out` settles them; a
     warning says where later ones ask for others, or where all workers together have more threads than there are cores.
     `source` makes the benchmark again in a worker, for one that cannot be sent there; `what` is how it was asked for, a
-    preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, are told of
+    preset or a file, and `command` the whole command: both are noted. `track`, trackers of `askless.track`, receive
     every round that is computed, and of training steps; each cell is a run of theirs.
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
-    graphics cards: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
+    GPUs: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
 
     Data without a test set are refused before any cell runs, unless `metrics` of the benchmark is without test accuracy.
     """
@@ -116,8 +116,8 @@ def run(
                 )
             except NotSent as error:
                 raise InputError(
-                    f"expected a benchmark that can be sent to a worker, got {error}; give run() a `source`, a function "
-                    "that makes the benchmark again, or put it in a file for `askless bench run FILE.py`"
+                    f"expected a benchmark that can be sent to a worker, got {error}; pass run() a `source`, a function "
+                    "that makes the benchmark, or put it in a file for `askless bench run FILE.py`"
                 ) from error
 
         compute(trials)
@@ -159,8 +159,8 @@ def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engin
     notes = []
     if asked not in (None, threads):
         notes.append(
-            f"{out} was begun with threads={threads} for each cell, which it keeps since they decide the last digits; use "
-            f"another folder for threads={asked}"
+            f"{out} was started with threads={threads} for each cell and keeps them, because they decide the last digits; "
+            f"use another folder for threads={asked}"
         )
     here = engine == "local" or not os.environ.get("RAY_ADDRESS")
     if here and workers * threads > cores():
@@ -178,7 +178,7 @@ def version_notes(out: Path, before: dict[str, Any] | None, about: dict[str, Any
         return []
     return [
         f"{out} was computed by askless {was} so far, and this is askless {now}; finished cells stay as they are: if their "
-        "methods have changed since, use another folder"
+        "methods have since changed, use another folder"
     ]
 
 
@@ -200,14 +200,14 @@ def check_data(benchmark: Benchmark, rows: Sequence[Row], out: Path, tally: Tall
             continue  # the cells that need it will say what is wrong, and the others finish
         if not isinstance(pool, Pool):
             raise InputError(
-                f"{row.method}: expected data that make a Pool, got a {type(pool).__name__}; return "
+                f"{row.method}: expected data that return a Pool, got a {type(pool).__name__}; return "
                 "al.data.as_pool((x, y), test=(x_test, y_test))"
             )
         if pool.test is None and "test_accuracy" in benchmark.metrics:
             raise InputError(
-                f"{row.method}: expected data with a test set, to measure the test accuracy on, got {pool}; hold some items "
-                "out by Data(name=..., test=300), or use an .npz with x_train, y_train, x_test, y_test, or a function that "
-                "makes al.data.as_pool((x, y), test=(x_test, y_test)), or measure on the pool alone by "
+                f"{row.method}: expected data with a test set for the test accuracy, got {pool}; hold out some items "
+                "with Data(name=..., test=300), or use an .npz with x_train, y_train, x_test, y_test, or a function that "
+                "makes al.data.as_pool((x, y), test=(x_test, y_test)), or measure on the pool alone with "
                 "Benchmark(metrics=('pool_accuracy',))"
             )
     if failures and len(failures) == len(seen) and isinstance(failures[0], AsklessError):

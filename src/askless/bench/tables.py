@@ -92,7 +92,7 @@ def accuracy_table(
     notes = [MEAN]
     if ranked:
         notes.append(
-            "Bold: the paired 95 % interval of its difference to the second best excludes 0 (each cell by itself)."
+            "Bold: the paired 95 % interval of its difference to the second best excludes 0 (each cell separately)."
         )
     if marked:
         notes.append(f"↑ ↓: that of its difference to {baseline} excludes 0.")
@@ -143,7 +143,7 @@ def _summary_table(results: Results, p: Panel) -> Table:
         columns += [(f"{name} minus {baseline}, points", gains), ("Wilcoxon p (Holm)", tests)]
         notes.append(
             f"Minus {baseline}: the mean difference, paired by seed, ± half of its 95 % t interval; p: two-sided Wilcoxon "
-            f"signed-rank test of these differences, corrected by Holm for the {len(others)} comparisons of this table."
+            f"signed-rank test of these differences, Holm-corrected for the {len(others)} comparisons of this table."
         )
         pairs = max((paired(areas[i], base).n for i in others), default=0)
         if 0 < pairs < 8:
@@ -152,7 +152,7 @@ def _summary_table(results: Results, p: Panel) -> Table:
         target = spread(p.of(baseline)[:, p.shared[-1]]).mean
         columns.append((f"labels to reach {100 * target:.1f} %", [_reach(p, m, baseline) for m in p.methods]))
         notes.append(
-            f"Labels to reach: where the mean curve first comes to {baseline}'s final mean over the same seeds, "
+            f"Labels to reach: where the mean curve first reaches {baseline}'s final mean over the same seeds, "
             "interpolated between counts."
         )
     ends = [] if short else [(p.metric, -1, "final")]
@@ -183,8 +183,8 @@ def win_loss_tables(results: Results) -> list[Table]:
     ]
     lost = ["all losses", *map(str, W.sum(axis=0)), ""]
     note = (
-        f"In how many of the {settings} settings (group x number of labels) the method of the row is clearly better than "
-        "that of the column: the 95 % t interval of the difference paired by seed excludes 0."
+        f"The number of the {settings} settings (group x number of labels) in which the row's method is clearly better than "
+        "the column's: the 95 % t interval of the difference paired by seed excludes 0."
     )
     return [Table(f"Wins and losses in {words(metric)}", ["wins of", *methods, "all wins"], [*rows, lost], note)]
 
@@ -282,7 +282,7 @@ def _learner_table(group: str, views: list[Panel], baseline: str) -> Table:
         ranks = [NOTHING if np.isnan(m) else str(1 + int((mean > m).sum())) for m in mean]
         columns.append((f"{v.learner}: rank", ranks))
     notes = [
-        "One set of acquisitions, trained on by each learner; gains are paired by seed, ± half of the 95 % interval."
+        "One set of acquisitions, used to train each learner; gains are paired by seed, ± half of the 95 % interval."
     ]
     for v, mean, area in zip(views[1:], means[1:], areas[1:], strict=True):
         tau = kendall(means[0], mean)
@@ -308,7 +308,7 @@ def iou_tables(results: Results) -> list[Table]:
             methods, M = iou_matrix(results, group, labels)
             heads = [*methods, "between its seeds"]
             columns = [(head, [known(v, ".1f") for v in column]) for head, column in zip(heads, M.T, strict=True)]
-            title = _title(f"Overlap of what was asked for, %, at {labels} labels", group)
+            title = _title(f"Overlap of the chosen items, %, at {labels} labels", group)
             out.append(_by_method(title, methods, columns, [note]))
     return out
 
@@ -368,9 +368,9 @@ def compare(results: Sequence[Results]) -> str:
         ]
         head = ["benchmarks", "group", "learner", "method", "labels", "difference of AUBC", "seeds"]
         note = (
-            "Paired by the seeds, over the numbers of labels, that both have; ± half of the 95 % t interval."
+            "Paired by the seeds and over the numbers of labels that both have; ± half of the 95 % t interval."
             if pairs
-            else "These benchmarks share no group, learner and method with a seed in common, so there is nothing to pair."
+            else "These benchmarks have no group, learner, method and seed in common, so there is nothing to pair."
         )
         out.append(Table("Paired differences", head, pairs, note))
     return markdown(out)

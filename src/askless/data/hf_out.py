@@ -84,7 +84,7 @@ def named_classes(pool: Pool) -> tuple[str, ...]:
     if pool.classes is not None:
         return pool.classes
     if pool.n_classes is None:
-        raise InputError("the pool knows no classes; give it some: dataclasses.replace(pool, classes=('cat', 'dog'))")
+        raise InputError("the pool has no classes; add them: dataclasses.replace(pool, classes=('cat', 'dog'))")
     return tuple(map(str, range(pool.n_classes)))
 
 
@@ -105,7 +105,7 @@ def labels_by_position(pool: Pool, labels: Any, classes: Sequence[str]) -> dict[
         if y >= len(classes):
             raise InputError(
                 f"labels: expected numbers of its {len(classes)} classes, {', '.join(classes)}, got {y} for item {i}; "
-                "give it all classes: dataclasses.replace(pool, classes=(...))"
+                "add all classes: dataclasses.replace(pool, classes=(...))"
             )
     return known
 
@@ -129,5 +129,5 @@ def png_bytes(pixels: np.ndarray) -> bytes:
 def free(out: Path) -> Path:
     """The place, once nothing is there that could be lost."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out}: expected a new name or an empty folder, got something there; choose another name")
+        raise InputError(f"{out}: expected a new name or an empty folder, got one in use; choose another name")
     return out

@@ -54,7 +54,7 @@ def read_idx(path: Path) -> np.ndarray:
     """The array in an idx file of unsigned bytes: 0, 0, 8, number of axes, their lengths as big-endian int32, the data."""
     content = read_plain(path)
     if len(content) < 4 or content[:3] != b"\0\0\x08":
-        raise InputError(f"{path}: expected an idx file of bytes, got one that begins with {content[:4].hex(' ')}")
+        raise InputError(f"{path}: expected an idx file of bytes, got one that starts with {content[:4].hex(' ')}")
     start = 4 + 4 * content[3]
     shape = tuple(int.from_bytes(content[i : i + 4], "big") for i in range(4, start, 4))
     data = np.frombuffer(content, np.uint8)[start:]

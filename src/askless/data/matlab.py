@@ -33,7 +33,7 @@ def read_mat(path: Path) -> tuple[np.ndarray, np.ndarray]:
         if isinstance(error, InputError):
             raise
         raise InputError(
-            f"{path}: expected a MATLAB file, got a damaged or other one ({error}); fetch it again"
+            f"{path}: expected a MATLAB file, got another or a damaged one ({error}); fetch it again"
         ) from None
     x, y = content.get("X"), content.get("y")
     if x is None or y is None or x.ndim != 4 or x.shape[2] != 3 or y.size != x.shape[3] or x.dtype != np.uint8:
@@ -62,7 +62,7 @@ def read_numbers(content: bytes, names: tuple[str, ...], path: Path) -> dict[str
     ends the process.
     """
     if len(content) < 128 or content[126:128] not in (b"IM", b"MI"):
-        raise ValueError("it does not begin as one of version 5")
+        raise ValueError("it does not start like version 5")
     order = "<" if content[126:128] == b"IM" else ">"
     found = {}
     for kind, data in elements(content[128:], order):
@@ -109,7 +109,7 @@ def matrix(content: bytes, order: str, names: tuple[str, ...]) -> tuple[str, np.
     shape = struct.unpack(f"{order}{len(sides) // 4}i", sides)
     kind, data = next(parts, (0, b""))
     if about & 0xFF not in CLASSES or about & COMPLEX or kind not in NUMBERS or min(shape, default=-1) < 0:
-        raise ValueError(f"{called} is no array of numbers")
+        raise ValueError(f"{called} is not an array of numbers")
     numbers = np.frombuffer(data, f"{order}{NUMBERS[kind]}")
     if len(numbers) != math.prod(shape):
         raise ValueError(f"{called} has {len(numbers)} numbers for shape {shape}")

@@ -1,4 +1,4 @@
-"""The pool: all items, numbered 0..N-1 for ever, with what is known of them."""
+"""The pool: all items, with permanent numbers 0..N-1, and their known labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,13 +16,12 @@ from askless.sources.names import check_names, in_order, label_numbers
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Pool:
-    """N items and what is known of them; make one with `as_pool` or a source such as `digits()`.
+    """N items and their known labels; make one with `as_pool` or a source such as `digits()`.
 
-    `x` images (N, C, H, W), uint8 or float in [0, 1]; features (N, d), float; tokens (N, T), int64; texts, N of them;
-    anything else with N rows; or a Dataset whose items are read only when taken. `labels` (N,) int64, -1 where unknown:
-    for the oracle and for what people labelled before, never shown to a strategy. `flip`: whether a mirrored image
-    keeps its class. `test` = (x, y) is held out. `skipped` lists files that were left out and why, `columns` what else a
-    manifest said of each item.
+    `x`: images (N, C, H, W), uint8 or float in [0, 1]; features (N, d), float; tokens (N, T), int64; N texts; anything
+    else with N rows; or a Dataset whose items are read on access. `labels` (N,) int64, -1 = unknown: for the oracle and
+    earlier labels, never shown to a strategy. `flip`: whether a mirrored image keeps its class. `test` = (x, y) is held
+    out. `skipped` lists files that were left out and why, `columns` the other columns of a manifest.
     """
 
     x: Any  # Rows; which of them, only `kind` knows
@@ -71,22 +70,20 @@ class Pool:
 
     @property
     def n_classes(self) -> int | None:
-        """The number of classes: of their names, else one more than the largest label known, else None."""
+        """The number of classes: of class names, else the largest known label plus one, else None."""
         if self.classes is not None:
             return len(self.classes)
         largest = max(int(self.labels.max()), -1 if self.test is None else int(self.test[1].max()))
         return None if largest < 0 else largest + 1
 
     def take(self, indices: Any) -> Tensor:
-        """The items at these positions, (n, ...); of a Dataset only those items are read. uint8 stays uint8.
+        """The items at these positions, (n, ...); a Dataset reads only those items. uint8 stays uint8.
 
         >>> as_pool(np.eye(3, dtype=np.float32)).take([2, 0]).tolist()
         [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]
         """
         if self.kind == "text":
-            raise InputError(
-                "texts are no numbers; embed them by net='frozen:tfidf', or read pool.x for the texts themselves"
-            )
+            raise InputError("texts are not numbers; embed them with net='frozen:tfidf', or read the texts in pool.x")
         return take_rows(self.x, positions(indices, len(self)), self.shape)
 
     def _checked_test(self, x: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -183,13 +180,13 @@ def labels_of(dataset: Rows) -> np.ndarray:
     for i in range(len(dataset)):
         item = dataset[i]
         if not isinstance(item, tuple | list) or len(item) < 2:
-            raise InputError(f"item {i}: expected a pair (x, y), got {type(item).__name__}; pass the labels apart")
+            raise InputError(f"item {i}: expected a pair (x, y), got {type(item).__name__}; pass the labels separately")
         labels.append(int(item[1]))
     return np.array(labels, np.int64)
 
 
 def dataset_labels(x: Rows) -> np.ndarray | None:
-    """What a Dataset says in `targets` or `labels`, when there is one per item."""
+    """A Dataset's `targets` or `labels`, if there is one per item."""
     for attribute in ("targets", "labels"):
         given = getattr(x, attribute, None)
         if given is not None and hasattr(given, "__len__") and len(given) == len(x):
@@ -207,7 +204,7 @@ def encode_labels(names: Sequence[str], classes: Sequence[str] | None = None) ->
     place = {name: i for i, name in enumerate(known)} | {"": -1}
     for i, name in enumerate(names):
         if name not in place:
-            raise InputError(f"label {name!r} of item {i} is not one of the classes {', '.join(known)}; add it to them")
+            raise InputError(f"label {name!r} of item {i} is not one of the classes {', '.join(known)}; add the class")
     return np.array([place[name] for name in names], np.int64), known
 
 

@@ -48,7 +48,7 @@ def as_rows(data: Any) -> Rows:
     if is_sparse(data):
         if not is_small(data):
             raise InputError(
-                f"expected dense rows, got a sparse array of shape {data.shape}, which is too large to write out; use "
+                f"expected dense rows, got a sparse array of shape {data.shape}, which is too large to make dense; use "
                 "sklearn.decomposition.TruncatedSVD(256).fit_transform(x)"
             )
         data = data.toarray()
@@ -211,7 +211,7 @@ def take_rows(x: Rows, at: np.ndarray, shape: tuple[int, ...] | None = None) -> 
     for i, item in zip(at, items, strict=True):
         if tuple(item.shape) != shape:
             raise InputError(
-                f"item {i}: expected shape {shape} as item 0 has, got {tuple(item.shape)}; make all items one size in the "
+                f"item {i}: expected shape {shape}, as item 0 has, got {tuple(item.shape)}; make all items one size in the "
                 "dataset, for example by resizing or padding"
             )
     return torch.stack(items) if items else torch.empty(0, *shape)
@@ -244,7 +244,7 @@ def as_item(item: Any, i: int) -> Tensor:
         if array.dtype.kind not in "fiub":
             raise InputError(
                 f"item {i}: expected a tensor, array, Pillow image or number, got {type(item).__name__}; "
-                "add a transform to the dataset that makes a tensor of it"
+                "add a transform to the dataset that returns a tensor"
             )
         x = torch.from_numpy(array.astype(torch_dtype(array), copy=False))
     if x.dtype == torch.uint8 and x.ndim == 2:

@@ -49,7 +49,7 @@ def fit_tfidf(texts: Sequence[str]) -> Tfidf:
     except ValueError:  # no word is left
         raise InputError(
             f"expected texts with words in common, got {len(texts)} texts without; text features need some, and words "
-            "that are divided by blanks"
+            "separated by spaces"
         ) from None
     wide = min(DIMENSIONS, *(n - 1 for n in weights.shape))
     if wide < 1:

@@ -65,7 +65,7 @@ def long_tailed(pool: Pool, ratio: float, seed: Seed = 0) -> Pool:
     unknown = int((pool.labels < 0).sum())
     if unknown:
         raise InputError(
-            f"long_tailed: expected a label for every item, {unknown} of {len(pool)} have none; take a subset that has"
+            f"long_tailed: expected a label for every item, {unknown} of {len(pool)} have none; take a labelled subset"
         )
     counts = np.bincount(pool.labels)
     K, n = len(counts), counts.max()

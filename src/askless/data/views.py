@@ -1,4 +1,4 @@
-"""Views of a pool's items, as the training loop asks for them: plain, weak and strong."""
+"""Views of a pool's items for the training loop: plain, weak and strong."""
 
 from collections.abc import Callable, Sequence
 from functools import cached_property
@@ -214,8 +214,8 @@ class PlainViews:
             self.pool.kind == "features" and rows.shape[1:] != self.pool.shape
         ):
             raise InputError(
-                f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}; prepare them as the "
-                "pool was"
+                f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}; prepare them like "
+                "the pool"
             )
         return self._ready(rows)
 
@@ -275,7 +275,7 @@ class CachedViews:
         return self._ready(rows)
 
     def test(self) -> Tensor | None:
-        """The pool's test items as the network takes them; None where only `of` can make them."""
+        """The pool's test items as inputs of the network; None if only `of` can make them."""
         return None if self._test is None else self._ready(self._test())
 
     def _draw(self, views: Sequence[Any], indices: Any, generator: torch.Generator) -> Tensor:
@@ -331,7 +331,7 @@ def check_range(x: Tensor) -> None:
     if x.dtype != torch.uint8 and x.numel() and (x.min() < 0 or x.max() > 1):
         raise InputError(
             f"images: expected uint8, or float in [0, 1], got floats from {x.min():.4g} to {x.max():.4g}; "
-            "scale them, or pass kind='other' for images that are normalised already"
+            "scale them, or pass kind='other' for images that are already normalised"
         )
 
 

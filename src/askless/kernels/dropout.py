@@ -60,9 +60,9 @@ def check_dropout(model: nn.Module, x: Examples) -> None:
         model(probe)
     if dropout.calls == 0:
         raise ModelError(
-            "expected a network with dropout, whose passes differ, got one without; add nn.Dropout(0.25), say, before its "
-            'last layers; make a network by name with it, as nets.make("mlp", ..., dropout=0.25) or Frozen(dropout=0.25); '
-            "or choose a strategy that does without"
+            "expected a network with dropout, whose passes differ, got one without; add dropout such as nn.Dropout(0.25) "
+            'before its last layers, or by name, as in nets.make("mlp", ..., dropout=0.25) or Frozen(dropout=0.25); '
+            "or choose a strategy that needs none"
         )
 
 
@@ -87,7 +87,7 @@ class ConsistentDropout(TorchFunctionMode):
         if len(x) != self.n:
             raise ModelError(
                 f"expected dropout to see one row per example, {self.n} of them, got a tensor of shape {tuple(x.shape)}; "
-                "use it where the first axis counts the examples"
+                "use it where the first axis is the examples"
             )
         start = int(stream(self.seed, f"call {self.calls}").integers(2**62))
         self.calls += 1

@@ -33,7 +33,7 @@ def look(
 ) -> FeaturesAndLogits:
     """phi(x) and f(x) = W phi(x) + b of every example, in one pass.
 
-    The logits are the output of the head, also where the model goes on to a softmax and `head` was given.
+    The logits are the output of the head, even if the model ends in a softmax and `head` was given.
     """
     pieces = batches(x, batch_size, place_of(model))
     _, layer = find_head(model, x, head)

@@ -90,7 +90,7 @@ def _last_call(model: nn.Module, probe: Tensor, calls: list[Call], output: Any) 
     if not isinstance(output, Tensor):
         got = described(output)
     else:
-        got = f"a tensor of shape {tuple(output.shape)} that no linear layer put out (a softmax or scaling after it?)"
+        got = f"a tensor of shape {tuple(output.shape)} that no linear layer returned (a softmax or scaling after it?)"
     raise ModelError(
         f"expected the model to return the output of a linear layer, got {got}; "
         f'pass head="name", one of the linear layers that ran: {_listed(ran)}'

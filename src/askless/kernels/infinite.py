@@ -49,7 +49,7 @@ def infinite(
         return kernel_matrix(X, X, net, kind, max_memory, progress, mirrored=True)
     X2, _ = prepared("x2", x2, net, kind, max_memory)
     if X2.shape[1:] != X.shape[1:]:
-        raise InputError(f"x2: expected items of shape {tuple(X.shape[1:])} as x has, got {tuple(X2.shape[1:])}")
+        raise InputError(f"x2: expected items of shape {tuple(X.shape[1:])}, as in x, got {tuple(X2.shape[1:])}")
     return kernel_matrix(X, X2.to(X.device), net, kind, max_memory, progress)
 
 
@@ -77,11 +77,11 @@ def prepared(
         raise InputError(f"{name}: expected numbers for every item, shape (N, d) or (N, C, H, W), got {tuple(X.shape)}")
     finite = X.isfinite().flatten(1).all(dim=1)
     if not bool(finite.all()):
-        raise InputError(f"{name}: expected finite numbers, got others in item {int(finite.long().argmin())}")
+        raise InputError(f"{name}: expected finite numbers, got NaN or infinity in item {int(finite.long().argmin())}")
     if not _room(X, net, max_memory):
         raise InputError(
             f"{name}: expected one pair of images to fit in max_memory, {max_memory:,} bytes, got images of "
-            f"{tuple(X.shape[1:])}, which need {_bytes_each(X, net):,}; shrink them (torch.nn.functional.avg_pool2d), use a "
+            f"{tuple(X.shape[1:])} that need {_bytes_each(X, net):,}; shrink them (torch.nn.functional.avg_pool2d), use a "
             'stride, readout="flatten", or raise max_memory'
         )
     return X, net

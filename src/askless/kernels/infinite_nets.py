@@ -94,8 +94,8 @@ def largest_map(net: InfiniteNet, shape: tuple[int, ...]) -> int:
         sides = [conv.side(side) for side in sides]
         if min(sides) < 1:
             raise InputError(
-                f"InfiniteCNN: expected images that are left with a pixel after every layer, got {tuple(shape)}, of which "
-                f"layer {i + 1} leaves nothing; use larger images, fewer layers, more padding or smaller strides"
+                f"InfiniteCNN: expected images with at least a pixel left after every layer, got {tuple(shape)}, of which "
+                f"layer {i + 1} leaves none; use larger images, fewer layers, more padding or smaller strides"
             )
         largest = max(largest, math.prod(sides))
     return largest

@@ -35,7 +35,7 @@ def ntk(
     "last" takes the gradient over the head's weight and bias, where K = C (phi . phi' + 1), without the 1 if the head
     has no bias; `head` as in `find_head`. "all" takes it over every trainable parameter, exactly, from gradients of at
     most `max_memory` bytes at a time: with B bytes per gradient, about C n (1 + n B / (2 max_memory)) backward passes.
-    `progress(done, total)` is told how many of the C outputs are done.
+    `progress(done, total)` receives how many of the C outputs are done.
 
     >>> net = nn.Linear(2, 3)
     >>> ntk(net, torch.tensor([[1.0, 2.0], [0.0, 1.0]]))

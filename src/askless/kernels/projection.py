@@ -90,7 +90,7 @@ def check_forward_mode(model: nn.Module, first: Tensor) -> int:
         Jv = forward_mode(model, _logits(model, first), v)  # (n, C)
     except RuntimeError as error:
         raise ModelError(
-            f"expected a model that torch can take in forward mode, got: {first_line(error)}; {advice}"
+            f"expected a model that torch can differentiate in forward mode, got: {first_line(error)}; {advice}"
         ) from error
     w = torch.linspace(1, 2, C, dtype=Jv.dtype, device=Jv.device)
     g = reference.gradients(model, parameters, lambda f, _: f @ w, first, first)  # (n, P)

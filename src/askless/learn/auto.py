@@ -69,7 +69,7 @@ class Auto:
     def fit(
         self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
     ) -> "Distilled":
-        """Sets the head of `net`; what `before` knows of the pool need not be found again. There are no steps: of the course
+        """Set the head of `net`; what `before` knows about the pool is reused. There are no steps: of the course
         it uses device, log, watch and bar."""
         task, course = task.checked(), course or Course()
         head = linear_head(net.cpu(), task.views.plain(torch.arange(min(task.size, 8))))
@@ -236,6 +236,6 @@ def linear_head(net: nn.Module, rows: Tensor) -> nn.Linear:
     except ModelError:
         pass
     raise ModelError(
-        "auto trains a linear head on feature vectors, got a network that is more than that; use net='linear', 'waves' or "
-        "'frozen:efficientnet-lite2', or learner='fixmatch' for a network that is trained whole"
+        "auto trains a linear head on feature vectors, got a larger network; use net='linear', 'waves' or "
+        "'frozen:efficientnet-lite2', or learner='fixmatch' to train a whole network"
     )

@@ -1,4 +1,4 @@
-"""Checkpoints: written whole or not at all, loaded without unpickling code, refused when the settings differ."""
+"""Checkpoints: written atomically, loaded without unpickling code, refused when the settings differ."""
 
 from pathlib import Path
 from typing import Any
@@ -35,12 +35,12 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check_settings(path: Path, saved: dict[str, Any], now: dict[str, Any]) -> None:
-    """Refuses to go on with a checkpoint of other settings, naming those that differ."""
+    """Refuse to resume from a checkpoint of other settings, naming those that differ."""
     different = [name for name in {**saved, **now} if saved.get(name) != now.get(name)]
     if different:
-        parts = [f"{name} was {_short(saved.get(name))}, is {_short(now.get(name))}" for name in different]
+        parts = [f"{name} was {_short(saved.get(name))}, is now {_short(now.get(name))}" for name in different]
         raise CheckpointError(
-            f"the checkpoint {path} is of another training: {'; '.join(parts)}; use the same settings, or delete it"
+            f"the checkpoint {path} belongs to another training: {'; '.join(parts)}; use the same settings, or delete it"
         )
 
 

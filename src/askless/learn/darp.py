@@ -35,7 +35,7 @@ LEAST_ENTROPY = 1e-8  # of a one-hot row, whose weight would be infinite
 SUM_TOLERANCE = 1e-2  # rows of bfloat16 softmax outputs are off by a few thousandths; they are scaled to 1
 STEPS = 200  # of Newton; ten are usual, even under strong bias
 HALVINGS = 12  # of one Newton step
-RESCUES, SWEEPS = 5, 10  # where Newton stalls: so many times so many sweeps of coordinate ascent
+RESCUES, SWEEPS = 5, 10  # where Newton stalls: rescues, each with sweeps of coordinate ascent
 TOLERANCE = 1e-12  # the error of the column sums, over N, at which Newton stops
 SOLVED = 1e-9  # the error at which a solution is one, should rounding stop Newton earlier
 FAR = 2000  # the largest change of an exponent in one Newton step: e^-FAR is nothing even beside the smallest number
@@ -119,8 +119,8 @@ def solve(
     error = sum_error(x, M)
     if solver == "newton" and not error <= SOLVED:
         raise AsklessError(
-            f"darp: found no probabilities with the target counts, the sums are still off by {error:.2g}; pass a finite "
-            "alpha, a target nearer to the predictions, or solver='alternating', which is approximate"
+            f"darp: found no probabilities with the target counts: the sums are still off by {error:.2g}; pass a finite "
+            "alpha, a target closer to the predictions, or solver='alternating', which is approximate"
         )
     X, nu = np.zeros_like(P), np.zeros(K)
     X[:, there], nu[there] = x, nu_there - nu_there[-1]  # nu + c changes nothing: let the last be 0
@@ -389,7 +389,7 @@ def check_target(given: Any, N: int, K: int) -> np.ndarray:
         raise InputError(f"target: expected one count per class, shape ({K},), got {counts.shape}")
     if not np.isfinite(counts).all() or (counts < 0).any() or not counts.any():
         raise InputError(
-            f"target: expected counts >= 0 of which one is positive, got {counts.tolist()}; pass None for equal counts"
+            f"target: expected counts >= 0, at least one of them positive, got {counts.tolist()}; pass None for equal counts"
         )
     with np.errstate(over="ignore"):
         if not 1e-300 < counts.sum() < np.inf:

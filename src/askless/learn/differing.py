@@ -26,7 +26,7 @@ def check_differing(learner: str, net: nn.Module, views: Views, size: int, secon
     if not passes_differ(net, x):
         other = "two weak views" if second == "weak" else "the weak and the strong view"
         raise InputError(
-            f"{learner} needs views that differ: {other} of an item are equal here, so that the unlabelled items would "
+            f"{learner} needs views that differ: {other} of an item are equal here, so unlabelled items would "
             "teach nothing; use views with noise (PlainViews), a network with dropout, more views of a frozen backbone "
             "(Frozen(weak=2, strong=2)), or another learner (Supervised, LabelPropagation)"
         )

@@ -37,8 +37,8 @@ class Reach(NamedTuple):
         rows, items = rows.clone(), at[far.numpy()]
         rows[far] = self.centre + (rows[far] - self.centre) * (self.usual / far_off[far]).float()[:, None]
         logger.warning(
-            "%d of %d rows lie more than %d times as far out as the others, the first is row %d; auto learns as if they lay "
-            "as far out as the others; check these rows, whose unit may be wrong",
+            "%d of %d rows lie more than %d times as far out as the others, the first is row %d; auto treats them as if "
+            "they lay as far out as the others; check these rows: their unit may be wrong",
             *(len(items), len(at), FAR, items[0]),
         )
         return rows, items

@@ -1,4 +1,4 @@
-"""FixMatch (Sohn et al., NeurIPS 2020), with pseudo-labels refined by DARP (Kim et al., NeurIPS 2020) if wanted."""
+"""FixMatch (Sohn et al., NeurIPS 2020), optionally with pseudo-labels refined by DARP (Kim et al., NeurIPS 2020)."""
 
 from typing import Annotated, Any, Literal
 

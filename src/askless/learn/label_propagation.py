@@ -19,7 +19,8 @@ from askless.linalg.scale import divisor
 
 @options
 class LabelPropagation:
-    """Labels spread along a graph of the `neighbours` nearest items; about a second for 10,000 items, the graph made once.
+    """Labels spread along a graph of the `neighbours` nearest items; about a second for 10,000 items; one graph for all
+    rounds.
 
     `alpha`: how far they spread (below 1; the rest of each step returns to the given labels). `metric`: "cosine" suits the
     features of networks, "euclidean" a few measured numbers.
@@ -54,14 +55,14 @@ def check_vectors(what: str, views: Views) -> None:
     shape = tuple(views.plain(torch.arange(1)).shape[1:])
     if len(shape) != 1:
         raise InputError(
-            f"{what} works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, as "
+            f"{what} works on feature vectors (N, d), got items of shape {shape}; use a frozen backbone, such as "
             "net='frozen:efficientnet-lite2', or a pool of features"
         )
 
 
 @dataclass(frozen=True)
 class Propagated(WithoutNetwork):
-    """What was learnt (a `Learnt`): the probabilities of all items."""
+    """The result (a `Learnt`): the probabilities of all items."""
 
     options: LabelPropagation
     graph: Any = None
@@ -72,7 +73,7 @@ class Propagated(WithoutNetwork):
         return predict_new(self.features, self.probs, x, options.neighbours, metric=options.metric)
 
     def as_network(self) -> "Neighbours":
-        """The same for those who have only torch."""
+        """The same with torch only."""
         (items, *shape), options, probs = self.features.shape, self.options, torch.from_numpy(self.probs)
         unit = divisor(torch.as_tensor(self.features))
         rows = prepared("features", self.features / unit, options.metric)
@@ -83,9 +84,9 @@ class Propagated(WithoutNetwork):
 
 
 class Neighbours(nn.Module):
-    """What label propagation says of new rows, as a network that can be taken anywhere: it has `items` rows with their
-    probabilities, and gives log probabilities, as `predict_new` has them. Nothing of it is trained. New rows are divided by
-    `unit` first, as its own were."""
+    """Label propagation's predictions for new rows, as a portable network: it holds `items` rows with their probabilities
+    and returns log probabilities, as `predict_new` does. It has nothing to train. New rows are divided by `unit` first, as
+    its own rows were."""
 
     def __init__(
         self, *, items: int, shape: tuple[int, ...], classes: int, neighbours: int, metric: Metric, unit: float = 1.0

@@ -40,7 +40,7 @@ class Course(NamedTuple):
     """How a training in steps is to go; a learner without steps has no use for it.
 
     `validation` is (inputs as the network takes them, labels). With `checkpoint` the state is saved every `checkpoint_every`
-    steps, and a training that finds its own checkpoint goes on exactly where it was. `log` appends JSON lines; `watch(done,
+    steps, and a training that finds its own checkpoint resumes exactly. `log` appends JSON lines; `watch(done,
     total, numbers)` is called as training goes, and `look(step, network)` before the first step, every `evaluate_every`
     steps and after the last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
     `blocks`: the equal parts that a batch is made in, see `Training.fit`.
@@ -57,7 +57,7 @@ class Course(NamedTuple):
 
     @contextmanager
     def watched(self) -> Iterator[Watch]:
-        """A function (done, total, numbers) that tells `watch` and, in the first process, moves the bar."""
+        """A function (done, total, numbers) that calls `watch` and, in the first process, moves the bar."""
         shown = training_bar("training") if self.bar and these().is_first else nullcontext(None)
         with shown as move:
 
@@ -70,42 +70,42 @@ class Course(NamedTuple):
 
 
 class Learnt(Protocol):
-    """What a learner has made of a pool."""
+    """What a learner has learnt on a pool."""
 
     @property
     def model(self) -> nn.Module | None:
-        """The trained network, in eval mode, where there is one."""
+        """The trained network, in eval mode, if there is one."""
 
     @property
     def metrics(self) -> list[dict[str, float]]:
         """The log: one dict per measured step."""
 
     def as_network(self) -> nn.Module:
-        """A network of its own that says of new items what `predict_proba` does, to be handed out."""
+        """A separate network with the predictions of `predict_proba`, to export."""
 
     def predict_pool(self, at: np.ndarray | None = None) -> np.ndarray:
         """Class probabilities (n, C) of the pool's items, or of those at these positions."""
 
     def predict_proba(self, x: Tensor) -> np.ndarray:
-        """Class probabilities (n, C) of items from outside, as the views make them."""
+        """Class probabilities (n, C) of items from outside, as prepared by the views."""
 
     def observe(self, strategy: Strategy, labelled: np.ndarray, labels: np.ndarray, sight: Sight) -> dict[str, Any]:
-        """The arrays that the strategy looks at, of all items of the pool."""
+        """The arrays that the strategy uses, for all items of the pool."""
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """Options that say how to learn. `has_network`: whether there is a network that it trains. It may have a `revision`,
-    as a `Strategy` does."""
+    """Options of a training scheme. `has_network`: whether it trains a network. It may have a `revision`, like a
+    `Strategy`."""
 
     @property
     def has_network(self) -> bool: ...
 
     def check_views(self, net: nn.Module, views: Views, size: int) -> None:
-        """Refuses, before anything is asked, items of which it could learn nothing."""
+        """Refuse items it cannot learn from, before any label is asked for."""
 
     def start(self, net: nn.Module, task: Task) -> Learnt:
-        """What there is without any learning: this network as it is, or no opinion."""
+        """The state before any training: this network as it is, or no prediction."""
 
     def fit(
         self, net: nn.Module, task: Task, *, seed: Seed = 0, before: Learnt | None = None, course: Course | None = None
@@ -119,7 +119,7 @@ def check_labelled(labelled: Any, labels: Any, size: int, classes: int) -> tuple
     labelled, labels = np.asarray(labelled, dtype=np.int64), np.asarray(labels, dtype=np.int64)
     if len(labelled) == 0:
         raise InputError(
-            "expected at least one labelled item to train on, got none; an ActiveLearner gets labels by "
+            "expected at least one labelled item to train on, got none; give an ActiveLearner labels with "
             "tell(positions, labels)"
         )
     if labelled.shape != labels.shape:

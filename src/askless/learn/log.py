@@ -12,7 +12,7 @@ class Log:
 
     def __init__(self, path: str | Path | None, after: int = 0) -> None:
         self.path = None if path is None else Path(path)
-        self.after = after  # a training that goes on repeats nothing that was logged before it stopped
+        self.after = after  # a resumed training repeats nothing logged before it stopped
         if self.path is not None and self.path.exists():
             last = self.path.read_text(encoding="utf-8").splitlines()[-1:]
             self.after = max([after, *(_step_of(line) for line in last if after)])

@@ -118,7 +118,9 @@ def spread_labels(S: sparse.csr_array, source: np.ndarray, alpha: float, tol: fl
     system = LinearOperator((source.size, source.size), matvec=apply, dtype=np.float64)
     F, failed = cg(system, source.ravel(), rtol=tol, atol=0)
     if failed:
-        raise InputError(f"expected labels to spread to a residual of {tol:g}, they did not; lower alpha or raise tol")
+        raise InputError(
+            f"expected the labels to converge to a residual of {tol:g}, they did not; lower alpha or raise tol"
+        )
     return F.reshape(shape)
 
 
@@ -133,7 +135,7 @@ def predict_new(
     check_count("predict_new", "k", k)
     X, new = prepared("features_pool", features_pool, metric), prepared("features_new", features_new, metric)
     if new.shape[1] != X.shape[1]:
-        raise InputError(f"features_new: expected {X.shape[1]} columns as features_pool has, got {new.shape[1]}")
+        raise InputError(f"features_new: expected {X.shape[1]} columns, as in features_pool, got {new.shape[1]}")
     distance, nearest = neighbours(new, X, min(k, len(X)))
     furthest = distance[:, -1:]
     weight = np.exp(-((distance / np.where(furthest > 0, furthest, 1)) ** 2))

@@ -112,7 +112,7 @@ class Ranks:
 
     def _batch_norm(self, x: Tensor, *layer: Any) -> Tensor:
         """`layer`: running mean and variance, weight, bias, momentum and eps, as `Normalised` has them."""
-        if x.is_cuda:  # torch's own has fast kernels, but for graphics cards only
+        if x.is_cuda:  # torch's own has fast kernels, but for GPUs only
             running_mean, running_var, weight, bias, momentum, eps = layer
             running = (running_mean, running_var, eps, momentum)
             return SyncBatchNorm.apply(x, weight, bias, *running, dist.group.WORLD, self.world)

@@ -71,7 +71,7 @@ class Training:
     `horizon`: the cosine's length where it is not `steps` (CRC stops early on a longer cosine). `ema`: decay of the averaged
     network, which is then the one used; None uses the live one. `kernel_rate` lowers `lr` to what the labelled items'
     last-layer kernel admits (`learn.rate`). Weight decay spares BatchNorm and biases. With validation data the network is
-    measured every `evaluate_every` steps, and with `patience` training stops after so many measures without a gain and
+    measured every `evaluate_every` steps, and with `patience` training stops after that many measures without a gain and
     returns the best. `autocast` computes in bfloat16 (slower on most CPUs), `compile` uses torch.compile.
     """
 
@@ -160,9 +160,7 @@ def train(net: nn.Module, learner: Training, task: Task, seed: Seed, course: Cou
     learner.check_views(net, task.views, task.size)
     material = Material(task, seed, device, ranks, blocks)
     if learner.patience is not None and validation is None:
-        raise InputError(
-            f"patience={learner.patience} needs validation=(x, y) to measure by; pass it, or leave patience out"
-        )
+        raise InputError(f"patience={learner.patience} needs validation=(x, y); pass it, or leave patience out")
     settings = settings_of(net, learner, task, material, seed)
     path = None if course.checkpoint is None else Path(course.checkpoint)
     measured = None if validation is None else len(validation[1])
@@ -299,7 +297,7 @@ class _Run:
         for name in (*KEPT, "finished"):
             setattr(self, name, saved[name])
         states = torch.atleast_2d(saved["global_state"])
-        if self.ranks.rank < len(states):  # with more processes than before, the new ones start afresh
+        if self.ranks.rank < len(states):  # with more processes than before, the new ones start from scratch
             self.global_state = states[self.ranks.rank].clone()
         self.net.load_state_dict(saved["net"])
         if self.average is not None:
@@ -336,7 +334,7 @@ class _Run:
         if self.average is not None and average is not None:
             self.average.model.load_state_dict(average)
         stop = TrainingError(
-            f"{what}; the network holds its weights of step {step}; lower lr (now {self.lr:g}), or set kernel_rate=True"
+            f"{what}; the network keeps its weights of step {step}; lower lr (now {self.lr:g}), or set kernel_rate=True"
         )
         stop.model = copy.deepcopy(self.used).eval()
         raise stop

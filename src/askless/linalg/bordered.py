@@ -48,7 +48,7 @@ def scores_beside(
 class Blocks(NamedTuple):
     """K_LL (l, l), K_GL (m, q, l) and K_GG (m, q, q), float64: a kernel of fixed items L and of m groups G beside them.
 
-    `coarse`: the entries are rounded so many times as coarsely as float64 does (2^29 for a float32 table).
+    `coarse`: how much coarser than float64 the entries are rounded (2^29 for a float32 table).
     """
 
     LL: Tensor

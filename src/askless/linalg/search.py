@@ -124,7 +124,7 @@ class _Search:
         """Candidates (k, q) in order, the first of them at place `first`."""
         left = self._passing(batches, np.arange(len(batches)))
         while len(left):
-            # One at a time where few have passed: the first is often a record, which the others then have to pass anew.
+            # One at a time where few have passed: the first is often a record, which the others then have to pass again.
             few = len(left) if self.screen is None else max(1, len(left) // 8)
             now, left = left[:few], left[few:]
             if self._score(batches, now, first):
@@ -317,6 +317,6 @@ class _Dual:
 
 
 def _parts(places: np.ndarray, bytes_each: int, memory: int) -> list[np.ndarray]:
-    """`places` in pieces whose batches, of so many bytes each, fit in the cache."""
+    """`places` in pieces whose batches, of this many bytes each, fit in the cache."""
     step = _step(bytes_each, memory)
     return [places[i : i + step] for i in range(0, len(places), step)]

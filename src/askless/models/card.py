@@ -25,8 +25,8 @@ def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, st
         f"- **Weights**: {weights}.",
         f"- **Made with** {', '.join(f'{inert(name)} {inert(version)}' for name, version in config['versions'].items())}"
         f"{date}.",
-        f"- **Limits**: it knows only these classes and says one of them for any {noun}; it was measured on {noun}s of the "
-        "same collection, and may do worse on others.",
+        f"- **Limits**: it knows only these classes and assigns one of them to any {noun}; it was measured on {noun}s of "
+        "the same collection and may do worse on others.",
     ]
     kind = {"image": "An image classifier", "text": "A text classifier"}.get(noun, "A classifier")
     return f"# {kind} made with askless\n\n" + "\n".join(lines) + "\n" + usage(config)
@@ -76,7 +76,7 @@ def quality(config: dict[str, Any]) -> str:
         return "see report.html of the run, or the card of the model that `askless export RUN --to model` writes."
     measure = config["measure"]
     if measure is None:
-        return "not measured: there were no labelled items that it was not trained on."
+        return "not measured, because no labelled items were held out from training."
     return (
         f"right on {measure['correct']} of {measure['n']} {measure['on']}, accuracy {measure['accuracy']:.3f} (95 % "
         f"interval {measure['low']:.3f} to {measure['high']:.3f})."
@@ -88,7 +88,7 @@ def expected(config: dict[str, Any], preprocess: dict[str, Any]) -> str:
         told = preprocess.get("input", "numbers")
         return f"{told}." if "text" in config else f"{told}; shape {tuple(config['shape'])}."
     height, width = sides(preprocess)
-    cut = f"scaled to cover {height} x {width} pixels, the centre cut out"
+    cut = f"scaled to cover {height} x {width} pixels, centre crop"
     return f"{preprocess['channels']}, EXIF orientation applied, {cut}."
 
 

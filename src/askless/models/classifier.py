@@ -63,7 +63,7 @@ class Classifier:
             return json.loads((self.folder / name).read_text(encoding="utf-8"))
         except (FileNotFoundError, NotADirectoryError):
             if (self.folder.parent / "state.sqlite").exists():
-                why = "no model here yet; label at least two classes and let the first round be trained"
+                why = "no model here yet; label at least two classes and wait for the first round"
             else:
                 beside = run_beside(self.folder)
                 why = f"expected a run, the folder of an exported model, or an .onnx file, found none{beside}"
@@ -80,7 +80,7 @@ class Classifier:
             raise
         except MISFITS as error:
             why = str(error)[:300] or type(error).__name__
-            raise ModelError(f"{self.folder}: the model's description and its weights do not fit ({why})") from None
+            raise ModelError(f"{self.folder}: the model's description does not match its weights ({why})") from None
 
     def predict_proba(self, items: Iterable[Any]) -> np.ndarray:
         """(n, C) probabilities of image files, or of arrays (H, W, 3) uint8 (of a model on features: of rows; on texts: of
@@ -107,7 +107,7 @@ class Classifier:
         UnreadableError for a damaged file."""
         if self.kind == "text":
             if not isinstance(item, str):
-                raise InputError(f"expected a text, as the run was made from, got {type(item).__name__}")
+                raise InputError(f"expected a text, as in the run, got {type(item).__name__}")
             return item
         if self.size is None:
             return self._numbers(item)
@@ -120,7 +120,7 @@ class Classifier:
         try:
             numbers = np.asarray(row, dtype=np.int64 if self.kind == "tokens" else np.float32)
         except (TypeError, ValueError):
-            raise InputError(f"expected {what}, as the model was made from, got {row!r}") from None
+            raise InputError(f"expected {what}, as in the training data, got {row!r}") from None
         if numbers.shape != shape:
             raise InputError(f"expected {what}, got an array of shape {numbers.shape}")
         if not np.isfinite(numbers).all():
@@ -152,9 +152,7 @@ class Classifier:
             raise InputError(f"this model takes {self.kind} of shape {shape} as its network does; use it from Python")
         (width,) = self.config["shape"]
         if file.suffix.lower() not in (".npz", ".npy"):
-            raise InputError(
-                f"{file}: expected an .npz or .npy with rows of {width} features, as the run was made from"
-            )
+            raise InputError(f"{file}: expected an .npz or .npy file with rows of {width} features, as in the run")
         found = read_arrays(file)
         if found.array.shape[1:] != (width,):
             raise InputError(f"{file}: expected rows of {width} features, got an array of shape {found.array.shape}")

@@ -37,10 +37,12 @@ FORMAT = 2  # since 2, features of a network have unit length
 KINDS = ("model", "onnx")
 INPUTS = {"image": "pixels", "features": "features", "tokens": "tokens", "other": "inputs"}  # names in ONNX
 CLOSE = 0.05  # of probabilities: half precision of embeddings costs about 0.001
-HALF = "embeddings are kept in half precision, which features that hardly vary do not survive; use another backbone"
+HALF = (
+    "embeddings are stored in half precision, which is too coarse for features that hardly vary; use another backbone"
+)
 OTHERWISE = (
-    "nothing was written; either its images were no pixels from 0 to 255 (or 0 to 1), or the backbone is another one when "
-    "it is made again; use such images, or another backbone"
+    "nothing was written; either its images were not pixels from 0 to 255 (or 0 to 1), or the backbone differs each time "
+    "it is made; use such images, or another backbone"
 )
 OWN = "your own module"  # in place of a name that one can be made by
 Items = np.ndarray | Sequence[str]  # as they are read: pixels (n, C, H, W) uint8, rows of numbers, or texts
@@ -130,7 +132,9 @@ def write_model(
     `model.onnx`. What was written has to say of `items` what the model `said` of them, (n, C) probabilities, before."""
     check_choice("export", "to", to, KINDS)
     if to == "onnx" and trained.texts is not None:
-        raise OptionError('a model of texts cannot be written as ONNX: words are no numbers; export it with to="model"')
+        raise OptionError(
+            'a model of texts cannot be written as ONNX: words are not numbers; export it with to="model"'
+        )
     place = free_folder(Path(out).resolve(), overwrite, ("config.json", "preprocess.json"))
     config = {"format": FORMAT, **trained.config, "date": datetime.now(timezone.utc).strftime("%Y-%m-%d")}
     try:
@@ -185,7 +189,7 @@ def check_said(probs: np.ndarray, said: np.ndarray, advice: str) -> None:
     off = float(np.abs(probs - said).max())
     if not off <= CLOSE:
         raise ModelError(
-            f"the exported model would give probabilities that differ by {off:.2g} from those before; {advice}"
+            f"the exported model would give probabilities that differ by {off:.2g} from the model's; {advice}"
         )
 
 
@@ -226,9 +230,9 @@ def image_preprocess(size: int | list[int], channels: int, views: ImageViews | N
             f"export: expected images with 1 or 3 channels, as image files have, got {channels}; `save` keeps the learner"
         )
     known: dict[str, Any] = {
-        **{"size": size, "fit": "scaled to cover the square, centre cut out", "interpolation": "bicubic"},
+        **{"size": size, "fit": "scaled to cover the square, centre crop", "interpolation": "bicubic"},
         **{"channels": "RGB" if channels == 3 else "grey", "orientation": "EXIF applied"},
-        "input": "as the backbone wants it, from pixels 0..255",
+        "input": "as the backbone requires, from pixels 0..255",
     }
     if views is not None:
         known |= {"input": "pixels / 255, then (x - mean) / std"}

@@ -44,7 +44,7 @@ def onnx_bytes(whole: nn.Module, items: Tensor, name: str, told: dict[str, Any])
     except Exception as error:  # whatever the exporter cannot trace
         raise ModelError(
             f"the network cannot be written as ONNX ({type(error).__name__}: {first_line(error)}); export it "
-            'with to="model", or take out what depends on the values of the data'
+            'with to="model", or remove code that depends on the values of the data'
         ) from error
     proto.producer_name = "askless"
     onnx.helper.set_model_props(proto, {key: json.dumps(value) for key, value in told.items()})
@@ -77,8 +77,8 @@ def check_onnx(data: bytes, whole: nn.Module, items: Tensor) -> dict[str, Any]:
         worst_share = max(worst_share, float(np.abs(got_probabilities - probabilities).max()))
     if not (worst <= TOLERANCE and worst_share <= TOLERANCE):  # also where something is NaN
         raise ModelError(
-            f"the ONNX file does not say what the network says: logits differ by {worst:.2g} of the largest, probabilities "
-            f'by {worst_share:.2g}, allowed are {TOLERANCE:g}; nothing was written; export with to="model" instead'
+            f"the ONNX file does not match the network: logits differ by {worst:.2g} of the largest, probabilities "
+            f'by {worst_share:.2g}, the limit is {TOLERANCE:g}; nothing was written; export with to="model" instead'
         )
     return {"items": len(items), "logits": worst, "probabilities": worst_share, "tolerance": TOLERANCE}
 

@@ -27,7 +27,7 @@ def load_onnx(file: Path) -> tuple[dict[str, Any], dict[str, Any], Forward]:
             raise ValueError("no description, or no probabilities")
     except (KeyError, IndexError, ValueError, RecursionError):
         raise ModelError(
-            f"{file}: expected an ONNX file that askless wrote, with classes and preprocessing in it, got another one"
+            f"{file}: expected an ONNX file written by askless, with classes and preprocessing, got another one"
         ) from None
 
     def forward(rows: np.ndarray) -> np.ndarray:
@@ -52,8 +52,8 @@ def session_of(model: Path | bytes) -> Any:
         raise ModelError(f"{what}: expected an ONNX file, got another, or a damaged one ({error})") from None
     if outside:
         raise ModelError(
-            f"{what}: expected an ONNX file with its weights inside, got one that names other files, which are never read; "
-            "save it as one file"
+            f"{what}: expected an ONNX file with its weights inside, got one that refers to other files, which are "
+            "never read; save it as one file"
         )
     try:
         return runtime.InferenceSession(content, options, providers=["CPUExecutionProvider"])

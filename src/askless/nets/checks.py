@@ -41,7 +41,7 @@ def image_shape(owner: str, shape: Any, smallest: int) -> tuple[int, int, int]:
     sides = input_shape(owner, shape)
     if len(sides) != 3:
         raise InputError(
-            f"{owner}: expected images, shape (channels, height, width), got {shape!r}; vectors go with 'mlp' or 'linear'"
+            f"{owner}: expected images, shape (channels, height, width), got {shape!r}; for vectors use 'mlp' or 'linear'"
         )
     channels, height, width = sides
     if min(height, width) < smallest:

@@ -62,7 +62,7 @@ class CNNGap(Net):
 
 
 class SmallCNN(Net):
-    """For images of 8 to 32 pixels and a processor without a graphics card: conv3x3, BN, ReLU five times.
+    """For images of 8 to 32 pixels and a CPU: conv3x3, BN, ReLU five times.
 
     Two blocks of `width` channels at full size, two of twice as many at half, one of four times as many at a quarter
     (max-pools between); global average pool; head on 4 `width` features. `dropout` acts on whole channels after each

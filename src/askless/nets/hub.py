@@ -33,6 +33,6 @@ def downloaded_before(owner: str, repository: str | None) -> Path:
         if isinstance(found, str):
             return Path(found)
     raise ModelError(
-        f"{owner}: expected pretrained weights; the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), "
+        f"{owner}: expected pretrained weights; the hub cannot be reached (no network, or HF_HUB_OFFLINE is set), "
         "and they were not downloaded before; pass weights=FILE, or use it once with a network"
     )

@@ -23,7 +23,7 @@ AUXILIARY = ("aux1", "aux2", "AuxLogits")  # second heads of torchvision's Incep
 
 def torchvision_net(shape: Any, classes: int, *, name: str, **options: Any) -> nn.Module:
     """torchvision's model `name`; with `weights` (a file, a folder, or a name that torchvision knows) it is pretrained, and
-    its head is made anew where classes differ."""
+    it gets a new head if the classes differ."""
     owner = f"torchvision/{name}"
     models = torchvision().models
     channels, height, width = image_shape(owner, shape, smallest=1)
@@ -58,7 +58,7 @@ def torchvision_weights(models: Any, name: str, weights: Any) -> dict[str, Tenso
             found = known.get_state_dict(progress=False, check_hash=True, weights_only=True, map_location="cpu")
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"{owner}: expected tensors only, got a file that needs code to be run ({first_line(error)}); remove it from "
+            f"{owner}: expected only tensors, got a file that runs code when loaded ({first_line(error)}); remove it from "
             f"{torch.hub.get_dir()}, or pass the weights as a file"
         ) from None
     except ModelError:
@@ -66,13 +66,13 @@ def torchvision_weights(models: Any, name: str, weights: Any) -> dict[str, Tenso
     except Exception as error:  # whatever torchvision raises: an unknown name, no network
         raise ModelError(
             f"{owner}: expected weights {weights!r}, got {type(error).__name__}: {first_line(error)}; check the name; "
-            "weights have to be downloaded once, or pass a file"
+            "download the weights once, or pass a file"
         ) from error
     return {OLD_NAME.sub(r"\1\2", layer): tensor for layer, tensor in found.items()}
 
 
 def torchvision_sides(name: str, height: int, width: int, pretrained: bool) -> dict[str, Any]:
-    """Options of the models that have to be told about their images, or that would put out more than logits."""
+    """Options of the models that need the image size, or that would return more than logits."""
     if name in ("googlenet", "inception_v3"):  # of which the published weights want pixels from -1 to 1
         return {"aux_logits": False, "init_weights": True, "transform_input": pretrained}
     if name.startswith("vit_"):
@@ -82,7 +82,7 @@ def torchvision_sides(name: str, height: int, width: int, pretrained: bool) -> d
 
 def timm_net(shape: Any, classes: int, *, name: str, **options: Any) -> nn.Module:
     """timm's model `name` for these channels and classes; `pretrained=True` loads its weights, `weights` those of a file or
-    folder, and a head of other classes is made anew."""
+    folder, and a head of other classes is replaced."""
     owner = f"timm/{name}"
     timm = timm_package()
     channels, height, width = image_shape(owner, shape, smallest=1)
@@ -109,7 +109,7 @@ def check_timm_name(timm: Any, name: str) -> None:
 
 
 def has_fixed_size(timm: Any, name: str) -> bool:
-    """Whether a model of timm works at one size of images only, which it is told when it is made."""
+    """Whether a timm model works at one image size only, set when it is created."""
     config = timm.get_pretrained_cfg(name)
     return config is not None and bool(config.fixed_input_size)
 
@@ -122,7 +122,7 @@ def hub_name(timm: Any, name: str) -> str | None:
 
 
 def timm_heads(model: nn.Module) -> list[str]:
-    """The names of the layers that a model of timm makes anew for other classes."""
+    """The names of the layers that a timm model replaces for other classes."""
     names = getattr(model, "pretrained_cfg", {}).get("classifier") or "head"
     return [names] if isinstance(names, str) else list(names)
 
@@ -152,7 +152,7 @@ def built(owner: str, build: Callable[..., nn.Module], name: str, **options: Any
         got = ", ".join(f"{option}={value!r}" for option, value in options.items())
         raise ModelError(
             f"{owner}: expected a network from options {got}, got {type(error).__name__}: {error}; check the options; "
-            f"weights have to be downloaded once (HF_HUB_OFFLINE=1 makes timm fail at once without a network)"
+            f"download the weights once (HF_HUB_OFFLINE=1 makes timm fail at once without a network)"
         ) from error
 
 

@@ -35,8 +35,8 @@ def read_weights(place: str | Path) -> dict[str, Tensor]:
             found = torch.load(file, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         raise ModelError(
-            f"{file}: expected tensors only, got a file that needs code to be run ({first_line(error)}); save the "
-            "state_dict alone, best as .safetensors"
+            f"{file}: expected only tensors, got a file that runs code when loaded ({first_line(error)}); save only "
+            "the state_dict, best as .safetensors"
         ) from None
     except Exception as error:  # torch raises whatever the damaged bytes lead to
         raise ModelError(f"{file}: expected weights, got a file that cannot be read ({first_line(error)})") from None
@@ -44,7 +44,9 @@ def read_weights(place: str | Path) -> dict[str, Tensor]:
         if isinstance(found, dict) and isinstance(found.get(wrapper), dict):
             found = found[wrapper]
     if not isinstance(found, dict) or not found or not all(isinstance(t, Tensor) for t in found.values()):
-        raise ModelError(f"{file}: expected a state_dict, names and tensors, got something else; save net.state_dict()")
+        raise ModelError(
+            f"{file}: expected a state_dict (names and tensors), got something else; save net.state_dict()"
+        )
     prefix = "module." if all(name.startswith("module.") for name in found) else ""  # of DataParallel
     return {name.removeprefix(prefix): tensor for name, tensor in found.items()}
 
@@ -54,19 +56,19 @@ def weights_file(place: Path) -> Path:
     if place.is_file():
         return place
     if not place.is_dir():
-        raise ModelError(f"{place}: expected a file or folder with weights, nothing is there")
+        raise ModelError(f"{place}: expected a file or folder with weights, found nothing there")
     for name in USUAL:
         if (place / name).is_file():
             return place / name
     files = sorted(f for f in place.iterdir() if f.suffix in (".safetensors", *TORCH))
     if len(files) != 1:
         names = ", ".join(f.name for f in files) or "none"
-        raise ModelError(f"{place}: expected one file with weights, got {names}; name the file itself")
+        raise ModelError(f"{place}: expected one file with weights, got {names}; pass the file itself")
     return files[0]
 
 
 def load_weights(owner: str, net: nn.Module, weights: dict[str, Tensor], spare: Sequence[str] = ()) -> None:
-    """Puts all of `weights` into `net`; only layers named in `spare` (a head that is made anew) may be missing in either,
+    """Puts all of `weights` into `net`; only layers named in `spare` (a new head) may be missing in either,
     or be of another shape."""
     known = net.state_dict()
 

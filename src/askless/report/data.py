@@ -1,4 +1,4 @@
-"""What a report leaves on disk: its facts as JSON, and files that are written whole or not at all."""
+"""The files of a report: its facts as JSON, and pages, all written atomically."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from askless.base.files import write_whole
 
 def as_data(value: Any, also: Callable[[Any], dict[str, Any]] = lambda value: {}) -> Any:
     """Facts as what JSON knows: records and named tuples as objects, arrays as lists, NaN as null, infinity as "inf".
-    `also` gives what else is told of a record.
+    `also` adds fields to a record.
 
     >>> as_data({"a": np.array([1.0, math.nan, math.inf]), "b": (Path("x"), True)})
     {'a': [1.0, None, 'inf'], 'b': ['x', True]}
@@ -39,7 +39,7 @@ def json_text(data: Any) -> str:
 
 
 def write_files(folder: Path, texts: Mapping[str, str]) -> None:
-    """Each file whole or not at all, in this order: a page comes after what it speaks of."""
+    """Write each file atomically, in this order: a page comes after the files it refers to."""
     for name, text in texts.items():
         data = text.encode()
         write_whole(folder / name, lambda file, data=data: file.write(data))  # type: ignore[misc]

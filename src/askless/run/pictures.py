@@ -1,4 +1,4 @@
-"""An item -> a picture for the browser: always encoded anew, never the bytes of the user's file."""
+"""An item -> a picture for the browser: always encoded again, never the bytes of the user's file."""
 
 import os
 from collections import OrderedDict
@@ -44,7 +44,7 @@ class Picture(NamedTuple):
 class Pictures:
     """The pictures of items 0..N-1, from any number of threads.
 
-    `root` and `kind` are those of the index, and `paths` the items' in order. A file is looked up anew each time it is
+    `root` and `kind` are those of the index, and `paths` the items' in order. A file is looked up again each time it is
     read, and must still be inside the root unless `follow_links`. Small pictures stay in `cache`/thumbs, and the latest
     of both sizes in memory, up to `memory` bytes.
     """
@@ -205,7 +205,7 @@ def store(content: bytes, file: Path) -> None:
 
 
 class Kept:
-    """The latest results, up to so many bytes; two threads that ask for one at a time share one making of it."""
+    """The latest results, up to this many bytes; two threads that ask for the same one compute it once."""
 
     def __init__(self, memory: int) -> None:
         self.memory, self.used = memory, 0

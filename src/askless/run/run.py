@@ -1,4 +1,4 @@
-"""`Run`: one labelling project on disk. `open` and `advance` are all that a resume needs."""
+"""`Run`: one labelling project on disk. `open` and `advance` are all you need to resume it."""
 
 import os
 import time
@@ -68,11 +68,11 @@ NAME = "state.sqlite"
 
 
 def quiet(step: str, text: str, done: int, total: int) -> None:
-    """Where nobody is told."""
+    """Receives progress and ignores it."""
 
 
 class Run:
-    """A run's folder, opened.
+    """A labelling project in a folder.
 
     run = Run.create("photos", "photos-run", classes=["cat", "dog"], budget=200)
     while run.advance():      # index, embed, train, choose: the next missing step, until people are to answer
@@ -134,8 +134,8 @@ class Run:
         progress: Callable[[int, int], None] | None = None,
         notes: Callable[[str], None] = lambda text: None,
     ) -> "Run":
-        """A new run on a folder of images, a .csv or .tsv that lists them, an .npz, or texts; options are those of
-        `Settings`. seed=None draws one, which project.toml then has."""
+        """Create a run on a folder of images, a .csv or .tsv file that lists them, an .npz file, or texts; options are
+        those of `Settings`. seed=None draws one and records it in project.toml."""
         options = {k: v for k, v in locals().items() if k not in ("cls", "source", "folder", "progress", "notes")}
         options |= {"seed": drawn_seed() if seed is None else seed, "keys": dict(keys or {})}
         settings, missing = settings_of(source, options)
@@ -150,7 +150,7 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
-        """A run that is there, as it was left."""
+        """Open an existing run."""
         return cls(folder)
 
     def close(self) -> None:
@@ -158,7 +158,7 @@ class Run:
         self.store.close()
 
     def end_trail(self) -> None:
-        """What is told later, as after a larger budget, begins with the run's id again."""
+        """The next event, such as after a larger budget, starts with the run's id again."""
         if "trail" in self.__dict__:
             self.trail.close()
             del self.trail
@@ -170,7 +170,7 @@ class Run:
         self.close()
 
     def settings_by(self, options: Mapping[str, Any]) -> Settings:
-        """The settings that a run on this one's items would get from options of `create`."""
+        """The settings that `create` would make from these options on this run's items."""
         settings, _ = settings_of(self.settings.source, options)
         return fit_for(settings, self.kind, settings.text or self.settings.text)
 
@@ -183,7 +183,7 @@ class Run:
 
     @property
     def noun(self) -> str:
-        """What one item is called."""
+        """The noun for an item: image, text or row."""
         return noun(self.kind)
 
     def texts(self, items: Sequence[int] | None = None) -> dict[int, str]:
@@ -193,8 +193,7 @@ class Run:
 
     @cached_property
     def trail(self) -> Trail:
-        """Who is told how rounds and trainings go; the first they hear is which run this is, by the id that it has for good:
-        whoever hears of it again goes on."""
+        """Set the trackers of rounds and trainings. They first receive the run's permanent id, by which they resume."""
         trail, settings = Trail.of(self.settings.track), self.settings
         if trail:
             options = {
@@ -225,19 +224,19 @@ class Run:
             return get_meta(db, name, default)
 
     def waiting(self) -> list[str]:
-        """The paths that are to be labelled now, chosen ones first; not what is chosen ahead for the page."""
+        """The paths to label now, chosen ones first, without those chosen ahead for the page."""
         with self.store.look() as db:
             return [task.path for task in open_tasks(db)]
 
     def predictions(self, number: int | None = None) -> Predictions | None:
-        """What the model of a round, by default the last, says of every item."""
+        """The predictions of a round's model, by default the last, for every item."""
         if number is None:
             with self.store.look() as db:
                 number = last_fitted(db)
         return None if number is None else read_predictions(self.folder, number)
 
     def tell(self, labels: Mapping[str, str], annotator: str = "tell") -> None:
-        """Answers for items that are waiting: path -> class name. All of them are taken, or with an error none."""
+        """Answer waiting items: path -> class name. Stores all of them or, on an error, none."""
         if not isinstance(labels, Mapping):
             raise InputError(f"expected labels by path, got {short(labels)}; pass dict(zip(run.waiting(), labels))")
         with self.store.change() as db:
@@ -258,11 +257,11 @@ class Run:
     # --- the next missing step ---------------------------------------------------------------------------------------
 
     def advance(self, report: Report = quiet, ahead: bool = True, reserve: bool = False) -> str | None:
-        """Does the next missing step and says which; None where people have to answer first, or all is done. With `ahead`
-        also what is needed only when they have: the augmented views, which the first batch does not wait for. With
-        `reserve`, as for the page, something is chosen to be labelled while the next model trains.
+        """Run the next missing step and return its name; None if people must answer first or everything is done. With
+        `ahead` it also computes what is needed only afterwards: the augmented views, for which the first batch does not
+        wait. With `reserve`, as for the page, it also chooses items to label while the next model trains.
 
-        Every step writes its files first and its row in the database last: one that was interrupted runs again from the
+        Every step writes its files first and its row in the database last, so an interrupted step runs again from the
         start.
         """
         step = self.next_step(ahead, reserve)
@@ -289,7 +288,7 @@ class Run:
             return "embedding" if after_views and self.lacks_views(db) else step
 
     def due(self, db: Connection, ahead: bool, reserve: bool = False) -> tuple[str | None, bool]:
-        """The step that is missing, and whether augmented views come before it where they are missing, too."""
+        """The next missing step, and whether missing augmented views come before it."""
         if not get_meta(db, "prepared") or not is_cache_whole(self.folder / "cache"):
             return "embedding" if self.settings.frozen and self.kind != "features" else "decoding", False
         if not get_meta(db, "compared") or read_map(self.folder / "cache", len(self.paths)) is None:
@@ -312,8 +311,8 @@ class Run:
         return None, False
 
     def lacks_views(self, db: Connection) -> bool:
-        """Whether augmented views that training needs are still to be embedded. Where the images are away, as on a disk that
-        is not mounted, training does without. All of the pool is read only when an item may have left it."""
+        """Whether augmented views for training are still to be embedded. If the images are away, such as on an unmounted
+        disk, training works without them. The whole pool is read only if an item may have left it."""
         left = last_event(db, "near_check", "unreadable")
         if self._views is None or self._views[0] != left:
             items = readable_items(db, "pool")
@@ -322,18 +321,18 @@ class Run:
         return not are_whole(paths, n) and not self.is_away()
 
     def is_finished(self) -> bool:
-        """Whether the budget is spent and everything has been made of it."""
+        """Whether the budget is spent and every step is done."""
         with self.store.look() as db:
             return not is_anything_open(db) and self.due(db, ahead=True)[0] is None
 
     # --- what the steps need ------------------------------------------------------------------------------------------
 
     def run_pool(self) -> "RunPool":
-        """The pool that every round works on; made once."""
+        """The pool of all rounds; built once."""
         return self.pool_now() if self._base is None else self._base
 
     def pool_now(self) -> "RunPool":
-        """The same, made again where since then items have left it or augmented views were made."""
+        """The pool, built again if items have left it or augmented views have been added since."""
         from askless.run.steps.one_round import run_pool
 
         with self.store.look() as db:
@@ -362,8 +361,8 @@ class Run:
             set_meta(db, name, value)
 
     def mark_unreadable(self, item: int, reason: str) -> None:
-        """An item that turned out to be damaged: nobody is asked about it, and another check image takes its place. Where
-        all images are away, as on a disk that is not mounted, nothing is marked, and an error says so."""
+        """Mark a damaged item: nobody is asked about it, and another check image replaces it. If all images are away, such
+        as on an unmounted disk, this marks nothing and raises."""
         self.check_there()
         with self.store.change() as db:
             skipped = lose_item(db, item, reason)
@@ -371,12 +370,12 @@ class Run:
             write_skipped(skipped, self.folder / "skipped.csv")
 
     def is_away(self) -> bool:
-        """Whether nothing is where the images were."""
+        """Whether all images are away."""
         root = Path(self.meta("root"))
         return not root.exists() or (root.is_dir() and not any(root.iterdir()))
 
     def check_there(self) -> None:
-        """An error where all images are away."""
+        """Raise if all images are away."""
         if self.is_away():
             root = self.meta("root")
             raise RunError(f"the {self.noun}s were at {root}, where nothing is left; put them back, then start again")
@@ -384,7 +383,7 @@ class Run:
     # --- steering ------------------------------------------------------------------------------------------------------
 
     def set_budget(self, request_id: str, annotator: str, budget: int) -> None:
-        """A larger or smaller budget; the share of check images stays, as far as there are any held out."""
+        """Change the budget; the share of check images stays, as far as held-out ones last."""
         if budget > len(self.paths):
             raise InputError(f"the budget cannot exceed the {len(self.paths)} {self.noun}s of the run, got {budget}")
         wanted = draw_check(len(self.paths), budget, self.settings.check, self.settings.seed).check
@@ -392,14 +391,14 @@ class Run:
             set_budget(db, request_id, annotator, budget, wanted)
 
     def train_now(self, request_id: str, annotator: str) -> int:
-        """Closes the batch: what is open of it is withdrawn (and may be chosen again); how many that were."""
+        """Close the batch and withdraw its open items, which may be chosen again; returns their number."""
         with self.store.change() as db:
             return withdraw_batch(db, request_id, annotator)
 
     # --- what it hands out ----------------------------------------------------------------------------------------------
 
     def write_views(self) -> None:
-        """labels.csv and classes.txt: what the tables say, for people and other programs."""
+        """Write labels.csv and classes.txt, for people and other programs."""
         # The page or the worker, one at a time: else the one that has looked first may be the last to write.
         lock = self.folder / ".views.lock"
         lock.touch(mode=0o600)
@@ -415,7 +414,7 @@ class Run:
                 os.chmod(self.folder / name, 0o600)
 
     def write_report(self, out: str | Path | None = None) -> Path:
-        """report.html and report.json, in the run's folder or in another one."""
+        """Write report.html and report.json, in the run's folder or another one."""
         from askless.run.out.gather import gather
         from askless.run.out.report import write
 
@@ -426,9 +425,9 @@ class Run:
         return write(gather(self), self.folder if out is None else Path(out), self.thumb)
 
     def export_model(self, out: str | Path, *, to: str = "model", overwrite: bool = False, final: bool = False) -> Path:
-        """The last model as a folder that can be taken anywhere: weights as safetensors or, with `to="onnx"`, all of it as
-        ONNX; preprocessing, classes, and a card with the accuracy on check images. With `final` it is one that has learnt
-        from the check images, too, with the accuracy from before that."""
+        """Export the last model as a portable folder: weights as safetensors or, with `to="onnx"`, the model as ONNX;
+        preprocessing, classes, and a card with the accuracy on check images. With `final` the model is also trained on the
+        check images, and the card has the accuracy from before."""
         from askless.run.out.model import export_model
 
         return export_model(self, Path(out), to, overwrite, final)

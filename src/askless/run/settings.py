@@ -53,7 +53,7 @@ class Settings:
     `size`: side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with
     those of a timm or torchvision backbone. `annotators`: how many people answer each item. `second_opinions`: the
     largest share of the budget for second answers to doubtful labels. `target`: accuracy to reach. `price`: of one
-    answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: who is told
+    answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: trackers
     of rounds, as texts that `askless.track.make` takes."""
 
     source: str
@@ -139,7 +139,7 @@ def settings_of(source: str | Path, options: Mapping[str, Any]) -> tuple[Setting
 
 def with_backbone_here(settings: Settings) -> tuple[Settings, str]:
     """The settings with a backbone that this machine has, and a sentence where it is not the one that was wanted. Folders
-    and files of weights are named in full, for a run may go on from anywhere."""
+    and files of weights are named in full, because a run may resume from anywhere."""
     settings = replace(settings, net=in_full(settings.net))
     if settings.weights:
         settings = replace(settings, weights=str(Path(settings.weights).resolve()))

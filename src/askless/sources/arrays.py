@@ -59,7 +59,7 @@ def read_arrays(file: Path) -> Source:
     items = (Item(name, row, label) for row, (name, label) in enumerate(zip(own, labels, strict=True)))
     classes = in_order(labels) if known is None else known
     unused = [name for name in found if name not in used]
-    hints = (f"not used of {file.name}: {', '.join(unused)}",) if unused else ()
+    hints = (f"not used from {file.name}: {', '.join(unused)}",) if unused else ()
     return Source(kind, Path(os.path.realpath(file)), items, classes=classes, hints=hints, array=x)
 
 
@@ -83,7 +83,7 @@ def refusing_bad_arrays(file: Path, what: str) -> Iterator[None]:
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{file}: expected an {what}, got nothing there") from None
+        raise InputError(f"{file}: expected an {what}, found nothing there") from None
     except DAMAGE as error:
         why = str(error)[:300]
         if NEVER not in why and ("pickle" in why or "Python objects" in why):
@@ -97,7 +97,7 @@ def load_npy(file: Path) -> np.ndarray:
         x = np.load(file, mmap_mode="r", allow_pickle=False)
         if not isinstance(x, np.ndarray):
             x.close()
-            raise TypeError("an archive; call it .npz")
+            raise TypeError("an archive; rename it to .npz")
         check_characters(x)
         return x
 
@@ -108,7 +108,7 @@ def load_npz(file: Path, names: Collection[str] | None = None, mapped: bool = Fa
     with refusing_bad_arrays(file, ".npz file of plain arrays"), file.open("rb") as raw:
         content = np.load(raw, allow_pickle=False)
         if not isinstance(content, NpzFile):
-            raise TypeError("one array; call it .npy")
+            raise TypeError("one array; rename it to .npy")
         arrays: dict[str, Any] = dict.fromkeys(content.files)
         headers = {name: header_of(content, name) for name in content.files}
         wanted = [name for name in content.files if names is None or name in names]
@@ -124,7 +124,7 @@ def check_characters(array: np.ndarray) -> None:
     if array.dtype.kind == "U" and array.size and array.dtype.itemsize:
         codes = np.ascontiguousarray(array).view(np.dtype("u4").newbyteorder(array.dtype.byteorder))
         if codes.max() > sys.maxunicode:
-            raise ValueError("texts of characters that do not exist")
+            raise ValueError("texts with invalid characters")
 
 
 class Header(NamedTuple):
@@ -215,7 +215,7 @@ def row_labels(file: Path, y: np.ndarray | None, N: int, classes: tuple[str, ...
         return ("",) * N
     if y.dtype.kind == "U" and y.shape == (N,):
         if not all(map(is_text, map(str, y))):
-            raise InputError(f"{file}: labels: expected texts in Unicode, got halves of characters; save them again")
+            raise InputError(f"{file}: labels: expected Unicode texts, got incomplete characters; save them again")
         return tuple(map(str, y))
     known = label_numbers(f"{file}: labels", y, N, classes).tolist()
     return tuple("" if k < 0 else str(k) if classes is None else classes[k] for k in known)

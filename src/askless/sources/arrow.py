@@ -40,7 +40,7 @@ def refusing_bad_arrow(file: object, what: str = "a Parquet file, got another, o
     except InputError:
         raise
     except FileNotFoundError:
-        raise InputError(f"{file}: expected {what.partition(',')[0]}, got nothing there") from None
+        raise InputError(f"{file}: expected {what.partition(',')[0]}, found nothing there") from None
     except (pyarrow().ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
         raise InputError(f"{file}: expected {what} ({str(error)[:300] or type(error).__name__})") from None
 
@@ -107,7 +107,7 @@ def of_dataset(dataset: Any) -> list[TablePart]:
     if not hasattr(dataset, "with_format") or not hasattr(dataset, "features"):
         raise InputError(f"expected a Dataset, a DatasetDict or a path, got {type(dataset).__name__}")
     if not hasattr(dataset, "__len__"):
-        raise InputError("expected a Dataset with a length, got a stream; take some of it, and save_to_disk")
+        raise InputError("expected a Dataset with a length, got a stream; take a part of it, and save_to_disk")
     table = dataset.with_format("arrow")[:]
     schema = table.schema.with_metadata(dataset.features.arrow_schema.metadata)
     return [
@@ -120,7 +120,9 @@ def splits_at(path: Path) -> dict[str, list[TablePart]]:
     if path.is_file():
         return {"train": [parquet_part(path)]}
     if not path.is_dir():
-        raise InputError(f"{path}: expected a Parquet file, or a folder of a Hugging Face data set, got nothing there")
+        raise InputError(
+            f"{path}: expected a Parquet file, or a folder of a Hugging Face data set, found nothing there"
+        )
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
         return {str(split): saved_parts(path / str(split)) for split in splits}
@@ -128,7 +130,7 @@ def splits_at(path: Path) -> dict[str, list[TablePart]]:
         return {"train": saved_parts(path)}
     files = sorted(file for file in path.rglob("*.parquet") if not file.name.startswith("."))
     if not files:
-        raise InputError(f"{path}: expected Parquet files, or what `save_to_disk` of Hugging Face writes, found none")
+        raise InputError(f"{path}: expected Parquet files, or a data set that `save_to_disk` wrote, found none")
     by_split: dict[str, list[TablePart]] = {}
     for file in files:
         by_split.setdefault(split_of(file.relative_to(path)), []).append(parquet_part(file))
@@ -152,7 +154,7 @@ def read_json(file: Path) -> dict[str, Any]:
         found = json.loads(file.read_text(encoding="utf-8"))
         return found if isinstance(found, dict) else {}
     except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{file}: expected what Hugging Face writes, got another file ({error})") from None
+        raise InputError(f"{file}: expected a file written by Hugging Face, got another one ({error})") from None
 
 
 # --- columns
@@ -178,7 +180,7 @@ def find_columns(name: str, schema: Any, given: Mapping[str, str], label: str, i
     usual = usual_column(schema.names, LABEL_NAMES)
     labels = [label] if label else classes or [usual] * bool(usual)
     if len(labels) > 1:
-        raise InputError(f"{name}: each of {some(labels)} could be the labels; pass label='{labels[0]}', say")
+        raise InputError(f"{name}: each of {some(labels)} could be the labels; pass one, as label='{labels[0]}'")
     id = id or usual_column(schema.names, ("id",))
     fields = [field for field in schema if field.name not in {*labels, *classes, id}]
     found = {
@@ -196,7 +198,7 @@ def find_columns(name: str, schema: Any, given: Mapping[str, str], label: str, i
     if kind == "text" and len(could) > 1:
         could = [c for c in could if c.lower() in TEXT_NAMES] or could
     if len(could) > 1:
-        raise InputError(f"{name}: each of {some(could)} could be the {kind}; pass {kind}='{could[0]}', say")
+        raise InputError(f"{name}: each of {some(could)} could be the {kind}; pass one, as {kind}='{could[0]}'")
     return Columns(kind, could[0], labels[0] if labels else "", id)
 
 
@@ -315,7 +317,7 @@ def split_items(
 def usable_image(value: Any) -> tuple[Any, str]:
     content = value.get("bytes") if isinstance(value, dict) else value
     is_bytes = isinstance(content, bytes)
-    return content, "" if is_bytes else "no bytes of an image; only data sets with their images inside can be read"
+    return content, "" if is_bytes else "no image bytes; only data sets that contain their images can be read"
 
 
 def usable_text(value: Any) -> tuple[Any, str]:
@@ -328,7 +330,7 @@ def usable_vector(value: Any) -> tuple[Any, str]:
         return None, "no features"
     with np.errstate(over="ignore"):  # numbers too large for float32 become infinite
         row = np.asarray(value, np.float32)
-    return row, "" if np.isfinite(row).all() else "NaN or infinity in it"
+    return row, "" if np.isfinite(row).all() else "contains NaN or infinity"
 
 
 USABLE = {"image": usable_image, "features": usable_vector, "text": usable_text}

@@ -22,7 +22,7 @@ def walk_images(
     """Files below root that are named like images, what was left out, and the folders with the marker: `walk_files`."""
     files, left_out, marked = walk_files(root, named_like_image, follow_links, marker)
     for name in [file.id for file in files if not has_image_suffix(Path(file.id))]:
-        reason = f"images in {Path(name).suffix.lower()} are not read; convert them to .jpg or .png"
+        reason = f"askless cannot read {Path(name).suffix.lower()} images; convert them to .jpg or .png"
         left_out.append(Skipped(name, "unreadable", reason))
     return [file for file in files if has_image_suffix(Path(file.id))], sorted(left_out), marked
 
@@ -78,7 +78,7 @@ def walk_files(
 
 def linked_folder(entry: os.DirEntry[str], name: str, inside: str) -> Skipped:
     if is_inside(os.path.realpath(entry.path), inside):
-        return Skipped(printable(name), "link", "a link to another folder in here" + ALLOW)
+        return Skipped(printable(name), "link", "a link to another folder in this one" + ALLOW)
     return Skipped(printable(name), "outside", "a link to a folder" + ALLOW)
 
 
@@ -103,7 +103,7 @@ def real_file(root: Path, name: str, follow_links: bool = False) -> str:
     """The real path of the file that `name` means below root; OutsideError if it leaves root without `follow_links`."""
     real = os.path.realpath(os.path.join(root, name))
     if not follow_links and not is_inside(real, os.path.realpath(root)):
-        raise OutsideError("it leads out of the folder")
+        raise OutsideError("it leads outside the folder")
     return real
 
 

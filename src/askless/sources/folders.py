@@ -21,11 +21,11 @@ def image_folder(root: Path, follow_links: bool = False, labels_from_folders: bo
         raise InputError(f"{root}: expected images, got a run of askless; continue it with `askless start {root}`")
     names = [file.id for file in files]
     sides, test = folder_labels(root, names, labels_from_folders)
-    hints = [f"the run of askless in {run} is not a part of the images" for run in marked]
+    hints = [f"{run} is a run of askless, not part of the images" for run in marked]
     folders = {label for _, label in splits_and_classes(names)[0]}
     if not labels_from_folders and len(folders) >= 2 and "" not in folders:
         advice = "pass labels_from_folders (--labels-from-folders) if these are classes"
-        hints.append(f"the images lie in {len(folders)} folders; {advice}")
+        hints.append(f"the images are in {len(folders)} folders; {advice}")
     items = [file._replace(label=label, split=split) for file, (split, label) in zip(files, sides, strict=True)]
     return Source("files", Path(os.path.realpath(root)), [*items, *left_out], test, hints=tuple(hints))
 
@@ -62,7 +62,7 @@ def described_folder(root: Path, label: str = "") -> Source:
             found += listed_images(tables[split], label, root=root, split=split).found
     for each in found:
         if isinstance(each, Skipped) and each.problem == "outside":
-            raise InputError(f"{root}: expected files inside the folder of their metadata, got {each.path!r}")
+            raise InputError(f"{root}: expected files inside the folder of the metadata, got {each.path!r}")
     return Source("files", Path(os.path.realpath(root)), found, test)
 
 

@@ -82,7 +82,7 @@ def measured(item: Item) -> Item | Skipped:
     except UnreadableError as error:
         return Skipped(item.id, "unreadable", str(error))
     except MemoryError:
-        return Skipped(item.id, "unreadable", "too large for the memory of this computer")
+        return Skipped(item.id, "unreadable", "too large for this computer's memory")
     return item._replace(height=height, width=width)
 
 
@@ -150,7 +150,7 @@ def refusing_bad_image() -> Iterator[None]:
             raise
         except (Image.DecompressionBombError, Image.DecompressionBombWarning):
             raise UnreadableError(
-                f"more than {Image.MAX_IMAGE_PIXELS} pixels (a decompression bomb?); scale it down, or raise the limit by "
+                f"more than {Image.MAX_IMAGE_PIXELS} pixels (a decompression bomb?); scale it down, or raise the limit with "
                 "the environment variable ASKLESS_MAX_PIXELS"
             ) from None
         except UnidentifiedImageError:

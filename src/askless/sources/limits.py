@@ -42,13 +42,13 @@ def check_bytes(what: object, count: int) -> None:
     """An error where `what` would take more than the limit."""
     if count > most_bytes():
         raise InputError(
-            f"{what}: expected at most {most_bytes():,} bytes once it is unpacked, got more; if that is meant, set the "
+            f"{what}: expected at most {most_bytes():,} bytes once unpacked, got more; if you expect more, set the "
             "environment variable ASKLESS_MAX_BYTES to a larger number"
         )
 
 
 class Gunzipped(gzip.GzipFile):
-    """A packed stream that refuses to go on beyond the limit."""
+    """A packed stream that stops at the limit with an error."""
 
     def read(self, size: int | None = -1) -> bytes:
         part = super().read(size)
@@ -64,4 +64,6 @@ def read_plain(path: Path) -> bytes:
         with Gunzipped(path) as file:
             return b"".join(iter(partial(file.read, CHUNK), b""))
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{path}: expected a whole .gz file, got a damaged one ({error}); download it again") from None
+        raise InputError(
+            f"{path}: expected a complete .gz file, got a damaged one ({error}); download it again"
+        ) from None

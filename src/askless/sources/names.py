@@ -49,7 +49,7 @@ def usual_column(header: Sequence[str], names: tuple[str, ...], but: str = "") -
 def pick_column(header: Sequence[str], names: tuple[str, ...], file: Path, given: str = "", what: str = "") -> str:
     """The column that is named, or has one of the usual names; an error where there is none."""
     if given and given not in header:
-        raise InputError(f"{file}: expected a column {given!r} of {what}, got {some(header)}; name one of these")
+        raise InputError(f"{file}: expected a column {given!r} of {what}, got {some(header)}; choose one of these")
     found = given or usual_column(header, names)
     if not found:
         raise InputError(f"{file}: expected a column {' or '.join(names)}, got {some(header)}; rename one of them")
@@ -128,6 +128,6 @@ def check_names(what: str, given: Sequence[str], N: int | None = None) -> tuple[
         if name in seen:
             raise InputError(f"{what}: expected each name once, got {name!r} twice")
         if not is_text(name):
-            raise InputError(f"{what}: expected text in Unicode, got {name!a}; save it again")
+            raise InputError(f"{what}: expected Unicode text, got {name!a}; save it again")
         seen.add(name)
     return names

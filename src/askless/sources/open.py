@@ -62,7 +62,7 @@ def open_source(
 def format_of(path: Path, formats: tuple[Format, ...] = EVERY, text: str = "") -> Format:
     """Which of the formats a path has."""
     if not path.exists():
-        raise InputError(f"{path}: expected {WANTED}{suffixes(formats)}, got nothing there; check the path")
+        raise InputError(f"{path}: expected {WANTED}{suffixes(formats)}, found nothing there; check the path")
     if "arrow" in formats and (path.suffix.lower() == ".parquet" or (path.is_dir() and is_dataset(path))):
         return "arrow"
     if "described" in formats and path.is_dir() and is_described(path):

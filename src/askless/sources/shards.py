@@ -250,7 +250,7 @@ def open_shards(
         if missing:
             raise InputError(
                 f"{path}: {len(missing)} of {len(told)} shards are missing, such as {missing[0]}; run the same "
-                "`askless embed` again, which resumes"
+                "`askless embed` again to resume"
             )
         return Shards(path, [path / name for name in told], window)
     files = sorted(f for f in path.iterdir() if f.suffix in SUFFIXES and not f.name.startswith(".") and f.is_file())
@@ -260,7 +260,7 @@ def open_shards(
         raise InputError(f"{path}: expected .arrow files or .parquet files, got {got}")
     if suffixes == {".parquet"}:
         if cache is None:
-            raise InputError(f"{path}: Parquet is unpacked before it is read; pass cache=FOLDER for that")
+            raise InputError(f"{path}: askless unpacks Parquet before reading it; pass cache=FOLDER for that")
         files = unpacked(files, Path(cache), progress)
     return Shards(path, files, window)
 
@@ -272,7 +272,9 @@ def files_told(index: Path) -> list[str]:
         if not isinstance(files, list) or not files or not all(isinstance(f, str) and Path(f).name == f for f in files):
             raise ValueError("no list of files")
     except (ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{index}: expected what `askless embed` wrote, got something else ({error!r})") from None
+        raise InputError(
+            f"{index}: expected a file written by `askless embed`, got something else ({error!r})"
+        ) from None
     return files
 
 
@@ -323,7 +325,7 @@ def column_in(path: Path, column: Any, base: int) -> Column | str:
     if nulls:
         return "nulls; fill or drop these rows"
     if 0 in inner:
-        return "vectors of no numbers"
+        return "empty vectors"
     array = values.to_numpy(zero_copy_only=True)
     offset = array.ctypes.data - base
     if not 0 <= offset <= path.stat().st_size - array.nbytes:
@@ -406,7 +408,7 @@ def matrix_of(file: Path, name: str, column: Any, widths: dict[str, int]) -> Any
         return column
     values = column.flatten()
     if column.null_count or values.null_count:
-        raise InputError(f"{file}: {name}: expected a number in every place, got nulls; fill or drop these rows")
+        raise InputError(f"{file}: {name}: expected numbers only, got nulls; fill or drop these rows")
     if pyarrow().types.is_fixed_size_list(column.type):
         lengths = np.array([column.type.list_size])
     else:

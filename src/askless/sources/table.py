@@ -19,7 +19,7 @@ from askless.sources.names import PATH_NAMES, is_text, label_column, label_text,
 
 LONGEST = 500_000  # characters: nobody labels a longer text, and no page shows it
 MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
-SAVE = "save the file as UTF-8, or name its encoding, for example cp1252 (--encoding on the command line)"
+SAVE = "save the file as UTF-8, or pass its encoding, for example cp1252 (--encoding on the command line)"
 
 
 class Row(NamedTuple):
@@ -39,7 +39,7 @@ def open_table(file: Path, encoding: str = "utf-8") -> tuple[list[str], Iterator
     try:
         text = decoded(file.read_bytes(), encoding, file)
     except FileNotFoundError:
-        raise InputError(f"{file}: expected a CSV file with the columns path and label, got nothing there") from None
+        raise InputError(f"{file}: expected a CSV file with the columns path and label, found nothing there") from None
     return of_lines(file, text) if suffix in (".jsonl", ".ndjson") else of_cells(file, text)
 
 
@@ -72,8 +72,8 @@ def decoded(content: bytes, encoding: str, source: Path) -> str:
         raise InputError(f"{source}: expected text in {encoding}, got something else; {SAVE}") from None
     if "\0" in text[:1000].partition("\n")[0]:
         raise InputError(
-            f"{source}: expected text in {encoding}, got characters of value 0, as UTF-16 without a mark has them; save the "
-            "file as UTF-8, or name its encoding, for example utf-16-le (--encoding on the command line)"
+            f"{source}: expected text in {encoding}, got null characters, as in UTF-16 without a byte order mark; save the "
+            "file as UTF-8, or pass its encoding, for example utf-16-le (--encoding on the command line)"
         )
     return text
 
@@ -86,9 +86,9 @@ def of_cells(source: Path, text: str) -> tuple[list[str], Iterator[Row]]:
     try:
         names = next(reader, [])
     except csv.Error as error:
-        raise InputError(f"{source}: expected a CSV file, got one that does not read as such ({error})") from None
+        raise InputError(f"{source}: expected a CSV file, got one that cannot be parsed ({error})") from None
     if not names:
-        raise InputError(f"{source}: expected a header that names the columns, and rows, got an empty file")
+        raise InputError(f"{source}: expected a header with column names, and rows, got an empty file")
     for name, times in Counter(names).items():
         if times > 1 or not is_text(name):
             raise InputError(f"{source}: expected columns with different names in UTF-8, got {name[:80]!a}; rename it")
@@ -103,7 +103,7 @@ def of_cells(source: Path, text: str) -> tuple[list[str], Iterator[Row]]:
             except StopIteration:
                 return
             except csv.Error as error:  # a quote that is never closed makes one endless field
-                cells, reason = [], f"line {line} does not read as CSV ({error})"
+                cells, reason = [], f"line {line} is not valid CSV ({error})"
             if not cells and not reason:
                 continue
             number += 1
@@ -126,7 +126,7 @@ def of_lines(source: Path, text: str) -> tuple[list[str], Iterator[Row]]:
             values = json.loads(content)
         except (ValueError, RecursionError) as error:
             why = error if isinstance(error, ValueError) else "it is nested too deeply"
-            found.append(Row(line, {}, f"line {line} is not JSON that can be read ({why})"))
+            found.append(Row(line, {}, f"line {line} is not valid JSON ({why})"))
             continue
         is_object = isinstance(values, dict)
         reason = "" if is_object else f"line {line}: expected a JSON object, got {content.strip()[:40]}"

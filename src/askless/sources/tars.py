@@ -36,7 +36,9 @@ def tar_source(root: Path) -> Source:
                 with file.open("rb") as raw:
                     yield from tar_items(raw, file.name, f"{file.name}/" if len(files) > 1 else "")
             except DAMAGE as error:
-                raise InputError(f"{file}: expected a whole tar, got one that cannot be read ({error})") from None
+                raise InputError(
+                    f"{file}: expected a complete tar file, got one that cannot be read ({error})"
+                ) from None
 
     return Source("encoded", root, found())
 
@@ -71,11 +73,11 @@ def whole_tar(file: Any, path: str) -> Iterator[tarfile.TarFile]:
             while zeros and (part := plain.read(CHUNK)):
                 rest, zeros = rest + len(part), part.count(0) == len(part)
         if rest < 512 or not zeros:
-            raise tarfile.ReadError(f"damaged or cut after byte {tar.offset}")
+            raise tarfile.ReadError(f"damaged or cut off after byte {tar.offset}")
 
 
 class Header(tarfile.TarInfo):
-    """A header that neither sends tarfile backwards, and so round for ever, nor has it search megabytes of notes."""
+    """A header that neither sends tarfile backwards, in an endless loop, nor makes it search megabytes of notes."""
 
     @classmethod
     def frombuf(cls, buf: Any, encoding: str, errors: str) -> "Header":

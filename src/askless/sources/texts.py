@@ -56,7 +56,7 @@ def check_encoding(encoding: str) -> None:
         "".encode(encoding)
     except (LookupError, UnicodeError):
         raise OptionError(
-            f"encoding: expected one that Python knows, such as utf-8 or cp1252, got {encoding!r}"
+            f"encoding: expected one that Python supports, such as utf-8 or cp1252, got {encoding!r}"
         ) from None
 
 
@@ -114,12 +114,12 @@ def of_folder(root: Path, encoding: str, follow_links: bool, labels_from_folders
 
 def text_column(source: Path, header: Sequence[str], given: str, label: str) -> str:
     if given and given not in header:
-        raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}; name one of these")
+        raise InputError(f"{source}: expected a column {given!r} of texts, got {some(header)}; choose one of these")
     others = [name for name in header if name.lower() not in (*LABEL_NAMES, "id", "split") and name != label]
     found = given or usual_column(header, TEXT_NAMES) or (others[0] if len(others) == 1 else "")
     if not found:
         raise InputError(
-            f"{source}: which column has the texts? It has {some(header)}; name one: --text COLUMN on the command line, "
+            f"{source}: which column has the texts? It has {some(header)}; pass one: --text COLUMN on the command line, "
             "column= in Python"
         )
     return found
@@ -147,7 +147,7 @@ def items_of(source: Path, rows: Iterator[Row], column: str, label: str, encodin
         if key in first:
             raise InputError(
                 f"{source}: expected each id once, got {key[:80]!r} in rows {first[key]} and {number}; correct one, "
-                "or rename the column, and the rows' numbers are taken"
+                "or rename the column to use row numbers"
             )
         first[key] = number
         more = {name: value for name, value in plain.items() if name not in (column, label)}
@@ -161,7 +161,7 @@ def unusable(text: Any, encoding: str) -> str:
     if not text.strip():
         return "an empty text"
     if len(text) > LONGEST:
-        return f"{len(text):,} characters; at most {LONGEST:,} can be shown; cut it into parts"
+        return f"{len(text):,} characters; the page shows at most {LONGEST:,}; split it"
     return ""
 
 

@@ -121,7 +121,7 @@ def _kept(basis: Eigenbasis, eta: float) -> np.ndarray:
     """1 - eta lambda_i, which theorem 1 wants in [0, 1]."""
     most = 1 / basis.values[-1] if basis.rank else math.inf
     if as_step(eta) > most * (1 + 1e-12):
-        raise InputError(f"eta: expected at most 1 / lambda_max = {most:.6g}, which the bounds suppose, got {eta:.6g}")
+        raise InputError(f"eta: expected at most 1 / lambda_max = {most:.6g}, as the bounds assume, got {eta:.6g}")
     return np.maximum(1 - eta * basis.values, 0.0)
 
 

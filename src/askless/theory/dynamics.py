@@ -33,7 +33,7 @@ def training_dynamics(K: Any, residual: Any) -> float:
             raise InputError(f"K: expected a full kernel of shape (n, C, n, C), got {K.shape}")
         r = as_rows("residual", residual, n)
         if r.shape != (n, C):
-            raise InputError(f"residual: expected shape {(n, C)} as the kernel has, got {r.shape}")
+            raise InputError(f"residual: expected shape {(n, C)}, as the kernel has, got {r.shape}")
         K, r = as_kernel(K.reshape(n * C, n * C)), r.reshape(n * C, 1)
     else:
         K = as_kernel(K)

@@ -127,7 +127,7 @@ def examine(
 
     At most `items` of the labelled items are looked at (of more, up to half come from the start, which is what the first
     round was trained on), and as many test items: so no kernel has more than `items` rows, whatever the pool. `queries`
-    random sets of unlabelled items are drawn for the approximation ratio. `progress(done, total, text)` is told how it goes.
+    random sets of unlabelled items are drawn for the approximation ratio. `progress(done, total, text)` is called along.
     Same seed, same findings.
     """
     as_count("items", items, 4)
@@ -171,8 +171,8 @@ def network_of(learner: ActiveLearner) -> nn.Module:
     """
     if not isinstance(learner.learner, Training):
         raise InputError(
-            f"expected a learner that trains by gradient descent, got {type(learner.learner).__name__}, of which the theory "
-            "says nothing; use FixMatch or Supervised"
+            f"expected a learner that trains by gradient descent, got {type(learner.learner).__name__}, which the theory "
+            "does not cover; use FixMatch or Supervised"
         )
     if not learner.labels:
         raise AsklessError("expected a learner with labelled items, got none; tell it some labels and train it first")
@@ -297,7 +297,7 @@ def approximation_ratios(work: Work, queries: int) -> tuple[int, np.ndarray]:
     free = unlabelled(work.learner)
     size = min(QUERY, work.items, len(free))
     if size < 2:
-        work.notes.append(f"No approximation ratio: {len(free)} items are unlabelled, a query needs two.")
+        work.notes.append(f"No approximation ratio: a query needs two unlabelled items, got {len(free)}.")
         work.count("", queries)
         return size, np.empty(0)
     rng = stream(work.seed, "approximation ratio")
@@ -329,8 +329,7 @@ def rank_agreement(work: Work) -> tuple[int, Agreement | None]:
     size = min(QUERY, len(others) // 2)
     if size < 1:
         work.notes.append(
-            "No Kendall's tau: it needs unlabelled items whose true label the pool knows, at least two, "
-            f"got {len(others)}."
+            f"No Kendall's tau: it needs at least two unlabelled items with known true labels, got {len(others)}."
         )
         work.count("", C)
         return size, None

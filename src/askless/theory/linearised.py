@@ -151,7 +151,7 @@ def _project(basis: Eigenbasis, K_test: Any, residual: Any) -> tuple[np.ndarray,
     cross = as_numbers("K_test", K_test)
     if cross.ndim != 2 or cross.shape[1] != n or len(cross) == 0:
         raise InputError(
-            f"K_test: expected K(x_test, x) of shape (n2, {n}), got {cross.shape}; transpose it if need be"
+            f"K_test: expected K(x_test, x) of shape (n2, {n}), got {cross.shape}; transpose it if necessary"
         )
     return basis.modes("residual", residual), cross @ basis.vectors
 
@@ -159,7 +159,7 @@ def _project(basis: Eigenbasis, K_test: Any, residual: Any) -> tuple[np.ndarray,
 def _check_converges(basis: Eigenbasis, eta: float) -> None:
     if basis.rank and eta >= 2 / basis.values[-1]:
         raise InputError(
-            f"eta: expected less than 2 / lambda_max = {2 / basis.values[-1]:.6g}, got {eta:.6g}, at which it diverges"
+            f"eta: expected less than 2 / lambda_max = {2 / basis.values[-1]:.6g}, got {eta:.6g}, which diverges"
         )
 
 

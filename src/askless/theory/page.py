@@ -17,7 +17,7 @@ from askless.theory.words import table
 
 
 def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
-    """Writes `theory.json` and `theory.html` into `folder`, each whole or not at all, and returns the page."""
+    """Writes `theory.json` and `theory.html` into `folder`, each atomically, and returns the page."""
     data = as_data(found, lambda value: {"holds": value.holds()} if isinstance(value, Bounds) else {})
     texts = {"theory.json": json_text({"run": title, **data}), "theory.html": page(found, title, command)}
     write_files(folder, texts)
@@ -30,14 +30,14 @@ def page(found: Findings, title: str, command: str = "") -> str:
     about = (
         f"The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen "
         f"by the trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} "
-        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: on a "
-        "network like this one they describe, they do not promise."
+        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: for a "
+        "network like this one they describe and do not promise."
     )
     sections = [
         Section("Pictures", tag("div", plots, cls="plots")),
         Section("The numbers", table(found).html()),
         Section("What was left out", bullets(found.notes), "Left out"),
-        Section("How to run it again", again(command), "Run it again"),
+        Section("How to reproduce this", again(command), "Reproduce"),
     ]
     return html_page(f"What the theory says about {title}", about, sections, tab=f"Theory of {title}")
 
@@ -108,7 +108,7 @@ def linearised(found: Findings) -> Any:
     is the smallest test loss."""
     c, m = found.linearised.curves, found.linearised.minimum
     made, axes = _axes("steps", "½ |f - y|², mean", "Linearised training")
-    shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may go on to 1e-300
+    shown = np.concatenate([c.train[:1], c.test])  # the training loss alone may fall to 1e-300
     low, top = shown.min() / 1e4, max(shown.max(), 1e-12)
     axes.set_xscale("symlog", linthresh=1)
     axes.set(xlim=(0, c.times[-1]), yscale="log", ylim=(max(c.train.min() / 2, low, 1e-12 * top), 3 * top))

@@ -94,7 +94,7 @@ def descent_rate(K: Any, eta: float | None = None, shrink: float = 0.01) -> Desc
     """
     basis = eigenbasis(K)
     if basis.rank == 0:
-        raise InputError("K: expected a kernel with a non-zero eigenvalue, got zeros; nothing moves under it")
+        raise InputError("K: expected a kernel with a non-zero eigenvalue, got zeros, under which nothing moves")
     if not 0 < shrink < 1:
         raise InputError(f"shrink: expected a number between 0 and 1, got {shrink!r}")
     low, top = _ends(basis)

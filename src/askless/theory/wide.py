@@ -73,7 +73,7 @@ def wide_relu_kernel(X: Any, X2: Any = None, layers: Layers = "first") -> np.nda
     A = _points("X", X)
     B = A if X2 is None else _points("X2", X2)
     if A.shape[1] != B.shape[1]:
-        raise InputError(f"X2: expected {A.shape[1]} columns as X has, got {B.shape[1]}")
+        raise InputError(f"X2: expected {A.shape[1]} columns, as X has, got {B.shape[1]}")
     lengths = A.norm(dim=1)[:, None] * B.norm(dim=1)
     theta = _angles(A, B)
     K = (A @ B.T) * (math.pi - theta) / (2 * math.pi)
@@ -107,7 +107,7 @@ def check_descent(X: Any, y: Any, eta: float, steps: int, net: WideReLU) -> Desc
     if target.shape != (len(X),):
         raise InputError(f"y: expected one target per item, shape ({len(X)},), got {tuple(target.shape)}")
     if X.shape[1] != net.W.shape[1]:
-        raise InputError(f"X: expected {net.W.shape[1]} columns as the network has, got {X.shape[1]}")
+        raise InputError(f"X: expected {net.W.shape[1]} columns, as the network has, got {X.shape[1]}")
     eta, steps = as_step(eta), as_count("steps", steps, 1)
     rows: list[tuple[float, ...]] = []
     e = net(X) - target

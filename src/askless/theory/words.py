@@ -60,7 +60,7 @@ def _spectra(found: Findings) -> list[Rest]:
         ]
 
     return [
-        ("items", f"{n} of {found.labelled}", "labelled items, examined of all"),
+        ("items", f"{n} of {found.labelled}", "labelled items examined, of all"),
         *of("last layer", s.last),
         *of("all layers", s.all),
         ("Weyl's inequality", yes(s.weyl), "no eigenvalue below the last layer's"),
@@ -76,7 +76,7 @@ def _steps(found: Findings) -> list[Rest]:
         ("slowest mode", f"1 - {digits(1 - d.factor)}", "per step of 2 / (λ min + λ max)"),
         ("steps to 1 %", digits(d.steps), "until the slowest mode is a hundredth"),
         ("rate, cross entropy", digits(ce.lr), f"last layer, mean loss, {momentum}"),
-        ("rate of this run", digits(found.steps.own), "what it was trained with"),
+        ("rate of this run", digits(found.steps.own), "the rate it was trained with"),
     ]
 
 
@@ -113,7 +113,7 @@ def _drift_meaning(ratio: float) -> str:
 def _bound_meaning(bound: float) -> str:
     if bound == math.inf:
         return "infinite: K cannot fit these labels"
-    return "leading term of the error's bound" if bound <= 1 else "above 1 it promises nothing"
+    return "leading term of the error's bound" if bound <= 1 else "above 1 the bound is void"
 
 
 def _dynamics(found: Findings) -> list[Rest]:

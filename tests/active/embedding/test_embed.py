@@ -102,7 +102,7 @@ def test_images_of_several_sizes_and_a_real_backbone(tmp_path, x):
         torch.testing.assert_close(
             torch.from_numpy(shards["features"][i]).float(), embedding(pixels)[0], atol=2e-3, rtol=2e-3
         )
-    with pytest.raises(InputError, match=r"differ in size, which this backbone minds; pass size"):
+    with pytest.raises(InputError, match=r"differ in size, which this backbone cannot take; pass size"):
         embed(tmp_path / "photos", tmp_path / "raw", backbone="raw")
     assert embed(tmp_path / "photos", tmp_path / "raw8", backbone="raw", size=8)["features"].shape == (7, 192)
 
@@ -249,7 +249,7 @@ def test_a_pool_that_changed_with_the_same_sizes_is_noticed(tmp_path, x):
     for file in (path for path in tmp_path.rglob("*") if path.is_file() and not path.parent.name.startswith("out")):
         os.utime(file, ns=(0, file.stat().st_mtime_ns + 1))  # the clock of the files may be coarse
     for k, pool in enumerate(pools):
-        with pytest.raises(InputError, match="of another pool, or of this one before it was changed"):
+        with pytest.raises(InputError, match="from another pool, or from this one before it changed"):
             embed(pool, tmp_path / f"out {k}", backbone="raw")
     again = embed(tmp_path / "mine.npz", tmp_path / "new", backbone="raw")
     np.testing.assert_array_equal(np.asarray(again["features"]), raw(other))
@@ -357,7 +357,7 @@ def test_other_settings_or_another_pool_are_refused(tmp_path, x):
     with pytest.raises(InputError, match="made with another backbone"):
         embed(tmp_path / "pool", tmp_path / "out", backbone=Frozen(backbone="raw", size=8))
     write_tars(tmp_path / "pool", x[:-1])
-    with pytest.raises(InputError, match="of another pool, or of this one before it was changed"):
+    with pytest.raises(InputError, match="from another pool, or from this one before it changed"):
         embed(tmp_path / "pool", tmp_path / "out", backbone="raw")
     (tmp_path / "out" / "shards.json").unlink()
     with pytest.raises(InputError, match="expected an empty folder, got one with shard-00000"):
@@ -378,7 +378,7 @@ def test_other_settings_or_another_pool_are_refused(tmp_path, x):
         (
             {"backbone": Frozen(backbone=torch.nn.Flatten())},
             OptionError,
-            "expected a backbone by its name, got a module",
+            "expected the name of a backbone, got a module",
         ),
     ],
 )
@@ -390,19 +390,19 @@ def test_bad_options(tmp_path, x, given, error, says):
 
 def test_bad_pools(tmp_path, x):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         embed(tmp_path / "empty", tmp_path / "out")
-    with pytest.raises(InputError, match="got nothing there"):
+    with pytest.raises(InputError, match="found nothing there"):
         embed(tmp_path / "missing", tmp_path / "out")
     (tmp_path / "text").mkdir()
     (tmp_path / "text" / "a.md").write_text("hello")
-    with pytest.raises(InputError, match="one kind of them, got none"):
+    with pytest.raises(InputError, match="only Parquet files, got none"):
         embed(tmp_path / "text", tmp_path / "out")
     write_tars(tmp_path / "mixed", x[:3])
     write_folder(tmp_path / "mixed", x[:3])
     with pytest.raises(InputError, match="got 1 tars and 3 images"):
         embed(tmp_path / "mixed", tmp_path / "out")
-    with pytest.raises(OptionError, match="an address that fsspec knows"):
+    with pytest.raises(OptionError, match="an address that fsspec can open"):
         parts_of("nonsense://bucket/photos", 10)
     write_parquet(tmp_path / "parquet", x[:3])
     table = askless.sources.shards.pyarrow().table({"text": ["a"]})
@@ -421,7 +421,7 @@ def test_a_worker_that_is_lost_for_good_is_told_of(tmp_path, x, monkeypatch):
 
     monkeypatch.setattr("askless.active.embedding.running.work", lose)
     with pytest.raises(
-        AsklessError, match="a worker was lost: its process ended; what is finished is kept: run the same"
+        AsklessError, match="a worker was lost: its process ended; finished shards are kept: run the same"
     ):
         embed(tmp_path / "pool", tmp_path / "out", backbone="raw", workers=2)
 

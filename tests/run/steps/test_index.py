@@ -44,7 +44,7 @@ def noise(height=64, width=64, seed=0):
 
 
 BOMB = (
-    "more than 89478485 pixels (a decompression bomb?); scale it down, or raise the limit by the environment variable "
+    "more than 89478485 pixels (a decompression bomb?); scale it down, or raise the limit with the environment variable "
     "ASKLESS_MAX_PIXELS"
 )
 
@@ -144,12 +144,12 @@ def test_images_of_formats_that_are_not_read_are_listed(tmp_path):
     (tmp_path / "phone" / "IMG_1.HEIC").write_bytes(b"ftypheic")
     index = scan(tmp_path)
     assert paths(index) == ["good.png"]
-    reason = "images in .heic are not read; convert them to .jpg or .png"
+    reason = "askless cannot read .heic images; convert them to .jpg or .png"
     assert index.skipped == [Skipped("phone/IMG_1.HEIC", "unreadable", reason)]
     (tmp_path / "good.png").unlink()
     (tmp_path / "notes.txt").write_text("what is on them")
     with pytest.raises(
-        InputError, match=r"found none; 1 left out, the first, phone/IMG_1.HEIC: images in .heic are not"
+        InputError, match=r"found none; 1 left out, the first, phone/IMG_1.HEIC: askless cannot read .heic"
     ):
         scan(tmp_path)  # and the notes are not what is to be labelled
 
@@ -229,7 +229,7 @@ def test_a_file_too_large_for_the_memory_is_listed(tmp_path, monkeypatch):
         return image_size(file)
 
     monkeypatch.setattr(image_file, "image_size", sparing)
-    assert reasons(scan(tmp_path)) == {"b.png": ("unreadable", "too large for the memory of this computer")}
+    assert reasons(scan(tmp_path)) == {"b.png": ("unreadable", "too large for this computer's memory")}
 
 
 def test_progress_is_told(tmp_path):
@@ -267,7 +267,7 @@ def test_links_that_leave_the_folder_are_listed(linked):
         "out": ("outside", "a link to a folder; pass follow_links (--follow-links) to allow it"),
         "out.png": ("outside", "a link that leaves the folder; pass follow_links (--follow-links) to allow it"),
         "ring.png": ("unreadable", "Too many levels of symbolic links"),
-        "sub/up": ("link", "a link to another folder in here; pass follow_links (--follow-links) to allow it"),
+        "sub/up": ("link", "a link to another folder in this one; pass follow_links (--follow-links) to allow it"),
         "sub/z.png": ("duplicate", "the same content as a.png"),
         "void.png": ("missing", "a link to nothing"),
     }
@@ -374,7 +374,7 @@ def test_a_copy_lends_its_label_to_the_first(tmp_path):
 def test_folders_are_classes_only_when_said(tmp_path):
     for i, name in enumerate(["dog/1.png", "cat/2.png", "cat/sub/3.png"]):
         save(tmp_path / name, i)
-    hint = "the images lie in 2 folders; pass labels_from_folders (--labels-from-folders) if these are classes"
+    hint = "the images are in 2 folders; pass labels_from_folders (--labels-from-folders) if these are classes"
     assert (scan(tmp_path).classes, scan(tmp_path).hints) == ((), [hint])
     index = scan(tmp_path, labels_from_folders=True)
     assert [(item.id, item.label) for item in index.items] == [
@@ -473,7 +473,7 @@ def test_an_absolute_path_that_stays_inside_is_taken(tmp_path):
         ("path,label\n", "expected a header and at least one row"),
         ("name,label\na.png,x\n", "expected a column path or file_name"),
         ("path,label\na.png,x,y\n", "line 2 has 3 fields and the header 2"),
-        ('path,label\n"a.png,' + "x" * 600_000, "line 2 does not read as CSV"),
+        ('path,label\n"a.png,' + "x" * 600_000, "line 2 is not valid CSV"),
     ],
 )
 def test_a_table_that_is_none_is_refused(tmp_path, text, message):
@@ -495,7 +495,7 @@ def test_rows_of_images_with_labels_ids_and_classes(tmp_path):
         ("r", "cat", 9, 8),
     ]
     assert (index.kind, index.root, index.classes) == ("images", tmp_path / "a.npz", ("cat", "dog"))
-    assert index.hints == ["not used of a.npz: X_test"]
+    assert index.hints == ["not used from a.npz: X_test"]
 
 
 def test_numbers_are_names_of_classes(tmp_path):
@@ -643,7 +643,7 @@ def test_what_was_left_out_is_written_down(torture, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("absent", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got nothing there"),
+        ("absent", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, found nothing there"),
         ("a.txt", ".csv, .tsv, .npz, .npy, .jsonl, .ndjson, .parquet, got 'a.txt'"),
         ("empty", "expected images .png, jpg, .* found none$"),
         ("bad", "found none; 1 left out, the first, a.png: an empty file"),

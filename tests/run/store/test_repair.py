@@ -319,7 +319,7 @@ def test_items_that_are_lost_come_from_the_source(made, busy, tmp_path):
     content = (busy / "state.sqlite").read_bytes()
     settings = (busy / "project.toml").read_text()
     np.savez(tmp_path / "others.npz", X=np.zeros((3, 4), np.float32))
-    for name, told in (("others", "expected the items of the run, found others"), ("none", "got nothing there")):
+    for name, told in (("others", "expected the items of the run, found others"), ("none", "found nothing there")):
         text = settings.replace(str(made.parent / "rows.npz"), str(tmp_path / f"{name}.npz"))
         (busy / "project.toml").write_text(text)
         with pytest.raises(

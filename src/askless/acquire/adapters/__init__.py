@@ -8,6 +8,6 @@ def check_no_memory(strategy: Strategy, loop: str) -> None:
     """Another library's loop does not hand back to a strategy what it said last."""
     if uses_history(strategy):
         raise InputError(
-            f"{strategy.name} learns from the labels that it asked for, of which {loop} tells it nothing; use it in "
-            "ActiveClassifier or ActiveLearner, or take another strategy here"
+            f"{strategy.name} learns from the labels it asked for, which {loop} does not pass on; use it in "
+            "ActiveClassifier or ActiveLearner, or use another strategy here"
         )

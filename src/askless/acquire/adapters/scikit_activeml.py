@@ -84,7 +84,6 @@ def class_numbers(y: np.ndarray, clf: Any) -> np.ndarray:
     unknown = [label for label in y.tolist() if label not in column]
     if unknown:
         raise InputError(
-            f"y: expected labels of the classes that clf knows, {', '.join(map(str, column))}, got {unknown[0]!r}; fit clf "
-            "to this y"
+            f"y: expected labels of clf's classes, {', '.join(map(str, column))}, got {unknown[0]!r}; fit clf on this y"
         )
     return np.array([column[label] for label in y.tolist()], dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Pools that do not fit in memory: embedded in parallel into a folder of shards, which `select` chooses from."""
+"""Embed pools that do not fit in memory, in parallel, into a folder of shards from which `select` chooses."""
 
 from askless.active.embedding.running import embed
 

@@ -1,4 +1,4 @@
-"""A pool -> a folder of shards, in parallel, part by part; what is finished is never done again."""
+"""Embed a pool into a folder of shards, in parallel, part by part; finished shards are never computed again."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -41,18 +41,18 @@ def embed(
     gpus: float = 0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Shards:
-    """Writes a shard for every part of the pool into the folder `out`, and opens them.
+    """Write a shard for every part of the pool into the folder `out`, and open them.
 
     `pool`: a data set's name, a .csv, .npz or .npy file, or a folder, pattern or file of images, of WebDataset-style tars
-    or of Parquet files with images, here or at an address that fsspec knows; of tars and Parquet every file makes one
-    shard, of anything else every `rows` items. Each shard has `id`, `label` ("" where unknown) and the `columns`: with a
+    or of Parquet files with images, local or at an address that fsspec opens; each tar or Parquet file makes one
+    shard, anything else one per `rows` items. Each shard has `id`, `label` ("" where unknown) and the `columns`: with a
     `backbone` its `features`; with a `learner`, a folder that `ActiveLearner.save` wrote, also `probs`, `grad_sq` and
     `grad_dot` of its network, and on request `logits`, `grad_sq_by_class` and `probs_by_pass` (20 passes with dropout).
-    Features are stored as `dtype`, the rest as float32. `size`: pixels that images are read at, by default as they are, or
-    as the learner's pool has them.
+    Features are stored as `dtype`, the rest as float32. `size`: pixels at which images are read, by default their own, or
+    those of the learner's pool.
 
-    `engine="ray"` spreads the parts over actors, of a running cluster where RAY_ADDRESS is set; `out` must then be a folder
-    that all machines see. A shard is written whole or not at all; started again, only what is missing is computed.
+    `engine="ray"` spreads the parts over actors, on a running cluster if RAY_ADDRESS is set; `out` must then be a folder
+    that all machines share. Shards are written atomically; a restart computes only the missing ones.
     """
     check_annotated("embed", embed, locals())
     check_choice("embed", "dtype", dtype, ("float16", "float32"))
@@ -61,7 +61,7 @@ def embed(
     check_engine("embed", engine, workers, gpus)
     frozen = Frozen(backbone=backbone) if isinstance(backbone, str) else backbone
     if not isinstance(frozen.backbone, str):
-        raise OptionError("embed: expected a backbone by its name, got a module; save a learner with it, and pass that")
+        raise OptionError("embed: expected the name of a backbone, got a module; save a learner with it, and pass that")
     job = Job(
         out=str(out.resolve()),
         frozen=frozen,
@@ -72,9 +72,7 @@ def embed(
         batch=batch,
     )
     if out.exists() and not out.is_dir():
-        raise InputError(
-            f"{out}: expected a folder for the shards, or a name that is free, got a file; choose another name"
-        )
+        raise InputError(f"{out}: expected a folder for the shards or an unused name, got a file; choose another name")
     parts = parts_of(absolute(str(pool)), rows, job.size)
     out.mkdir(parents=True, exist_ok=True)
     with held(out / ".lock", f"another embedding is running in {out}; wait for it, or use another folder"):
@@ -86,7 +84,9 @@ def embed(
         def hear(number: int, kind: str, content: Any) -> None:
             nonlocal done
             if kind == "lost":
-                raise AsklessError(f"a worker was lost: {content}; what is finished is kept: run the same again")
+                raise AsklessError(
+                    f"a worker was lost: {content}; finished shards are kept: run the same command again"
+                )
             done += kind == "done"
             if progress is not None:
                 progress(done, len(parts))
@@ -118,7 +118,7 @@ def checked_columns(given: Sequence[str] | None, by_learner: bool) -> tuple[str,
 
 
 def describe(job: Job, parts: Sequence[Part]) -> dict[str, Any]:
-    """What the shards hold and what they were made of."""
+    """The contents of the shards and what they were made from."""
     how = {name: str(getattr(job, name)) for name in ("learner", "columns", "dtype", "size", "batch")}
     seen_by = (
         {"backbone": digest.of_text(written(job.frozen))[:16]}
@@ -141,7 +141,7 @@ def state_of(learner: str) -> str:
 
 
 def begin(out: Path, about: dict[str, Any]) -> None:
-    """Writes what is to be done, or finds that it was begun; an error where something else was."""
+    """Write the plan, or find the same one unfinished; an error if the folder has another."""
     path = out / INDEX
     if not path.exists():
         strangers = sorted(f.name for f in out.glob("*.arrow"))
@@ -155,5 +155,5 @@ def begin(out: Path, about: dict[str, Any]) -> None:
     for left in out.glob(".shard-*.part"):  # of a worker that was killed
         left.unlink(missing_ok=True)
     if before["format"] != FORMAT or names or before["parts"] != about["parts"]:
-        what = f"with another {', '.join(names)}" if names else "of another pool, or of this one before it was changed"
-        raise InputError(f"{out}: the shards there were made {what}; use another folder, or remove them")
+        what = f"with another {', '.join(names)}" if names else "from another pool, or from this one before it changed"
+        raise InputError(f"{out}: its shards were made {what}; use another folder, or remove them")

@@ -38,7 +38,7 @@ class Job:
 
 
 class ShardMaker:
-    """Reads a part, computes the columns of its items batch by batch and writes its shard, whole or not at all. It has one
+    """Reads a part, computes the columns of its items batch by batch and writes its shard atomically. It has one
     copy of the network, made with the first part."""
 
     def __init__(self, job: Job) -> None:
@@ -73,7 +73,7 @@ def check_numbers(name: str, values: np.ndarray, shape: tuple[int, ...], item: s
             "sizes need size, such as --size 64"
         )
     if not np.isfinite(values).all():
-        raise InputError(f"{name}: expected finite numbers, got others at {item} or soon after; try dtype float32")
+        raise InputError(f"{name}: expected finite numbers, got others at or soon after {item}; try dtype float32")
 
 
 def batches(items: Iterator[Item | Skipped], size: int, skipped: list[tuple[str, str]]) -> Iterator[list[Item]]:
@@ -148,5 +148,5 @@ def narrowed(a: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def device() -> str:
-    """The graphics card that a worker was given, where there is one: Ray hides the others from it."""
+    """The GPU assigned to a worker, if any: Ray hides the others from it."""
     return "cuda" if torch.cuda.is_available() else "cpu"

@@ -129,7 +129,7 @@ def refusing_bad_part(url: str) -> Iterator[None]:
 
 @lru_cache(maxsize=1)
 def loaded(what: str, stamp: str, size: Size) -> Pool:
-    """A worker reads many parts of one pool: it is loaded once, and anew when its file has changed."""
+    """A worker reads many parts of one pool: it is loaded once, and again if its file has changed."""
     return load(what, size=size, lazy=True) if lists_images(what) else load(what)
 
 
@@ -145,7 +145,7 @@ def file_system(url: str) -> tuple[Any, str]:
     try:
         return fsspec.core.url_to_fs(url)
     except (ValueError, ImportError) as error:
-        raise OptionError(f"{url}: expected a path, or an address that fsspec knows ({error})") from None
+        raise OptionError(f"{url}: expected a path, or an address that fsspec can open ({error})") from None
 
 
 def below(path: str, root: str) -> str:
@@ -171,7 +171,7 @@ def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
     if what in SOURCES or (Path(what).is_file() and Path(what).suffix.lower() in LOADED):
         if size is not None and not lists_images(what):
             raise OptionError(
-                f"size: expected none for {what}, whose items have theirs, got {size}; it is for image files"
+                f"size: expected none for {what}, whose items have fixed sizes, got {size}; it is for image files only"
             )
         stamp = "" if what in SOURCES else f"{os.stat(what).st_size} {os.stat(what).st_mtime_ns}"
         N = len(loaded(what, stamp, size))
@@ -186,7 +186,7 @@ def parts_of(what: str, rows: int, size: Size = None) -> list[Part]:
     kinds = {kind: files for kind, files in kinds.items() if files}
     if len(kinds) != 1:
         got = " and ".join(f"{len(files)} {kind}" for kind, files in kinds.items()) or "none"
-        raise InputError(f"{what}: expected images, tars of images or Parquet files, one kind of them, got {got}")
+        raise InputError(f"{what}: expected only images, only tars of images or only Parquet files, got {got}")
     [(kind, files)] = kinds.items()
     stamps = {f: str([found[f].get(name) for name in STAMPS]) for f in files}
     if kind == "images":
@@ -213,7 +213,7 @@ def listing(fs: Any, root: str, what: str) -> dict[str, Any]:
     seen = [f for f in plain if not any(p.startswith(".") for p in PurePosixPath(below(f, root)).parts)]
     if not seen:
         names = ", ".join(SOURCES)
-        raise InputError(f"{what!r}: expected a folder, a file or a pattern, or one of {names}; got nothing there")
+        raise InputError(f"{what!r}: expected a folder, a file, a pattern or one of {names}; found nothing there")
     return {f: plain[f] for f in sorted(seen)}
 
 

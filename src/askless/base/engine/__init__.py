@@ -33,7 +33,7 @@ def check_engine(owner: str, engine: str, workers: int, gpus: float) -> None:
     if engine == "ray":
         on_ray.need_ray()
     elif gpus:
-        raise OptionError(f"gpus: expected 0 with the engine local, which shares out cores only, got {gpus}; use ray")
+        raise OptionError(f"gpus: expected 0 with the engine local, which assigns cores only, got {gpus}; use ray")
 
 
 def work(
@@ -56,7 +56,7 @@ def work(
     what this process waits for.
 
     `make` and the tasks must be such as can be sent to another process (else `NotSent`), and so must answers; one local
-    worker, or one local task, is this process, which computes by `here` where it is given. `threads`: so many for each
+    worker, or one local task, is this process, which computes by `here` where it is given. `threads`: of each
     worker. `cores`, `gpus`: what a worker has for itself on Ray.
     """
     check_engine("work", engine, workers, gpus)
@@ -98,5 +98,5 @@ def hand_out(tasks: Sequence[Any], to: Workers, hear: Hear, workers: int, tries:
                 hear(k, "again", content)
                 continue
             if kind == "lost" and tries > 1:
-                content = f"{content}; it was tried {tries} times"
+                content = f"{content}; tried {tries} times"
             hear(k, kind, content)

@@ -39,7 +39,7 @@ class Actor:
         return answer
 
     def told(self) -> list[Any]:
-        """What was told since the last call, after waiting about a second for something; at the end of a task, None."""
+        """The reports since the last call, after waiting up to about a second; None at the end of a task."""
         found = []
         with suppress(queue.Empty):
             found.append(self.heard.get(timeout=1.0))
@@ -123,7 +123,7 @@ def need_ray() -> None:
         import ray  # noqa: F401
     except ImportError:
         raise OptionError(
-            "the engine ray needs Ray, which is not installed; pip install 'askless[ray]', or use the engine local"
+            "the engine ray needs Ray, which is not installed; run `pip install 'askless[ray]'`, or use the engine local"
         ) from None
 
 

@@ -14,7 +14,7 @@ from askless.base.engine.worker import Employed, News, NotSent, Worker
 
 
 class Processes:
-    """Each process has a pipe: a task goes down, what is told of it and its end come up."""
+    """Each process has a pipe: a task goes down, its reports and its end come up."""
 
     def __init__(self, make: Callable[[], Worker], threads: int | None) -> None:
         try:

@@ -71,7 +71,7 @@ def grid(
 class Preset:
     """A table or figure of a paper, or one of our own, as a benchmark at each scale.
 
-    `rows` are fields of Rows; `seeds` so many at the full and at the small scale, and two at the smoke scale; `comparable`:
+    `rows` are fields of Rows; `seeds` are those at the full and small scales, and two at the smoke scale; `comparable`:
     whether the full scale is the paper's protocol. All others are those of `Benchmark`.
     """
 
@@ -134,15 +134,15 @@ POINTS = (  # of NPC and CRC
     NEW_WEIGHTS,
 )
 CALIBRATED = (
-    "BatchNorm of an untrained network: before it is asked, its statistics are set by a pass over 1,024 items of the pool; "
+    "BatchNorm of an untrained network: before it chooses, a pass over 1,024 items of the pool sets its statistics; "
     "with the initial 0 and 1 its outputs saturate."
 )
-YARDSTICK = "Random is not in the paper's table; it is here as the yardstick."
+YARDSTICK = "Random is not in the paper's table; it is added as the yardstick."
 CIFAR100_DECAY = 1e-3  # of FixMatch on CIFAR-100; elsewhere 5e-4
 
 
 def smoke(what: str) -> str:
-    return f"300 digits, {what}: it shows that everything runs, nothing else."
+    return f"300 digits, {what}: shows that everything runs, nothing more."
 
 
 def fixmatch(

@@ -129,8 +129,8 @@ table1 = Preset(
     protocol=At(
         full=f"{protocol().full} Q = 50, groups of 5.",
         small="1,397 digits of 8 x 8 pixels and 400 for test, the small convolutional network under FixMatch "
-        "(250 steps of 16 + 64), Q = 10, groups of 2: a network that has more than one layer to look at, where "
-        "a head on frozen features has not. All layers: the exact trace kernel.",
+        "(250 steps of 16 + 64), Q = 10, groups of 2: a network with more than one layer to look at, unlike "
+        "a head on frozen features. All layers: the exact trace kernel.",
         smoke=smoke("the small CNN, 3 steps"),
     ),
     open_points=(
@@ -218,7 +218,7 @@ table4 = Preset(
         full="The paper's: SVHN with WRN-28-2 under Mean Teacher, 512 epochs of 1,024 steps (the weight ramps up over "
         "200,000 steps and the rate drops at 400,000, as in Oliver et al.); CIFAR-100 with "
         "WRN-28-8 under FixMatch, stopped after 100 epochs without gain or after 600; 3 trials.",
-        small="Neither set can be had by package name. 5,000 images of MNIST stand in for SVHN, with the small "
+        small="Neither set is available by package name. 5,000 images of MNIST stand in for SVHN, with the small "
         "convolutional network under Mean Teacher (300 steps; pixels in [-1, 1], shifts of up to 2); CIFAR-10 as in "
         "crc.table3 stands in for CIFAR-100.",
         smoke=smoke("the small CNN under Mean Teacher, 5 steps, and a linear head under FixMatch, 10 steps"),
@@ -265,7 +265,7 @@ figure1 = Preset(
 
 figure2 = Preset(
     name="crc.fig2",
-    title="CRC, figure 2: the first query by an untrained network, then another one is trained",
+    title="CRC, figure 2: the first query by an untrained network, then another network is trained",
     rows=grid(
         {
             **CIFAR_OR_DIGITS,
@@ -327,7 +327,7 @@ figure3 = Preset(
         At(MEASURED.format("1,024"), MEASURED.format(20), MEASURED.format(5)),
     ),
     open_points=(
-        "(a): the eigenvalues that scored the groups which were then asked for, against the epochs of the training that "
+        "(a): the eigenvalues of the groups that were then labelled, against the epochs of the training that "
         "followed; (b): those of random groups, by the network after it.",
         "Eigenvalues of different numbers of items are not comparable, and the spread falls towards 0 partly "
         "because the kernel runs out of rank.",

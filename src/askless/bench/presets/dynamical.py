@@ -119,7 +119,7 @@ CALTECH = Setting(
 SVHN_DIGITS = CALTECH._replace(
     name=SVHN_VGG.name, data=SVHN_VGG.data, net=SVHN_VGG.net, small_name="digits + small CNN, for SVHN + VGG"
 )
-# The kernel's figures: the network with global average pooling is too slow on 32 x 32 pixels without a graphics card.
+# The kernel's figures: the network with global average pooling is too slow on 32 x 32 pixels without a GPU.
 GAP = Setting(
     "CIFAR-10 + CNN-GAP", CIFAR, "cnn-gap", "CIFAR-10 (5,000) + CNN, for CNN-GAP", CIFAR10, "tutorial-cnn", part=5
 )
@@ -127,7 +127,7 @@ GAP_DIGITS = Setting("", CIFAR, "cnn-gap", "digits + CNN-GAP, for CIFAR-10", DIG
 STAND_INS = (
     "Stand-ins: 5,000 images of CIFAR-10 for CIFAR-10, with the paper's CNN; Fashion-MNIST with that CNN for "
     "CIFAR-10 with ResNet-18 (which two cores cannot train); MNIST with it for SVHN with VGG-11; the digits of 8 x "
-    "8 pixels with a small CNN for Caltech-101 with ResNet-18 (neither SVHN nor Caltech-101 can be had by package "
+    "8 pixels with a small CNN for Caltech-101 with ResNet-18 (neither SVHN nor Caltech-101 is available by package "
     "name). 2,000 test images (digits: 400)."
 )
 
@@ -146,8 +146,10 @@ WITHOUT_BADGE = {name: s for name, s in STRATEGIES.items() if name != "badge"}
 
 
 def protocol(*more: str | At, retrained: bool = False) -> At:
-    kept = "the network kept from round to round, asked once the training accuracy was above .97 in more than 10 epochs"
-    anew = "the network trained from scratch in every round, asked once the training accuracy of an epoch exceeds .99"
+    kept = (
+        "the network kept from round to round, queried once the training accuracy was above .97 in more than 10 epochs"
+    )
+    anew = "the network trained from scratch in every round, queried once the training accuracy of an epoch exceeds .99"
     asked = anew if retrained else kept
     small = "" if retrained else "3 epochs (on digits with the small CNN 10, in batches of 25), "
     own = At(
@@ -199,7 +201,7 @@ COMPARISONS = {
 
 
 def retraining(number: int, where: Setting) -> Preset:
-    """Tables 11 and 12: the network begins anew in every round."""
+    """Tables 11 and 12: the network is retrained from scratch in every round."""
     return replace(
         Comparison(where, 500).table(number),
         title=f"dynamicAL, table {number}: {where.name}, retrained from scratch",
@@ -299,7 +301,7 @@ def drift(
 
 
 class Queries(NamedTuple):
-    """Figure 2: |S| labelled items of a setting, and random queries of `size` among so many others."""
+    """Figure 2: |S| labelled items of a setting, and random queries of `size` among others."""
 
     where: Setting
     S: int

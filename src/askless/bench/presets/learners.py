@@ -82,18 +82,18 @@ learners = Preset(
     ),
     seeds=(10, 10),
     protocol=At(
-        full="13 pools, each whole: also Fashion-MNIST, R8, 20 Newsgroups, satimage and texture; as below otherwise.",
+        full="13 complete pools: also Fashion-MNIST, R8, 20 Newsgroups, satimage and texture; otherwise as below.",
         small="8 pools, 3,000 items of each and 1,000 test items; groceries 732 + 661, digits 1,397 + 400. Images by "
         "EfficientNet-Lite0 at 128 pixels and Lite2 at 224, texts by TF-IDF and by TF-IDF beside MiniLM, tables by their "
         "columns; a linear head, on tables with random cosines. CIFAR-10, long-tailed: the first class 50 times as "
-        "frequent as the last, the test balanced. Labels from none on, in batches up to 10, 20, 40, 100, 200 and 400: "
-        "drawn at random, or chosen by askless, which looks at what auto learnt of those before. Every learner then "
-        "learns from the same labels. Accuracy is that on the items of the pool that have no label.",
+        "frequent as the last, the test balanced. Labels from none, in batches up to 10, 20, 40, 100, 200 and 400: "
+        "drawn at random, or chosen by askless, which looks at what auto learnt from the earlier ones. Every learner "
+        "learns from the same labels. Accuracy is measured on the unlabelled items of the pool.",
         smoke=smoke("their pixels as columns, a few steps"),
     ),
     open_points=(
-        "auto was developed on two seeds of these very pools; nothing was chosen by pool, and the seeds here are others "
-        "for all but two of the ten.",
+        "auto was developed on two seeds of these same pools; nothing was chosen per pool, and eight of the ten seeds "
+        "here are others.",
         "The other learners have the options that their own tables use: 300 steps of 32 labelled items (supervised 200), "
         "and views of features with Gaussian noise.",
         "Rows are learners and each set of labels is a panel: auto is compared with the others on the same labels.",

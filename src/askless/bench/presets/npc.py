@@ -14,7 +14,7 @@ POINTS = (
     "Candidates: m = 50,000 random batches at full scale (the paper says O(N_U)), 1,000 (its example) below.",
     "DARP, optimiser and steps are those of FixMatch and of DARP's code, since Oliver et al., whom the paper cites, "
     "have neither; the target is uniform, as the paper says.",
-    "Margin: of the logits, as NPC's text has it.",
+    "Margin: of the logits, as in NPC's text.",
     "The start at full scale: of 5 the one of median test accuracy; its labels are shared, and every seed trains "
     "its own first model on them.",
     "ALBL: the batch version of the BADGE repository, least confidence and coreset.",
@@ -82,7 +82,7 @@ table2 = Preset(
         PROTOCOL,
         At(
             full="CIFAR-100.",
-            small="No set of 100 classes can be had by package name: CIFAR-10 stands in for CIFAR-100, with a "
+            small="No set of 100 classes is available by package name: CIFAR-10 stands in for CIFAR-100, with a "
             "hidden layer of 32 features, so that, as in the paper, there are more labels than features.",
             smoke="",
         ),
@@ -163,7 +163,7 @@ figure1 = replace(
     ),
     open_points=(
         "An algorithm's set is the union over its trials, as the paper says; the shared start is left out. How "
-        "much its trials overlap with each other, which the text speaks of, stands in a column of its own.",
+        "much its trials overlap with each other, which the text mentions, has a column of its own.",
         *POINTS,
     ),
     comparable=False,

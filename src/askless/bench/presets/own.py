@@ -66,7 +66,7 @@ zero = Preset(
     rows=grid([on_features(group, ON_CIFAR10, learner) for group, learner in LEARNERS.items()], STRATEGIES),
     seeds=(10, 10),
     protocol=protocol(
-        "As askless.frozen, but without any label at the start: the first 20 are asked for by the untrained head.",
+        "As askless.frozen, but without any label at the start: the untrained head chooses the first 20.",
         WHOLE,
     ),
     open_points=POINTS,

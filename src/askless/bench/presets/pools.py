@@ -98,7 +98,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Rotated:
-    """A pool of features in its principal directions, at most so many; without `standardised`, of columns as they are.
+    """A pool of features in at most this many principal directions; without `standardised`, of columns as they are.
 
     Standardised it is what scikit-learn's users prepare: StandardScaler, then PCA. As they are it is the same pool with
     fewer columns: distances are kept but for what the directions left out hold.

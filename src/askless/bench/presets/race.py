@@ -93,10 +93,10 @@ FIGURES: tuple[Fields, ...] = (
     {"kind": "win_loss"},
 )
 OPTIONS = (
-    "Strategies have their default options. Below full scale three are given cheaper ones: DAL tells items apart by "
+    "Strategies have their default options. Below full scale three are given cheaper ones: DAL uses "
     "logistic regression, NPC draws 100 batches, and Refine narrows the pool once, by 5 batches; and BAIT, which needs "
     "minutes for a batch where there are many classes, is in race.bait only. BALD and BatchBALD are left out: "
-    "they look at passes with dropout, which a linear head does not have."
+    "they need passes with dropout, which a linear head lacks."
 )
 ONCE = (
     "askless is developed on CIFAR-10, as it is and long-tailed, digits, R52, letter and spambase; all other pools are "
@@ -104,7 +104,7 @@ ONCE = (
 )
 GROUPS = (
     "The two preparations of a pool are two groups, which are not independent: intervals over the groups, and the critical "
-    "difference, are somewhat too narrow. Intervals over the seeds are for these very pools."
+    "difference, are somewhat too narrow. Intervals over the seeds are for these pools only."
 )
 CEILING = (
     "The oracle looks at all labels: of the batches that seven strategies choose from the pool (at full scale also from "
@@ -131,8 +131,8 @@ def race(name: str, classifier: str, rows: At, *points: str) -> Preset:
                 full="Groceries has 732 photographs (up to 320 labels) and digits 1,397 items. “Ours”: images by "
                 "EfficientNet-Lite2 at 224 pixels, texts by TF-IDF beside MiniLM, tables by their columns and random "
                 "cosines of them. “PCA”: each column standardised, then at most 128 principal directions. All strategies "
-                "of a seed start from the same 10 random labels. The classifier that a strategy looks at is the one that "
-                "is measured. At most half of a pool gets labels. Areas are over the logarithm of the labels.",
+                "of a seed start from the same 10 random labels. The classifier that a strategy looks at is the one "
+                "measured. At most half of a pool gets labels. Areas are over the logarithm of the labels.",
                 smoke="",
             ),
         ),
@@ -159,7 +159,7 @@ head = race(
     "our linear head",
     grid(panels("linear head", HEAD, OURS), At(AND_ORACLE.full, FAST, AND_ORACLE.smoke)),
     ON_OURS,
-    "At small scale ProbCover, look-ahead, NPC and Refine, the slowest, do not take part.",
+    "At small scale the slowest strategies (ProbCover, look-ahead, NPC and Refine) are left out.",
 )
 LEADING: Fields = {name: CHEAP[name] for name in (*SHOWN, "maxherding", "tcm") if name in CHEAP}
 auto = race(
@@ -169,7 +169,7 @@ auto = race(
         panels("auto", Auto(), OURS), At(AND_ORACLE.full, {name: CHEAP[name] for name in SHOWN[:6]}, AND_ORACLE.smoke)
     ),
     ON_OURS,
-    "At small scale six strategies take part: auto needs a second for each training.",
+    "At small scale six strategies take part, because auto needs a second for each training.",
 )
 MANY = ("groceries", "R52", "20 Newsgroups", "letter")
 bait = race(
@@ -208,8 +208,8 @@ def cifar10(name: str, what: str, data: Any, counts: tuple[int, ...], protocol: 
         rows=grid(panel, METHODS),
         seeds=(10, 10),
         protocol=At(
-            full="10,000 images and 2,000 test images by EfficientNet-Lite0 at 128 pixels: features of length 1 less the "
-            f"pool's mean, all by one factor. {protocol} scikit-learn's logistic regression.",
+            full="10,000 images and 2,000 test images by EfficientNet-Lite0 at 128 pixels: features of length 1 minus the "
+            f"pool's mean, scaled by one factor. {protocol} scikit-learn's logistic regression.",
             smoke=smoke("their pixels as features"),
         ),
         open_points=(OPTIONS, "askless is developed on CIFAR-10."),
@@ -225,7 +225,7 @@ budgets = cifar10(
     "from no label to 2,500",
     CIFAR10,
     (100, 200, 400, 800, 1500, 2500),
-    "From no label at all, in batches up to 100, 200, 400, 800, 1,500 and 2,500.",
+    "From no label, in batches up to 100, 200, 400, 800, 1,500 and 2,500.",
 )
 standardised = cifar10(
     "race.standardised",

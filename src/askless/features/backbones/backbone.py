@@ -127,5 +127,5 @@ def stacked(items: Sequence[np.ndarray], size: int | None) -> Tensor:
     if len({x.shape for x in images}) == 1:
         return torch.stack(images)
     if size is None:
-        raise InputError("the images differ in size, which this backbone minds; pass size, such as --size 64")
+        raise InputError("the images differ in size, which this backbone cannot take; pass size, such as --size 64")
     return torch.cat([resized(three_channels(x[None]), size) for x in images])

@@ -105,7 +105,7 @@ def pooled(out: Any, mask: Tensor | None, pooling: str) -> Tensor:
     hidden: Tensor = out.last_hidden_state
     if hidden.ndim == 4:  # (n, d, H, W) of a convolutional network
         if pooling == "cls":
-            raise OptionError("pooling='cls': this model has places (H, W), no tokens; use pooling='mean'")
+            raise OptionError("pooling='cls': this model has positions (H, W), not tokens; use pooling='mean'")
         return hidden.mean(dim=(2, 3))
     if pooling == "cls":
         return hidden[:, 0]
@@ -158,11 +158,11 @@ def loaded(kind: Any, place: str, what: str, **options: Any) -> Any:
         if here:
             advice = f"save one there with {kind.__name__}'s save_pretrained"
         elif asking:
-            advice = "check the name, or name a folder that holds the model, as in hf/./my-model"
+            advice = "check the name, or use the folder of the model, as in hf/./my-model"
         else:
             advice = (
-                "the hub cannot be asked from here (no network, or HF_HUB_OFFLINE is set), and it was not downloaded "
-                "before: name a folder that holds the model, as in hf/./my-model, or use it once with a network"
+                "the hub cannot be reached (no network, or HF_HUB_OFFLINE is set), and the model was not downloaded "
+                "before; use the folder of the model, as in hf/./my-model, or use it once with a network"
             )
         got = f"{type(error).__name__}: {first_line(error)}"
         raise ModelError(f"hf/{place}: expected {what}, got {got}; {advice}") from None
@@ -194,9 +194,7 @@ def image_config(processor: Any, place: str) -> tuple[int, list[float], list[flo
     own = side_of(getattr(processor, "crop_size", None) if getattr(processor, "do_center_crop", False) else None)
     own = own or side_of(getattr(processor, "size", None))
     if own is None:
-        raise ModelError(
-            f"hf/{place}: expected an image processor that says the size of its images, got none; pass size="
-        )
+        raise ModelError(f"hf/{place}: expected an image processor that gives an image size, got none; pass size=")
     rescale = float(getattr(processor, "rescale_factor", 1 / 255)) if getattr(processor, "do_rescale", True) else 1.0
     mean, std = [0.0] * 3, [1.0] * 3
     if getattr(processor, "do_normalize", True):

@@ -117,7 +117,7 @@ def timm_by_name(name: str, size: int | None, weights: str | Path | None = None,
     config = timm.data.resolve_data_config({}, model=net)
     own = int(config["input_size"][-1])
     if size is not None and size != own and has_fixed_size(timm, name):
-        raise OptionError(f"{owner}: it sees images of {own} pixels only, got size={size}; leave size out")
+        raise OptionError(f"{owner}: it takes images of {own} pixels only, got size={size}; leave size out")
     return seeing(normalising(net, size or own, config["mean"], config["std"]), f"{owner}{told(known)}", device)
 
 
@@ -132,7 +132,7 @@ def torchvision_by_name(
     config = torchvision_config(models, name)
     own = config["size"]
     if size is not None and size != own and name.startswith(("vit_", "maxvit")):
-        raise OptionError(f"{owner}: it sees images of {own} pixels only, got size={size}; leave size out")
+        raise OptionError(f"{owner}: it takes images of {own} pixels only, got size={size}; leave size out")
     known = torchvision_weights(models, name, "DEFAULT" if weights is None else Path(weights))
     net = built(owner, models.get_model, name, **torchvision_sides(name, own, own, pretrained=True))
     head = last_linear(owner, net)

@@ -63,7 +63,7 @@ def batch(run: "Run", there: frozenset[str] = frozenset(), guesses: bool = True)
     chosen = [task for task in tasks if task.kind == "train"]
     checks = sorted((task for task in tasks if task.kind == "check"), key=lambda task: task.path not in there)
     result = []
-    # Mixed before what is there is left out, so that a push that was cut short goes on in the same order.
+    # Mixed before what is there is left out, so that an interrupted push resumes in the same order.
     for rank, task in enumerate(mixed(chosen, checks[: max(0, wanted - done)]), start=1):
         if task.path in there:
             continue
@@ -142,7 +142,7 @@ def what_is_shown(run: "Run", item: int, images: Images) -> tuple[str, str]:
 
 
 def made_smaller(picture: Picture, largest: int) -> Picture:
-    """The picture in at most so many bytes: as JPEG, and then with fewer and fewer pixels."""
+    """The picture in at most this many bytes: as JPEG, then with fewer and fewer pixels."""
     small = picture
     while len(small.content) > largest:
         with Image.open(BytesIO(small.content)) as image:

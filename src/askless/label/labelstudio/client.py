@@ -49,7 +49,7 @@ def claims_of(token: str) -> dict[str, Any] | None:
 
 
 class NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirect is told, not followed: the token belongs to one server."""
+    """A redirect is reported, not followed: the token belongs to one server."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -117,7 +117,7 @@ class Client:
         except LabelStudioError as error:
             if error.status != 401 or self.kind != "refresh":
                 raise
-            self._access = ""  # it has ended early: the server was started anew, or its clock differs
+            self._access = ""  # it expired early: the server was restarted, or its clock differs
             content, kind = self._exchange(method, path, data, self._authorization())
         if not content:
             return None

@@ -67,7 +67,7 @@ def push(
         found = find_project(client, run, project)
         if found is None:
             found = make_project(client, run, project, config_xml(names, plain))
-            remember(run, client, int(found["id"]))  # at once: should the rest fail, the next push goes on there
+            remember(run, client, int(found["id"]))  # at once: should the rest fail, the next push resumes there
         number = int(found["id"])
         control, added = fit_config(client, found, names, plain.tag)
         there = frozenset(known[ITEM] for _, known in our_tasks(client, run, number))

@@ -138,7 +138,7 @@ def fields_of(one: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def chunks(tasks: Sequence[dict[str, Any]], most_bytes: int, most: int = 500) -> Iterator[list[dict[str, Any]]]:
-    """The tasks in their order, in parts that come to so many bytes at most, as they are sent."""
+    """The tasks in their order, in parts of at most this many bytes, as they are sent."""
     part: list[dict[str, Any]] = []
     size = 0
     for each in tasks:
@@ -159,7 +159,7 @@ def chunks(tasks: Sequence[dict[str, Any]], most_bytes: int, most: int = 500) ->
 class Annotation:
     """What one person said of one item: `choices` has one class, or `cancelled` is true.
 
-    `uid` is the annotation's for ever, and `version` changes when it does. `prefilled`: it began from the model's guess.
+    `uid` is permanent, and `version` changes when it does. `prefilled`: it began from the model's guess.
     """
 
     path: str

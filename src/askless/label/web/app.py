@@ -123,7 +123,7 @@ def add_pages(app: FastAPI, page: Page) -> None:
     @app.get("/", include_in_schema=False)
     def index(request: Request, token: str | None = None) -> Response:
         if token is not None:
-            # Opened from a file, ours among them, a redirect would go on without the new cookie, for it is strict.
+            # Opened from a file, ours among them, a redirect would follow without the new cookie, which is strict.
             from_elsewhere = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
             away = HTMLResponse(ONWARD) if from_elsewhere else RedirectResponse("/", status_code=303)
             away.set_cookie(page.gate.cookie, page.gate.session, httponly=True, samesite="strict", path="/")

@@ -1,7 +1,7 @@
 """The page's server, and its connections: how many there are, and how long one may take to send a request.
 
 Whoever reaches the port can open connections and send half a request on each, without a token. uvicorn waits for the rest
-for ever and takes connections until the process has no file descriptors left; here such connections are closed.
+indefinitely and takes connections until the process has no file descriptors left; here such connections are closed.
 """
 
 import asyncio

@@ -157,7 +157,7 @@ class Guard:
 
         try:
             await self.app(scope, receive_body, send_guarded)
-        except Exception:  # a mistake of ours: it is told without a word of what it was, and goes on to the log
+        except Exception:  # a bug of ours: the answer gives no details, the log does
             if not begun:
                 await answer(send_guarded, 500, "internal", "something went wrong; see the terminal for details")
             raise

@@ -64,7 +64,7 @@ from askless.sources import UnreadableError
 Json = dict[str, Any]
 PRELOAD = 3  # items for the browser to load ahead
 LAST = 8  # answers of one's own that the page shows at all times
-WITHOUT = 10  # in prefill mode one image in so many is shown without a suggestion
+WITHOUT = 10  # in prefill mode one image in ten is shown without a suggestion
 
 
 class Annotator(NamedTuple):

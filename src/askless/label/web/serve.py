@@ -137,7 +137,7 @@ def free_socket(host: str, port: int) -> socket.socket:
 
 
 FIRST_WAIT, LONGEST_WAIT = 1.0, 60.0  # seconds until a killed worker starts again; doubled from one kill to the next
-SOUND = 300.0  # a worker that lived for so many seconds counts as sound: the next wait is the first again
+SOUND = 300.0  # a worker that lived for this many seconds counts as sound: the next wait is the first again
 
 
 class Worker:
@@ -243,7 +243,7 @@ def how_it_ended(code: int) -> str:
 
 
 def keep_views(run: Run, changed: threading.Event, ended: threading.Event) -> None:
-    """Writes labels.csv anew soon after something has changed, not at every answer."""
+    """Rewrites labels.csv soon after a change, but not at every answer."""
     while not ended.is_set():
         if changed.wait(0.5):
             changed.clear()

@@ -255,7 +255,7 @@ class Agreement:
 @dataclass(frozen=True)
 class Confused:
     """Of the items that `person` gave the class `label`, `items` have an answer by others or a decision: `same` of them that
-    class too, and where not, `instead` most often, so many `times`."""
+    class too, and otherwise `instead` most often, `times` times."""
 
     person: str
     label: int
@@ -267,7 +267,7 @@ class Confused:
 
 @dataclass(frozen=True)
 class Disagreements:
-    """Items on which people differ and that nobody has decided: `open` ones, of which so many are `without_majority`."""
+    """Items on which people differ and that nobody has decided: `open` ones, of which some are `without_majority`."""
 
     open: int = 0
     without_majority: int = 0

@@ -84,7 +84,7 @@ def export_run(
     overwrite: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Exported:
-    """Writes the labels of a run to `out` in the format `to`, whole or not at all.
+    """Writes the labels of a run to `out` in the format `to`, atomically.
 
     csv, jsonl and parquet have a row for each answer; the other formats one label for each image: what was decided, else
     what more than half of its answers say. `what="human+model"` adds the model's labels of `min_prob` or more. `link` copies

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = 6  # of each kind of mistake
 SUSPICIOUS = 24
-RECENT = 200  # answers by which the pace is told
+RECENT = 200  # answers that give the pace
 WEIGHTS = "model/model.safetensors"
 WRITTEN = ("labels.csv", "classes.txt", "skipped.csv", "project.toml", WEIGHTS, "model/config.json")
 
@@ -399,7 +399,7 @@ def map_of(run: "Run", db: sqlite3.Connection, labels: Mapping[int, int]) -> Map
 
 def process(state: Snapshot) -> Process:
     kinds = Counter(count_events(state.db))
-    answered = [row for row in state.answered if row.kind != "accepted"]  # their precision is told apart
+    answered = [row for row in state.answered if row.kind != "accepted"]  # their precision is reported separately
     people = []
     for name in sorted({row.annotator for row in answered}):
         own = [row for row in answered if row.annotator == name]

@@ -80,7 +80,7 @@ def predicted_rows(db: sqlite3.Connection, predictions: Predictions | None) -> l
 
 
 def write_labels_csv(path: Path, rows: Sequence[LabelRow], columns: Columns | None = None) -> None:
-    """`labels.csv`, whole or not at all: the columns of `LabelRow` and then the user's own. Nothing is lost or changed, so
+    """`labels.csv`, written atomically: the columns of `LabelRow` and then the user's own. Nothing is lost or changed, so
     cells may begin with =; `export(..., safe_cells=True)` is for spreadsheets."""
     data = csv_bytes(table_of(rows, [], columns or {}, pseudo=False), safe_cells=False)
     write_whole(Path(path), lambda file: file.write(data))

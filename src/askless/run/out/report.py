@@ -19,7 +19,7 @@ from askless.run.out.report_pictures import Thumb, Thumbs, and_more, shots
 from askless.run.steps.advice import of_check
 
 EXAMPLES, DOUBTS = 100, 40  # pictures for mistakes and for suspicious labels, at most; batches share the others
-LISTED = 30  # entries of a list before "and so many more"
+LISTED = 30  # entries of a list before "and n more"
 PAIRS = 4 * LISTED  # classes that are taken for one another
 WIDEST = 30  # classes in a confusion matrix
 MARKS = 4000  # labelled items on the map
@@ -28,7 +28,7 @@ GOOD = {"target reached": "good", "likely enough": "good", "keep going": "warn"}
 
 
 def write(facts: Facts, folder: Path, thumb: Thumb) -> Path:
-    """Writes `report.json` and `report.html` into `folder`, each whole or not at all, and returns the page.
+    """Writes `report.json` and `report.html` into `folder`, each atomically, and returns the page.
 
     `thumb` gives an item's picture as the bytes of an image file, or None.
     """

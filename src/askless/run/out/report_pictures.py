@@ -12,12 +12,12 @@ from askless.report.page import picture
 from askless.run.out.account import Shown
 from askless.sources import UnreadableError, as_8_bit, refusing_bad_image
 
-THUMBS, SIDE, BYTES = 300, 96, 5_000_000  # pictures in a page: so many, of so many pixels, so large together
+THUMBS, SIDE, BYTES = 300, 96, 5_000_000  # pictures in a page: number, side in pixels, total bytes
 Thumb = Callable[[int], bytes | None]
 
 
 class Thumbs:
-    """Pictures within the limits of a page: so many, and so many bytes. `allow` sets how many the next part may use."""
+    """Pictures within the limits of a page, in number and bytes. `allow` sets how many the next part may use."""
 
     def __init__(self, thumb: Thumb, noun: str) -> None:
         self.noun = noun

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 
 def in_words(numbers: Mapping[str, float], labels: int, noun: str) -> str:
-    r"""One sentence for the page, the terminal and the report, from what `auto` logged of a training on so many labels, and
+    r"""One sentence for the page, the terminal and the report, from what `auto` logged of a training on these labels, and
     another where it met rows that are far beyond the others; empty for a learner that chooses nothing.
 
     >>> chosen = {"graph": 0.9, "alone": 0.3, "alone_decay": 0.01, "decay": 0.0001, "temperature": 1.25}

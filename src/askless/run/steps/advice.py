@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 STABLE = 0.02  # predictions count as stable when a smaller share than this changed ...
-TWICE = 2  # ... in each of so many rounds in a row
+TWICE = 2  # ... in each of this many rounds in a row
 FEW = 5  # a class with fewer labels is hardly known
 QUIET = 60  # labels without a new class before we believe that there is none
 WORTH = 0.01  # of accuracy: what the next labels should bring at least

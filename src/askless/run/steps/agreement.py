@@ -67,7 +67,7 @@ def krippendorff(answers: ArrayLike) -> Alpha:
 
 class Given(NamedTuple):
     """Of the items that a person gave the class `label`, `items` have an answer by the others; `same` of them it too. Where
-    they say something else, they say `instead` most often, so many `times`; None where they never do."""
+    they say something else, they say `instead` most often, `times` times; None where they never do."""
 
     label: int
     items: int

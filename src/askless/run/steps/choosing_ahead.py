@@ -41,7 +41,7 @@ def choose_ahead(run: "Run", report: "Report") -> None:
 
 
 def reserve_size(batch: int, per_minute: float | None, seconds: float | None) -> int:
-    """How many items are kept for a training of so many seconds, choosing included, at this pace: a batch at least, and at
+    """How many items are kept for a training of this many seconds, choosing included, at this pace: a batch at least, and at
     most `MOST`; that many before anything has been measured.
 
     >>> reserve_size(20, 120.0, 21.0)  # two a second

@@ -1,7 +1,7 @@
 """What the model sees of each item, made once and kept in the run's `cache`: features of images or texts, or small pixels.
 
 The plain view of every item comes first, so that the first batch can be chosen; the augmented views of the pool's images,
-which training needs, come after. All of it is written in pieces: what was stopped goes on where it was. Runs in the worker.
+which training needs, come after. All of it is written in pieces: an interrupted one resumes. Runs in the worker.
 """
 
 import hashlib
@@ -116,7 +116,7 @@ def embed_images(
     progress: Progress,
     skip: frozenset[int] = frozenset(),
 ) -> None:
-    """Reads every item that has not been read yet. `bad(item, reason)` is told what cannot be read."""
+    """Reads every item that has not been read yet. `bad(item, reason)` receives what cannot be read."""
     from askless.features.frozen import make_backbone
 
     backbone = make_backbone(frozen_of(settings)) if settings.frozen else None

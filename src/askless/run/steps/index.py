@@ -37,7 +37,7 @@ COPY = re.compile(
     r"[ _-](copy|kopie|copie|copia)[ _]?\d*( ?\(\d+\))?$|\(\d+\)$|^(copy|kopie|copie|copia) (of|von|de) ", re.IGNORECASE
 )
 MARKER = "state.sqlite"  # a folder that holds one is a run, not a part of the collection
-PROBE = 4096  # bytes: of larger files of equal size, first only so many are compared
+PROBE = 4096  # bytes: of larger files of equal size, only these are compared first
 READERS, CHUNK = 4, 64  # threads that read headers, and how many files each takes at a time
 TILE = 2**26  # bytes of an array that are looked at together
 
@@ -174,7 +174,7 @@ def equal_files(files: Sequence[Item]) -> list[list[int]]:
 
 
 def digest(item: Item, part: int = 0) -> bytes | None:
-    """sha256 of the file, or of so many bytes from its middle; None if it cannot be read, which decoding will tell."""
+    """sha256 of the file, or of this many bytes from its middle; None if unreadable, which decoding will report."""
     try:
         with open_file(item.content) as file:
             if part:

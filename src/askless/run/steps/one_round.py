@@ -268,14 +268,14 @@ def run_pool(cached: CachedItems, settings: Settings, items: Sequence[int], view
 def make_learner(
     base: RunPool, settings: Settings, classes: Sequence[str], labels: dict[int, int], before: Path | None
 ) -> ActiveLearner:
-    """A learner with these labels (item -> place in `classes`); a strategy that remembers goes on from the round before."""
+    """A learner with these labels (item -> place in `classes`); a strategy that remembers continues from the last round."""
     strategy: Any = settings.strategy
     if len(set(labels.values())) < 2 and strategy not in ("random", "coreset", "typiclust"):
         strategy = "askless"  # nothing to be learnt yet: cover the collection
     places = base.positions()
     known = {places[item]: label for item, label in sorted(labels.items()) if item in places}
     net = "linear" if settings.frozen else settings.net
-    if net == "waves":  # what a run on features has unless it was told otherwise: on long ones it is a linear head
+    if net == "waves":  # the default of a run on features: on long ones it is a linear head
         net = default_net(base.pool)
     names = tuple(classes) if len(classes) >= 2 else PLACEHOLDERS
     learner = ActiveLearner(

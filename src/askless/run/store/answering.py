@@ -2,7 +2,7 @@
 
 Each change is one event, named by the request that the browser made up: a request that comes twice is stored once.
 
-Everybody undoes and redoes their own actions, in order, while others go on. An answer is taken back, or given again, only
+Everybody undoes and redoes their own actions, in order, while others continue. An answer is taken back, or given again, only
 where everything is as that action left it: the answer is still (or still not) there, which an import may have changed, and
 one that comes back finds its item asked and wanted. Else the action is refused with the reason, and passed over for good,
 so that what was done before it can still be undone. For classes, see `askless.run.store.classes`.
@@ -289,7 +289,7 @@ def put_answer(db: sqlite3.Connection, item: int, annotator: str, row: dict[str,
 
 
 def count_answers(db: sqlite3.Connection, item: int, overlap: int) -> None:
-    """A task is done when so many people have answered it, and open again when an answer was taken back. Leases of those
+    """A task is done when enough people have answered it, and open again when an answer was taken back. Leases of those
     whose answers are not wanted any more end."""
     n = db.execute("SELECT count(*) FROM answer WHERE item = ?", (item,)).fetchone()[0]
     most = wanted_of(db, item, overlap)

@@ -486,7 +486,7 @@ def end_leases(db: sqlite3.Connection, which: str, values: tuple[str | int, ...]
 
 
 def end_surplus(db: sqlite3.Connection, item: int, wanted: int) -> None:
-    """Ends leases on an item for which only so many answers are still wanted: somebody may have answered it who did not
+    """Ends leases on an item for which only this many answers are still wanted: somebody may have answered it who did not
     have it, as by an import. Those that were renewed last stay."""
     rows = db.execute(
         "SELECT annotator FROM lease WHERE item = ? AND expires > 0 ORDER BY expires DESC, taken LIMIT -1 OFFSET ?",

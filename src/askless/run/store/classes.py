@@ -1,4 +1,4 @@
-"""The classes: numbered for ever in the order in which they came; renamed, merged, never renumbered.
+"""The classes: with permanent numbers in the order in which they came; renamed, merged, never renumbered.
 
 A merge points a class at another one, and what a label means is found by following the pointers when it is read: no label
 is ever rewritten. Only a class that is shown can be merged, and only into another one that is, so pointers never go in a

@@ -4,8 +4,8 @@ of those that the model had put in a class, to which a person agreed (`accepted`
 Both count apart from the budget, many are one event, and `askless.run.store.answering` takes them back. A `found` label is a
 person's judgement, and is trained on where the item is in the pool. An `accepted` one is the model's own word, which people
 only looked over: it is never trained on, and never measures. The measure stays unbiased: a check item has to be judged
-unprompted, when its turn comes, so it is never labelled here, and an item of the reserve that is drawn as one later is asked
-afresh.
+unprompted, when its turn comes, so it is never labelled here, and an item of the reserve that is later drawn as one is asked
+again.
 """
 
 import json

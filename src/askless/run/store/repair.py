@@ -114,7 +114,7 @@ def is_right(column: str, text: str) -> bool:
 
 def repair(folder: Path) -> list[str]:
     """Makes a run whole again as far as it can be read, and says what was done and what is lost. The damaged database stays
-    beside the new one; what is made from labels, and is damaged, is removed, and made again when the run goes on.
+    beside the new one; what is made from labels, and is damaged, is removed, and computed again when the run resumes.
 
     BusyError while the run is served; RunError where nothing can be made of it, which then stays as it was.
     """
@@ -162,7 +162,7 @@ def replace_database(path: Path, settings: Settings) -> list[str]:
 
 
 def drop_damaged(folder: Path) -> list[str]:
-    """Removes what cannot be read of trainings and of the cache; they are made again when the run goes on."""
+    """Remove unreadable files of trainings and of the cache; the run computes them again when it resumes."""
     said = []
     with closing(Store(folder / NAME)) as store:
         for number in damaged_fits(store, folder):
@@ -244,7 +244,7 @@ def copy_rows(path: Path, new: sqlite3.Connection) -> set[str]:
             found: dict[Any, dict[str, Any]] = {}
             key = "name" if table == "meta" else "rowid"
             for way in ("ASC", "DESC"):
-                # Pages that lead in a circle would be read for ever: so many steps are enough for a whole file.
+                # Pages that lead in a circle would be read endlessly: this number of steps is enough for a whole file.
                 db.set_progress_handler(partial(next, repeat(0, 100 + path.stat().st_size // 1000), 1), 10_000)
                 with suppress(sqlite3.Error, MemoryError, UnicodeDecodeError):  # the last: SQLite quotes what it read
                     for row in db.execute(f"SELECT *, {key} AS key_ FROM {table} NOT INDEXED ORDER BY {key} {way}"):

@@ -124,7 +124,7 @@ def put_round(db: sqlite3.Connection, number: int, strategy: str, seconds: float
 
 
 def add_tasks(db: sqlite3.Connection, number: int, picks: Sequence[Pick], picked_by: str, after: int) -> None:
-    """Asks for the picks in a round, ranked after so many others."""
+    """Asks for the picks in a round, ranked after the given number of others."""
     db.executemany(
         f"{ADD}VALUES (?, 'train', ?, ?, ?, ?, ?, 'open')",
         [(p.item, number, rank, picked_by, p.reason, p.score) for rank, p in enumerate(picks, start=after + 1)],

@@ -111,7 +111,7 @@ def widen(db: sqlite3.Connection, table: str, old: str, new: str) -> None:
 
 def opinions(db: sqlite3.Connection) -> None:
     """Version 3: what a person settles an item on, with the answers `seen` then, and items of which a second opinion is
-    `wanted`: so many answers in all."""
+    `wanted`: the number of answers in all."""
     db.execute(
         """CREATE TABLE decision (
             item INTEGER PRIMARY KEY REFERENCES item (id), annotator TEXT NOT NULL, class INTEGER REFERENCES class (id),

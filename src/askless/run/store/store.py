@@ -78,7 +78,7 @@ class Store:
         self.check_still_there()
         with self._writing, damage_in_words(self.path), transaction(self._writer, "IMMEDIATE"):
             yield self._writer
-        self.check_still_there()  # after the commit, and before anybody is told of it
+        self.check_still_there()  # after the commit, and before anybody learns of it
 
     @contextmanager
     def lend(self) -> Iterator[sqlite3.Connection]:
@@ -119,7 +119,7 @@ class Store:
             return int(self._reader.execute("PRAGMA data_version").fetchone()[0])
 
     def check_still_there(self) -> None:
-        """GoneError once the file at our path is not the one we have open: SQLite goes on writing to a deleted file."""
+        """GoneError once the file at our path is not the one we have open: SQLite keeps writing to a deleted file."""
         found = which_file(self.path)
         if found != self._opened:
             raise GoneError(
@@ -233,7 +233,7 @@ def connect(path: Path, journal: str, sync: str) -> sqlite3.Connection:
     db.row_factory = sqlite3.Row
     db.execute(f"PRAGMA journal_mode = {journal}")
     db.execute(f"PRAGMA synchronous = {sync}")
-    db.execute("PRAGMA fullfsync = ON")  # macOS: else a disk may keep in its own memory what it was told to write
+    db.execute("PRAGMA fullfsync = ON")  # macOS: else a disk may keep writes in its own memory
     db.execute("PRAGMA foreign_keys = ON")
     db.execute("PRAGMA recursive_triggers = ON")  # so that INSERT OR REPLACE cannot remove an event either
     for suffix in ("-wal", "-shm"):
@@ -245,7 +245,7 @@ def connect(path: Path, journal: str, sync: str) -> sqlite3.Connection:
 
 @contextmanager
 def savepoint(db: sqlite3.Connection) -> Iterator[None]:
-    """A part of a transaction that with an error has not happened, while the rest goes on."""
+    """A part of a transaction that an error undoes while the rest continues."""
     db.execute("SAVEPOINT part")
     try:
         yield

@@ -57,7 +57,7 @@ let lastInput = Date.now();
 
 const troubles = { server: null, save: null };
 
-/** What only a person can mend: [the line, what stands beside the dot]; null where trying again may do. */
+/** What only a person can fix: [the line, the text beside the dot]; null if retrying may help. */
 function lasting(error) {
   if (error.status === 401) return [words.signedOut, words.failedToken];
   if (error.status === 507) return [words.diskFull, words.failedDisk];

@@ -161,7 +161,7 @@ export function answerText(answer) {
   return answer.class === null || answer.class === undefined ? "" : className(answer.class);
 }
 
-/** Look at an answered image, large, and answer anew -> {class} or {unsure}. Class keys work here too. */
+/** Look at an answered image, large, and answer again -> {class} or {unsure}. Class keys work here too. */
 export function askChange(answer) {
   const dialog = $("#change-dialog");
   const item = answer.item;

@@ -79,7 +79,7 @@ export async function tabId() {
   return id;
 }
 
-/** Ids of this browser's tabs that were closed since; each is told once. */
+/** Ids of this browser's tabs that were closed since; each is reported once. */
 export async function closedTabs(own) {
   const known = read("tabs", []).filter((id) => id !== own);
   if (!navigator.locks) return [];
