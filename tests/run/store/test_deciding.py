@@ -135,7 +135,7 @@ def test_what_waits_to_measure_is_not_overruled_either(make_room):
     item = room.one("SELECT id FROM item WHERE split = 'reserve' LIMIT 1")
     with room.run.store.change() as db:
         label_found(db, Desk("ann", "tab"), "request-found", [item], Given(label=CAT), overlap=1)
-    with pytest.raises(InputError, match="only where people disagree"):
+    with pytest.raises(InputError, match="only if people disagree"):
         Pair(room).decide(item, DOG)
 
 
