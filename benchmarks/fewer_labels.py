@@ -1,4 +1,4 @@
-"""How many labels askless needs to reach random's 110-label accuracy under FixMatch: thirty seeds more than `askless.frozen`.
+"""How many labels askless needs to reach random's 110-label accuracy under FixMatch: thirty more seeds.
 
     askless bench run benchmarks/fewer_labels.py
 

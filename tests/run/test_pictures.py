@@ -424,5 +424,5 @@ def test_features_have_no_pictures(tmp_path):
     pictures = Pictures("features", tmp_path / "a.npz", ["0"], tmp_path / "cache")
     assert not pictures.has_pictures
     for show in (pictures.full, pictures.thumb):
-        with pytest.raises(NoPictureError, match="a row of features, which cannot be shown as one"):
+        with pytest.raises(NoPictureError, match="a row of features, which cannot be shown as an image"):
             show(0)

@@ -60,7 +60,7 @@ def pickled(path: Path):
         ("a.csv", lambda p: p.write_text("name,label\na,b\n"), "expected a column path or file_name"),
         ("a.csv", lambda p: p.write_text("path,label\n,b\n"), "an image in every row"),
         ("a.csv", lambda p: p.write_bytes(b"path,label\n\xff,b\n"), "UTF-8"),
-        ("a.jsonl", lambda p: p.write_text("{"), "line 1 is not JSON"),
+        ("a.jsonl", lambda p: p.write_text("{"), "line 1 is not valid JSON"),
         ("a.jsonl", lambda p: p.write_text("[1]"), "JSON object"),
         ("a.npz", pickled, "expected an .npz file of plain arrays, got another"),
         ("a.npz", lambda p: p.write_bytes(b"PK no"), "expected an .npz file of plain arrays, got another"),

@@ -86,7 +86,7 @@ def test_a_run_without_features_says_what_to_do(shapes, tmp_path):
         with pytest.raises(InputError, match=r"comparing images needs features.*; wait until all of them are embedded"):
             browse(run, like=(0,))
         run.note("prepared", True)
-        with pytest.raises(InputError, match="a network that trains on pixels has none; start a run with --net frozen"):
+        with pytest.raises(InputError, match="a network trained on pixels has none; start a run with --net frozen"):
             browse(run, like=(0,))
 
 

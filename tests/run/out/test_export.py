@@ -634,7 +634,7 @@ def test_an_export_without_images_does_not_replace_an_earlier_one(tmp_path, to, 
     done = export(to, out, rows, CLASSES, **images)
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
     away = {"file_of": lambda item: tmp_path / "gone" / photos[1][item]}
-    with pytest.raises(InputError, match=r"expected images that can be read, got none; .*Nothing was written"):
+    with pytest.raises(InputError, match=r"expected readable images, found none; .*Nothing was written"):
         export(to, out, rows, CLASSES, overwrite=True, **away)
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
     assert export(to, out, rows, CLASSES, overwrite=True, **images).labels == done.labels

@@ -216,6 +216,6 @@ def test_a_final_model_needs_what_was_read_of_the_images(finished, tmp_path):
         damage()
         with (
             Run.open(folder) as run,
-            pytest.raises(AsklessError, match="is missing, or was made by an earlier askless"),
+            pytest.raises(AsklessError, match="are missing, or an earlier askless made them"),
         ):
             run.export_model(tmp_path / "out", final=True)

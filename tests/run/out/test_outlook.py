@@ -39,9 +39,9 @@ def run(tmp_path_factory):
 def test_before_there_are_rounds_enough_it_says_why(run):
     _, (before, one, two) = run
     assert before.outlook.why_not == "a forecast needs a model"
-    assert one.outlook.why_not == "a forecast needs 3 measured rounds, and there is 1"
-    assert two.outlook.why_not == "a forecast needs 3 measured rounds, and there are 2"
-    assert in_words(two.outlook)[0] == "No forecast yet: a forecast needs 3 measured rounds, and there are 2."
+    assert one.outlook.why_not == "a forecast needs 3 measured rounds, and this run has 1"
+    assert two.outlook.why_not == "a forecast needs 3 measured rounds, and this run has 2"
+    assert in_words(two.outlook)[0] == "No forecast yet: a forecast needs 3 measured rounds, and this run has 2."
 
 
 def test_page_status_report_and_advice_tell_one_forecast(run):

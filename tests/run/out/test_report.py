@@ -205,7 +205,7 @@ def test_what_users_wrote_is_text(text):
     "said",
     [
         "/home/ann/photos has 640 images",
-        "Budget used: 160 of 160 labels are given.",
+        "Budget used: 160 of 160 labels given.",
         "Always predicting the most common class would score 0.45.",
         "n = 40",
         "Images the model puts here",

@@ -23,7 +23,7 @@ def test_likely_enough_says_why_with_numbers():
         "Likely enough: predictions changed for at most 0.8 % of images in each of the last two rounds and no new class in "
         "60 labels. Check accuracy 0.90 (0.77–0.96, n = 40)."
     )
-    assert found.reasons[-1] == "80 of 200 labels are left"
+    assert found.reasons[-1] == "80 of 200 labels left"
 
 
 def test_without_check_images_it_is_not_measured():
@@ -107,7 +107,7 @@ def test_a_target_without_check_images_cannot_be_reached():
 def test_the_budget():
     found = advise(replace(GOOD, spent=200))
     assert found.verdict == "budget used"
-    assert found.text == "Budget used: 200 of 200 labels are given. Check accuracy 0.90 (0.77–0.96, n = 40)."
+    assert found.text == "Budget used: 200 of 200 labels given. Check accuracy 0.90 (0.77–0.96, n = 40)."
     assert advise(replace(GOOD, spent=20, budget=20, rounds=1)).verdict == "budget used"
     assert "'dog' has 2 labels" in advise(replace(GOOD, spent=200, counts={"cat": 9, "dog": 2})).reasons
     assert advise(replace(GOOD, spent=200, target=0.7)).verdict == "target reached"

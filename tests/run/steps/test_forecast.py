@@ -63,9 +63,9 @@ def test_the_same_rounds_give_the_same_forecast_whatever_the_order_of_the_items(
 @pytest.mark.parametrize(
     ("labels", "n_check", "why"),
     [
-        ([20, 40, 60], 19, "a forecast needs 20 labelled check images, and there are 19"),
-        ([20], 40, "a forecast needs 3 measured rounds, and there is 1"),
-        ([20, 40, 40], 40, "a forecast needs 3 measured rounds, and there are 2"),
+        ([20, 40, 60], 19, "a forecast needs 20 labelled check images, and this run has 19"),
+        ([20], 40, "a forecast needs 3 measured rounds, and this run has 1"),
+        ([20, 40, 40], 40, "a forecast needs 3 measured rounds, and this run has 2"),
     ],
 )
 def test_it_says_plainly_when_it_is_too_early(labels, n_check, why):

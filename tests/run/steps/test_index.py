@@ -211,7 +211,7 @@ def test_a_run_inside_is_no_part_of_the_images(tmp_path):
     (tmp_path / "my-run" / "state.sqlite").write_bytes(b"")
     index = scan(tmp_path)
     assert (paths(index), index.skipped) == (["a.png"], [])
-    assert index.hints == ["the run of askless in my-run is not a part of the images"]
+    assert index.hints == ["my-run is a run of askless, not part of the images"]
     with pytest.raises(
         InputError, match=r"expected images, got a run of askless; continue it with `askless start .*my-run`"
     ):
@@ -512,7 +512,7 @@ def test_features_keep_equal_rows_and_lose_broken_ones(tmp_path):
     np.save(tmp_path / "f.npy", x)
     index = scan(tmp_path / "f.npy")
     assert [(item.id, item.width) for item in index.items] == [("0", 0), ("3", 0)]
-    assert reasons(index) == {name: ("unreadable", "NaN or infinity in it") for name in "12"}
+    assert reasons(index) == {name: ("unreadable", "contains NaN or infinity") for name in "12"}
     assert index.kind == "features"
 
 
@@ -528,7 +528,7 @@ def test_equal_images_and_float_pixels_out_of_range_are_left_out(tmp_path):
     assert reasons(index) == {
         "2": ("duplicate", "the same content as 0"),
         "4": ("unreadable", f"pixels from {x[4].min():g} to {x[4].max():g}; expected [0, 1]"),
-        "5": ("unreadable", "NaN or infinity in it"),
+        "5": ("unreadable", "contains NaN or infinity"),
     }
 
 

@@ -123,7 +123,7 @@ def test_of_several_items_all_are_stored_or_none(room, ann):
 
 def test_a_second_answer_needs_the_word_change(room, ann):
     item = ann.label(0)
-    with pytest.raises(ConflictError, match="answered item 0 already"):
+    with pytest.raises(ConflictError, match="already answered item 0"):
         ann.change(answer, [item], Given(label=1))
     ann.change(answer, [item], Given(label=1), change=True)
     assert answers(room) == {(item, "ann"): 1}
@@ -337,7 +337,7 @@ def test_redo_of_an_answer_to_an_item_that_was_withdrawn_is_a_conflict(room, ann
     item = ann.label(0)
     ann.undo()
     room.run.train_now(room.request(), "ann")
-    assert "not being asked" in ann.redo()["refused"]
+    assert "no longer being asked" in ann.redo()["refused"]
     assert (item, "ann") not in answers(room)
 
 

@@ -195,7 +195,7 @@ def test_where_events_are_lost_the_answers_of_the_table_stay(busy):
     zero(busy, pages_with(busy, b"request-0000")[2])
     said = repair(busy)
     assert f"Read all {n} events" not in said
-    assert any(text.startswith("Lost: part of the log") and "compare with a backup" in text for text in said)
+    assert any(text.startswith("Lost: part of the event log") and "compare with a backup" in text for text in said)
     assert examine(busy) == []
     with Run.open(busy) as run, run.store.look() as db:
         after, events = stored_tables(db), log(db)
@@ -374,7 +374,7 @@ def test_colours_and_keys_of_classes_are_rebuilt_from_the_log(busy):
 
 def test_colours_and_keys_survive_the_loss_of_their_events(busy):
     change(busy, "DROP TRIGGER event_remains", "DELETE FROM event WHERE kind = 'class_look'")
-    assert any(text.startswith("Lost: part of the log") for text in repair(busy))
+    assert any(text.startswith("Lost: part of the event log") for text in repair(busy))
     assert examine(busy) == []
     with Run.open(busy) as run, run.store.look() as db:
         assert chosen_looks(db) == {1: Look(2, "w")}

@@ -404,7 +404,7 @@ def _pixels(job: Job, items: dict[str, int]) -> np.ndarray:
             raise UnreadableError("the images differ in size; their paths are in ids")
         if pixels.nbytes * len(items) > LARGEST:
             each = f"{len(items)} images of {pixels.nbytes:,} bytes each"
-            raise UnreadableError(f"{each} are too large; their paths are in ids")
+            raise UnreadableError(f"{each} are too many; their paths are in ids")
         found.append(pixels)
     return np.stack(found).astype(np.uint8, copy=False)
 

@@ -33,9 +33,9 @@ def too_early(labels: ArrayLike, n_check: int, noun: str = "image") -> str | Non
     """Why there is no forecast yet; None where there can be one. `labels` (T,): those of each measured round."""
     rounds = len(set(np.asarray(labels).tolist()))
     if n_check < FEWEST_CHECK:
-        return f"a forecast needs {FEWEST_CHECK} labelled check {noun}s, this run has {n_check}"
+        return f"a forecast needs {FEWEST_CHECK} labelled check {noun}s, and this run has {n_check}"
     if rounds < FEWEST_ROUNDS:
-        return f"a forecast needs {FEWEST_ROUNDS} measured rounds, this run has {rounds}"
+        return f"a forecast needs {FEWEST_ROUNDS} measured rounds, and this run has {rounds}"
     return None
 
 
