@@ -83,6 +83,8 @@ def without_waiting(patch, name):
         patch.setattr("askless.label.labelstudio.check", lambda *how: [])
         patch.setattr("askless.label.labelstudio.push", lambda *how: Pushed(1, "photos", "here", 0, 0, [], []))
         patch.setattr("askless.label.labelstudio.pull", lambda *how, **more: Taken())
+    if name == "labelstudio serve":  # for real in tests/label/test_labelstudio_server.py
+        patch.setattr("askless.label.labelstudio.live.follow", lambda live, url: lambda: None)
     if name == "labelstudio pull":
         patch.setenv("LABEL_STUDIO_URL", "http://localhost:8080")
 

@@ -1,5 +1,6 @@
 """Label Studio for real: a server of its own, on this computer, with SQLite; `make test-labelstudio` makes and names it."""
 
+import contextlib
 import json
 import os
 import re
@@ -37,6 +38,7 @@ pytestmark = pytest.mark.labelstudio
 LEGACY = "0123456789abcdef0123456789abcdef01234567"
 EMAIL, PASSWORD = "ann@example.com", "a-long-password"
 STARTING = 900.0  # seconds; it makes its database first: 40 s on an idle machine
+PATIENCE = 300.0  # seconds for a training, and what comes with it
 COLOURS = ("red", "green", "blue", "grey")
 
 
@@ -96,6 +98,7 @@ def studio(tmp_path_factory):
         **{k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "DJANGO", "LABEL_STUDIO"))},
         **{"COLLECT_ANALYTICS": "0", "LATEST_VERSION_CHECK": "0", "SENTRY_DSN": "", "FRONTEND_SENTRY_DSN": ""},
         "LABEL_STUDIO_BASE_DATA_DIR": str(folder / "data"),  # else it makes folders in the home of the user as well
+        **{"ML_BLOCK_LOCAL_IP": "false", "SSRF_PROTECTION_ENABLED": "false"},  # its model is on this computer
         "LABEL_STUDIO_LOCAL_FILES_SERVING_ENABLED": "true",
         "LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT": str(folder / "documents"),
     }
@@ -615,6 +618,98 @@ def test_a_project_that_only_has_the_name_of_the_run_is_left_alone(studio, begin
     found = {f.what: f.found for f in check(run, studio.client())}
     assert found["guesses"] == "the project shows predictions, but the run does not send them"
     pull(run, studio.client())
+
+
+# --- as its model --------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def served(run, studio):
+    """`askless labelstudio serve` in a process of its own; gives what it prints, line by line."""
+    command = [sys.executable, "-m", "askless", "labelstudio", "serve", str(run.folder), "--url", studio.url]
+    environment = {**os.environ, "LABEL_STUDIO_API_KEY": studio.refresh, "PYTHONUNBUFFERED": "1", "COLUMNS": "500"}
+    with (run.folder / "said.txt").open("wb") as said:
+        process = subprocess.Popen([*command, "--port", "0"], stdout=said, stderr=said, env=environment)
+    try:
+        yield lambda: (run.folder / "said.txt").read_text()
+        assert process.poll() is None, (run.folder / "said.txt").read_text()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    finally:
+        process.kill()
+        process.wait()
+
+
+def until(look, told):
+    """What `look` finds once it finds something."""
+    end = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < end, told()
+        time.sleep(0.2)
+    return found
+
+
+def test_its_own_interface_asks_in_our_order_and_labels_arrive_by_webhook(studio, begin, shapes):
+    run = begin(batch=6, suggestions="prefill")
+    with served(run, studio) as said:
+        project = int(until(lambda: re.search(r"Connected to project (\d+)", said()), said)[1])
+        (model,) = studio.ask("GET", f"/api/ml?project={project}")
+        assert (model["readable_state"], model["title"]) == ("Connected", "askless")
+        assert studio.ask("GET", f"/api/ml/{model['id']}/versions")["versions"] == [model["model_version"]]
+        for number in (1, 2):
+            settings = in_order(studio, project, number, said)
+            assert settings["sampling"] == "Uncertainty sampling"
+            asked = [a.path for a in batch(run)]
+            for path in asked:  # each is the lowest score that is left
+                given = studio.ask("GET", f"/api/projects/{project}/next")
+                assert given["data"]["askless_item"] == path
+                guesses = [p["result"] for p in given["predictions"]]
+                assert guesses == [[]] if number == 1 or is_check(run, path) else guesses[0][0]["type"] == "choices"
+                studio.annotate(given["id"], shapes.truth[path])
+                arrived(run, path, shapes.truth[path], said)
+        in_order(studio, project, 3, said)
+        # A task without predictions: Label Studio asks for them when it is opened.
+        other = next(path for path in shapes.truth if path not in items(studio.tasks(project)))
+        data = {"image": "data:,", "askless_item": other, "askless_run": run.meta("run")}
+        studio.ask("POST", f"/api/projects/{project}/import", [{"data": data}])
+        number = next(each["id"] for each in studio.tasks(project) if each["data"]["askless_item"] == other)
+        (own,) = studio.ask("GET", f"/api/tasks/{number}")["predictions"]
+        assert own["score"] >= 0.5
+        assert own["model_version"].endswith("order-003")
+        # Start training closes the batch, and the next one comes.
+        studio.ask("POST", f"/api/ml/{model['id']}/train")
+        in_order(studio, project, 4, said)
+    # What was annotated meanwhile comes when it is served again, at another port, and there is one model still.
+    last = studio.ask("GET", f"/api/projects/{project}/next")
+    studio.annotate(last["id"], "red")
+    assert last["data"]["askless_item"] not in [path for path, _, _ in answers(run)]
+    with served(run, studio) as said:
+        arrived(run, last["data"]["askless_item"], "red", said)
+        until(lambda: "Connected to project" in said(), said)
+        (again,) = studio.ask("GET", f"/api/ml?project={project}")
+        assert again["readable_state"] == "Connected"
+        hooks = [each["url"] for each in studio.ask("GET", f"/api/webhooks/?project={project}")]
+        assert hooks == [f"{again['url']}/webhook"]
+
+
+def in_order(studio, project, number, said):
+    """The project's settings, once it has the order of this round."""
+
+    def look():
+        found = studio.ask("GET", f"/api/projects/{project}")
+        return found if str(found["model_version"]).endswith(f"-order-{number:03d}") else None
+
+    return until(look, said)
+
+
+def arrived(run, path, name, said):
+    """Label Studio tells us before it answers; only a slow machine makes this wait."""
+    until(lambda: (path, EMAIL, name) in answers(run), said)
+
+
+def is_check(run, path):
+    with run.store.look() as db:
+        return db.execute("SELECT split FROM item WHERE path = ?", (path,)).fetchone()[0] == "check"
 
 
 # --- texts ---------------------------------------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ EXAMPLES = {
     "bench report": ["askless bench report runs/mine"],
     "bench compare": ["askless bench compare runs/table1 runs/mine"],
     "theory": ["askless theory runs/mine --items 10"],
+    "labelstudio serve": ["askless labelstudio serve photos-run --url http://localhost:8080"],
     "labelstudio check": ["askless labelstudio check photos-run --url http://localhost:8080"],
     "labelstudio push": ["askless labelstudio push photos-run --url http://localhost:8080"],
     "labelstudio pull": ["askless labelstudio pull photos-run"],

@@ -1,4 +1,4 @@
-"""`askless labelstudio`: check, push, pull; and its files, for `export --to labelstudio` and `import --from labelstudio`."""
+"""`askless labelstudio`: serve, or check, push and pull; and what `export --to` and `import --from labelstudio` do."""
 
 import os
 import uuid
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from askless.base.errors import BusyError, OptionError
+from askless.base.errors import BusyError, InputError, OptionError
 from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files
 from askless.cli.doctor import show_findings, warned_of_damage
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 labelstudio_app = typer.Typer(
-    help="Label in Label Studio: check the connection, push the batch, pull the answers.", no_args_is_help=True
+    help="Label in Label Studio: serve as its model, or check the connection, push the batch and pull the answers.",
+    no_args_is_help=True,
 )
 
 KEY = "LABEL_STUDIO_API_KEY"
@@ -121,6 +122,66 @@ def pull(
         waiting = len(run.waiting())
     left = f"{waiting} still wait for an answer" if waiting else "all answered"
     out.print(f"{left}. Then: askless labelstudio push {folder}")
+
+
+@labelstudio_app.command()
+def serve(
+    what: Annotated[Path, typer.Argument(help="A run, or the folder that it was started on.", metavar="RUN_OR_FOLDER")],
+    url: Url = None,
+    token: Token = None,
+    project: Project = None,
+    images: HowImages = "inline",
+    root: Root = None,
+    largest: Largest = "512KB",
+    add_classes: AddClasses = False,
+    host: Annotated[
+        str, typer.Option(help="Address to serve on; any but 127.0.0.1 opens it to other computers.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None, typer.Option(help="Port. Default: the last one, 8347 or the next free one.", min=0, max=65535)
+    ] = None,
+) -> None:
+    """Be the model of a Label Studio project: order its tasks, predict, store annotations as they are made, and train.
+
+    With a token, askless sets up the project and updates it after every round. Without one, connect the printed address
+    under the project's Settings, Model.
+    """
+    from askless.cli.start import Say, run_folder, serve_run
+    from askless.label.labelstudio.backend import Backend, beside, create_backend, place_of
+    from askless.label.labelstudio.batch import control_for
+    from askless.label.labelstudio.live import Live, follow
+    from askless.label.web.guard import Gate
+    from askless.label.web.serve import LOOPBACK, Address
+    from askless.run import Run
+
+    folder = run_folder(what, None)
+    if folder is None:
+        raise InputError(
+            f"{what}: expected a run, got none there; `askless start {what} --classes cat,dog --no-page` makes one"
+        )
+    how, ends = images_of(images, root, largest), []
+    with Run.open(folder) as run:
+        at = client(run, url, token) if token or os.environ.get(KEY) else None
+        control_for(run)
+        backend = Backend(run, add_classes, notes.print)
+
+        def opened(address: Address) -> None:
+            base = address.url if host in LOOPBACK else address.url_for_others
+            place = base.partition("/?")[0] + place_of(Gate(address.token, address.port))
+            out.print(f"Model for Label Studio: {place}")
+            if at is None:
+                out.print(f"Connect it in the project's Settings, Model; with {KEY} set, askless does")
+            else:
+                ends.append(follow(Live(backend, at, project, how), place))
+
+        try:
+            serve_run(
+                run, Say(False, False), host, port, True, False, opened,
+                lambda page, gate: beside(page, create_backend(backend, gate)),
+            )  # fmt: skip
+        finally:
+            for end in ends:
+                end()
 
 
 # --- what the file route uses too ----------------------------------------------------------------------------------------

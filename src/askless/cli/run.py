@@ -21,7 +21,20 @@ from askless.cli.labelstudio import tell_notes
 from askless.cli.start import open_browser
 from askless.report.numbers import many
 
-EXPORTS = ("csv", "jsonl", "imagefolder", "npz", "parquet", "hf", "datasets", "coco", "labelstudio", "model", "onnx")
+EXPORTS = (
+    "csv",
+    "jsonl",
+    "imagefolder",
+    "npz",
+    "parquet",
+    "hf",
+    "datasets",
+    "coco",
+    "labelstudio",
+    "cvat",
+    "model",
+    "onnx",
+)
 
 
 def status(
@@ -105,11 +118,12 @@ def export(
     to: Annotated[
         str,
         typer.Option(
-            "--to", help="csv, jsonl, imagefolder, npz, parquet, hf, datasets, coco or labelstudio; or model or onnx."
+            "--to",
+            help="csv, jsonl, imagefolder, npz, parquet, hf, datasets, coco, labelstudio or cvat; or model or onnx.",
         ),
     ],
     place: Annotated[
-        Path, typer.Option("--out", help="File to write; a folder for imagefolder, hf, datasets, model and onnx.")
+        Path, typer.Option("--out", help="File to write; a folder for imagefolder, hf, datasets, cvat, model and onnx.")
     ],
     what: Annotated[
         str, typer.Option(help="human, or human+model to add the model's labels (marked as pseudo).")
@@ -132,7 +146,7 @@ def export(
     root: labelstudio.Root = None,
     largest: labelstudio.Largest = "512KB",
 ) -> None:
-    """Export the labels in another format, the model (`--to model`, `--to onnx`), or the current batch for Label Studio."""
+    """Export the labels in another format, the model (`--to model`, `--to onnx`), or the batch for Label Studio or CVAT."""
     if to not in EXPORTS:
         raise OptionError(unknown("format", to, EXPORTS))
     if final and to not in ("model", "onnx"):
@@ -140,6 +154,9 @@ def export(
     overwrite = files.may_replace(place, overwrite)
     if to == "labelstudio":
         labelstudio.export_tasks(folder, place, images, root, largest, overwrite)
+        return
+    if to == "cvat":
+        export_cvat(folder, place, overwrite)
         return
     from askless.run import Run
     from askless.run.out.export import export_run
@@ -173,6 +190,17 @@ def export(
     out.print(f"{many(result.labels, 'label')}{pseudo}: {result.path}")
 
 
+def export_cvat(folder: Path, place: Path, overwrite: bool) -> None:
+    from askless.label.cvat import IMAGES, LABELS, MANIFEST, write_task
+    from askless.run import Run
+
+    with Run.open(folder) as run, warned_of_damage(run), progress_bar("writing", notes) as progress:
+        written = write_task(run, place, overwrite=overwrite, progress=progress)
+    tell_notes(written.notes)
+    out.print(f"{many(written.images, 'image')} in rank order: {place}")
+    out.print(f"In CVAT make a task: paste {LABELS} under Raw, select {IMAGES} and {MANIFEST}, sort by Predefined")
+
+
 def import_(
     folder: RunFolder,
     given: Annotated[
@@ -180,7 +208,7 @@ def import_(
     ],
     on_conflict: Annotated[str, typer.Option(help="If the run has another label: keep, replace or ask.")] = "keep",
     annotator: Annotated[str, typer.Option(help="Name of the person who gave these labels.")] = "import",
-    from_: Annotated[str, typer.Option("--from", help="labelstudio: read its JSON export.")] = "",
+    from_: Annotated[str, typer.Option("--from", help="labelstudio: its JSON export; cvat: CVAT for images 1.1.")] = "",
     add_classes: labelstudio.AddClasses = False,
     as_: Annotated[
         str,
@@ -201,16 +229,22 @@ def import_(
     if from_ == "labelstudio":
         labelstudio.import_export(folder, given, add_classes)
         return
-    if from_:
-        raise OptionError(f"--from: expected labelstudio, or nothing for other files, got {from_!r}")
+    if from_ not in ("", "cvat"):
+        raise OptionError(f"--from: expected labelstudio or cvat, or nothing for other files, got {from_!r}")
     from askless.run import Run
     from askless.run.out.answers import import_into, read_answers
     from askless.run.store.items import skipped_files
 
     if on_conflict not in ("keep", "replace", "ask"):
         raise OptionError(f"--on-conflict: expected keep, replace or ask, got {on_conflict!r}")
-    answers = read_answers(given)
     with Run.open(folder) as run:
+        if from_ == "cvat":
+            from askless.label.cvat import read_tags
+
+            answers, told = read_tags(given, run)
+            tell_notes(told)
+        else:
+            answers = read_answers(given)
         policy: Any = "replace" if on_conflict == "replace" else "keep"
         result = import_into(run, answers, annotator, policy, add_classes=add_classes)
         kept = result.conflicts

@@ -7,9 +7,9 @@ import socket
 import sys
 import time
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -18,6 +18,9 @@ from askless.base.terminal import notes, out, progress_bar
 from askless.cli import labelstudio
 from askless.cli.files import Track
 from askless.report.numbers import many
+
+if TYPE_CHECKING:
+    from askless.label.web.serve import Address
 
 
 def start(
@@ -207,13 +210,23 @@ def new_run(what: Path, folder: Path, options: dict[str, Any], say: "Say") -> An
     return run
 
 
-def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: bool, until_done: bool) -> None:
-    """Serve until Ctrl+C, and report what happens meanwhile."""
-    from askless.label.web.serve import LOOPBACK, Address, serve
+def serve_run(
+    run: Any,
+    say: "Say",
+    host: str,
+    port: int | None,
+    no_browser: bool,
+    until_done: bool,
+    opened: Callable[["Address"], None] = lambda address: None,
+    around: Callable[[Any, Any], Any] = lambda app, gate: app,
+) -> None:
+    """Serve until Ctrl+C, and report what happens meanwhile; `opened(address)` is called once the page is there, and
+    `around` goes to `serve`."""
+    from askless.label.web.serve import LOOPBACK, serve
     from askless.run.store.asking import all_rounds
     from askless.run.store.fits import all_fits, last_fitted
 
-    def ready(address: Address) -> None:
+    def ready(address: "Address") -> None:
         say("ready", f"Label here       {address.url}", "bold", url=address.url, run=str(run.folder))
         if host in LOOPBACK:
             say("note", "Serving this computer only. Press Ctrl+C to stop; nothing is lost.")
@@ -228,6 +241,7 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
             )
             say("warning", text, "bold red", text=text, url=at)
         open_page(run.folder, address.url, no_browser or say.quiet or say.json)
+        opened(address)
 
     def warn(text: str) -> None:
         say("warning", text, "bold red", text=text)
@@ -255,7 +269,7 @@ def serve_run(run: Any, say: "Say", host: str, port: int | None, no_browser: boo
             say("round", text, round=fit.round, **facts)
         return until_done and bool(status["step"] == "finished" and run.is_finished())
 
-    serve(run, host=host, port=port, ready=ready, watch=watch, warn=warn)
+    serve(run, host=host, port=port, ready=ready, watch=watch, warn=warn, around=around)
     if run.is_finished():
         say("stopped", f"Finished. Report: `askless report {run.folder}`", run=str(run.folder))
     else:

@@ -84,6 +84,9 @@ class Client:
     def patch(self, path: str, body: Any) -> Any:
         return self._json("PATCH", path, body)
 
+    def delete(self, path: str) -> None:
+        self._json("DELETE", path)
+
     def alive(self) -> None:
         """An error unless there is a server of Label Studio; the token is not needed for it."""
         content, kind = self._exchange("GET", "/health", None, "")

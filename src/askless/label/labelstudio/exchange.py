@@ -58,9 +58,16 @@ class Pushed(NamedTuple):
 
 
 def push(
-    run: "Run", client: Client, project: str | None = None, images: Images = INLINE, progress: Progress = nothing
+    run: "Run",
+    client: Client,
+    project: str | None = None,
+    images: Images = INLINE,
+    progress: Progress = nothing,
+    *,
+    guesses: bool = True,
 ) -> Pushed:
-    """Puts the current batch into a project, made where it is missing, best first; what is there is not put there again."""
+    """Puts the current batch into a project, made where it is missing, best first; what is there is not put there again.
+    Without `guesses` the tasks come without what the model says."""
     plain = control_for(run)
     with held(run.folder / ".labelstudio.lock", f"another process is pushing {run.folder}; wait for it to finish"):
         names = choices_for(run)
@@ -71,7 +78,8 @@ def push(
         number = int(found["id"])
         control, added = fit_config(client, found, names, plain.tag)
         there = frozenset(known[ITEM] for _, known in our_tasks(client, run, number))
-        asked = batch(run, there, guesses=shows_guesses(run) or not found.get("show_collab_predictions"))
+        guesses = guesses and (shows_guesses(run) or not found.get("show_collab_predictions"))
+        asked = batch(run, there, guesses=guesses)
         model = model_version(run)
         tasks, notes = tasks_of(run, asked, images, control, model)
         if images.root is not None:

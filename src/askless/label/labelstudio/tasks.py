@@ -121,13 +121,17 @@ def task(run: str, asked: Asked, shown: str, model: str, control: Control) -> di
     made = {"data": {control.key: shown, **known}, "meta": known}
     if asked.guess is None:
         return made
-    result = {"from_name": control.name, "to_name": control.to_name, "type": "choices"}
-    prediction = {
-        "model_version": model,
-        "score": round(asked.guess.prob, 6),
-        "result": [{**result, "value": {"choices": [asked.guess.label]}}],
-    }
+    score = round(asked.guess.prob, 6)
+    prediction = {"model_version": model, "score": score, "result": guessed(asked.guess, control)}
     return {**made, "predictions": [prediction]}
+
+
+def guessed(guess: Guess | None, control: Control) -> list[dict[str, Any]]:
+    """The result of a prediction that says this; the empty one says nothing."""
+    if guess is None:
+        return []
+    result = {"from_name": control.name, "to_name": control.to_name, "type": "choices"}
+    return [{**result, "value": {"choices": [guess.label]}}]
 
 
 def fields_of(one: Mapping[str, Any]) -> dict[str, Any] | None:

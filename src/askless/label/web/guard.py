@@ -60,6 +60,10 @@ class Gate:
         """Its value: who reads a browser's cookies has not got the token."""
         return self._derived("session:")
 
+    def secret_for(self, whom: str) -> str:
+        """What another program gets in place of the token: it opens its own door alone."""
+        return self._derived(f"{whom}:")[:32]
+
     def allows_host(self, host: str) -> bool:
         name, _, port = host.rpartition(":")
         if not name or name.count("[") != name.count("]"):
@@ -194,15 +198,15 @@ class Guard:
         return None
 
 
-async def whole_body(receive: Any) -> bytes | None:
-    """The request's body, or more than MOST_BYTES of it; None where the connection ended before the body did."""
+async def whole_body(receive: Any, most: int = MOST_BYTES) -> bytes | None:
+    """The request's body, or more than `most` of it; None where the connection ended before the body did."""
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
             return None
         body += message.get("body", b"")
-        if len(body) > MOST_BYTES or not message.get("more_body"):
+        if len(body) > most or not message.get("more_body"):
             return bytes(body)
 
 

@@ -267,9 +267,11 @@ def serve(
     ready: Callable[[Address], None] = lambda address: None,
     watch: Callable[[dict[str, Any]], bool] = lambda status: False,
     warn: Callable[[str], None] = lambda text: None,
+    around: Callable[[Any, Gate], Any] = lambda app, gate: app,
 ) -> None:
     """Serves until it is interrupted. `ready(address)` is called when the page can be opened; `watch(status)` a few times
-    a second with what the worker does, and ends everything when it returns True; `warn(text)` when the run has gone."""
+    a second with what the worker does, and ends everything when it returns True; `warn(text)` when the run has gone.
+    `around(app, gate)` is what is served in place of the page's application."""
     from askless.label.web.connections import LimitedServer, Limits  # here, for `askless status` needs no uvicorn
 
     if port is None:  # that of the last time, so that a page that is still open finds its server again
@@ -286,7 +288,7 @@ def serve(
         names = LOCAL | {socket.gethostname().lower(), host.lower()} if is_open else LOCAL
         gate = Gate(address.token, address.port, names, open_host=is_open)
         app = create_app(run, gate, worker.status, worker.start)
-        server = LimitedServer(app, Limits())
+        server = LimitedServer(around(app, gate), Limits())
         about = json.dumps({"url": address.url, "port": address.port, "pid": os.getpid()})
         write_whole(run.folder / "server.json", lambda file: file.write(about.encode()))
         os.chmod(run.folder / "server.json", 0o600)
