@@ -149,8 +149,28 @@ def test_undo_takes_a_whole_chunk_back_and_redo_brings_it(room):
         assert count_accepted(db) == {CAT: 2}
 
 
-def test_redo_is_refused_where_an_item_is_asked_by_now(room):
-    accept(room, {1: CAT, 2: CAT})
+def test_undo_takes_back_what_is_as_it_was_of_many(make_room):
+    room = make_room(60, budget=20, check=0.2)
+    drawn, *_ = held(room, "reserve")
+    one, other = room.pool()[:2]
+    accept(room, {drawn: CAT, one: CAT, other: DOG})
+    room.run.set_budget(room.request(), "ann", 30)  # which draws the first of them
+    with room.run.store.change() as db:
+        import_answers(db, room.request(), "ann", [(str(other), "cat")], overlap=1, policy="replace")
+    for _ in range(2):
+        assert step_back(room)["items"] == [one]
+        with room.run.store.look() as db:
+            assert stored(db) == replay(db) == {(other, "ann"): (CAT, None)}
+            assert task_of(db, one) is None
+        assert step_back(room, again=True)["items"] == [one]
+        with room.run.store.look() as db:
+            assert stored(db) == replay(db) == {(one, "ann"): (CAT, None), (other, "ann"): (CAT, None)}
+            assert task_of(db, drawn).state == "open"
+    assert examine_closed(room) == []
+
+
+def test_redo_is_refused_where_the_item_is_asked_by_now(room):
+    accept(room, {2: CAT})
     step_back(room)
     room.ask([2])
     assert "item 2 was asked or labelled in the meantime" in step_back(room, again=True)["refused"]
