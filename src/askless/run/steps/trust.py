@@ -4,7 +4,6 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy.stats import beta
 
 PARTS = 5  # the surest fifth, two fifths, … and all: what is tried
 RISK = 0.05  # of taking predictions that are right less often than wanted
@@ -16,7 +15,9 @@ def right_at_least(k: int, n: int, risk: float) -> float:
     >>> round(right_at_least(40, 40, 0.05), 3)  # 0.05 ** (1 / 40)
     0.928
     """
-    return 0.0 if k == 0 else float(beta.ppf(risk, k, n - k + 1))
+    from scipy.special import betaincinv  # when first needed: the page starts without scipy
+
+    return 0.0 if k == 0 else float(betaincinv(k, n - k + 1, risk))
 
 
 class Trusted(NamedTuple):
