@@ -27,6 +27,7 @@ from askless.run.store.asking import (
     end_surplus,
     extra_kinds,
     forget_extra,
+    set_extra,
     take,
     task_of,
 )
@@ -130,10 +131,12 @@ def put_answers(
     payload = {"items": items, "before": before, "after": [*rows.values()], **({"kinds": extra} if kinds else {})}
     only = items[0] if len(items) == 1 else None
     seq, now = record(db, request_id, kind, desk.annotator, {**payload, **(about or {})}, only)
-    for item, extra_kind in zip(items, extra, strict=True):
+    for item, extra_kind, own in zip(items, extra, before, strict=True):
         if extra_kind is not None:
             add_extra(db, item, extra_kind, (about or {}).get("claims"))
         put_answer(db, item, desk.annotator, {**rows[item], "seq": seq, "at": at or now}, overlap)
+        if own is not None:
+            set_extra(db, item, seq)
     note_action(db, seq, desk.annotator)
 
 
@@ -260,6 +263,8 @@ def undo_answers(
             if row["class"] is not None:
                 show_again(db, row["class"])  # its class may have been taken back in the meantime
             put_answer(db, item, desk.annotator, row, overlap)
+            if before is not None:
+                set_extra(db, item, row["seq"])
     if open_again:
         take(db, desk, open_again, first=True)
 
