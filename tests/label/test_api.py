@@ -675,6 +675,19 @@ def test_another_persons_doubtful_label_is_settled_by_a_decision(ann, office):
     assert item not in {a["item"]["id"] for a in ann.get("/api/review", show="doubtful")["answers"]}
 
 
+def test_a_doubtful_label_that_two_people_gave_is_listed_once(ann, office):
+    item, wrong, _true = wrong_label(ann, office)
+    with office.run.store.change() as db:
+        db.execute("UPDATE task SET wanted = 2 WHERE item = ?", (item,))
+    bo, carl = office.browser("bo"), office.browser("carl")
+    assert bo.next()["item"]["id"] == item
+    bo.answer(item, wrong)
+    for browser, name in ((ann, "ann"), (bo, "bo"), (carl, "bo")):  # one's own, else the newest
+        found = browser.get("/api/review", show="doubtful")
+        assert [a["annotator"] for a in found["answers"] if a["item"]["id"] == item] == [name]
+        assert found["total"] == len(found["answers"]) == browser.get("/api/progress")["doubtful"]
+
+
 def test_progress(guest):
     found = guest.get("/api/progress")
     assert set(found) >= {"progress", "curve", "advice", "measure", "rate", "mix", "skipped", "annotators", "outlook"}

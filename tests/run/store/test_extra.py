@@ -22,6 +22,7 @@ from askless.run.store.asking import (
     task_of,
     withdraw,
 )
+from askless.run.store.claims import Claim, accept_claimed, accepted_claims, put_claims
 from askless.run.store.extra import (
     Chunk,
     Standing,
@@ -92,6 +93,11 @@ def check_whole(room):
         assert list(contradictions(db)) == []
 
 
+def look(room, function):
+    with room.run.store.look() as db:
+        return function(db)
+
+
 def test_a_chunk_is_one_event_and_costs_no_budget(room):
     before = room.one("SELECT count(*) FROM event")
     assert accept(room, {1: CAT, 2: CAT, 3: DOG}, out=[4]) == ([1, 2, 3], [])
@@ -149,8 +155,28 @@ def test_undo_takes_a_whole_chunk_back_and_redo_brings_it(room):
         assert count_accepted(db) == {CAT: 2}
 
 
-def test_redo_is_refused_where_an_item_is_asked_by_now(room):
-    accept(room, {1: CAT, 2: CAT})
+def test_undo_takes_back_what_is_as_it_was_of_many(make_room):
+    room = make_room(60, budget=20, check=0.2)
+    drawn, *_ = held(room, "reserve")
+    one, other = room.pool()[:2]
+    accept(room, {drawn: CAT, one: CAT, other: DOG})
+    room.run.set_budget(room.request(), "ann", 30)  # which draws the first of them
+    with room.run.store.change() as db:
+        import_answers(db, room.request(), "ann", [(str(other), "cat")], overlap=1, policy="replace")
+    for _ in range(2):
+        assert step_back(room)["items"] == [one]
+        with room.run.store.look() as db:
+            assert stored(db) == replay(db) == {(other, "ann"): (CAT, None)}
+            assert task_of(db, one) is None
+        assert step_back(room, again=True)["items"] == [one]
+        with room.run.store.look() as db:
+            assert stored(db) == replay(db) == {(one, "ann"): (CAT, None), (other, "ann"): (CAT, None)}
+            assert task_of(db, drawn).state == "open"
+    assert examine_closed(room) == []
+
+
+def test_redo_is_refused_where_the_item_is_asked_by_now(room):
+    accept(room, {2: CAT})
     step_back(room)
     room.ask([2])
     assert "item 2 was asked or labelled in the meantime" in step_back(room, again=True)["refused"]
@@ -193,6 +219,50 @@ def test_items_that_others_took_meanwhile_are_passed_over(room):
     with room.run.store.look() as db:
         assert stored(db)[1, "bo"] == (CAT, None)
         assert (1, "ann") not in stored(db)
+
+
+def test_an_accepted_label_that_a_person_changes_is_found_until_that_is_undone(room):
+    """By whatever way: it is a judgement then, and trained on."""
+    accept(room, {1: CAT, 3: CAT})
+    with room.run.store.change() as db:
+        put_claims(db, "claims-1", "gpt", {2: Claim(CAT, 0.9)})
+        accept_claimed(db, ANN, room.request(), "gpt", 0.9, {2: CAT})
+    accepted = {1: ("accepted", "model"), 2: ("accepted", "gpt"), 3: ("accepted", "model")}
+
+    def kinds():
+        rows = room.rows("SELECT item, kind, picked_by FROM task ORDER BY item")
+        return {item: found for item, *found in rows}, look(room, train_labels), look(room, count_accepted)
+
+    def change(items, label, **options):
+        with room.run.store.change() as db:
+            given = Given(label=label)
+            if options:
+                answer(db, ANN, room.request(), items, given, overlap=1, **options)
+            else:
+                label_found(db, ANN, room.request(), items, given, overlap=1)
+
+    before = kinds()
+    assert {item: tuple(found) for item, found in before[0].items()} == accepted
+    change([1], DOG, change=True)
+    change([2, 7], DOG)
+    after = kinds()
+    assert after[1] == {1: DOG, 2: DOG, 7: DOG}
+    assert after[2] == {CAT: 1}
+    assert look(room, accepted_claims) == {"gpt": {}}
+    for _ in range(2):
+        step_back(room), step_back(room)
+        assert kinds() == before
+        assert look(room, accepted_claims) == {"gpt": {CAT: 1}}
+        step_back(room, again=True), step_back(room, again=True)
+        assert kinds() == after
+    room.run.close()
+    with closing(sqlite3.connect(room.run.folder / "state.sqlite")) as db, db:
+        db.execute("DROP TABLE task")
+    repair(room.run.folder)
+    room.run = Run.open(room.run.folder)
+    assert kinds() == after
+    step_back(room), step_back(room)
+    assert kinds() == before
 
 
 def test_a_chunk_of_which_all_was_clicked_out_is_remembered(room):

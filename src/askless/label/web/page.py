@@ -379,10 +379,15 @@ class Page:
             return found_items(self.run, db, who.name, asked, self.item)
 
     def doubtful(self, db: sqlite3.Connection, who: Annotator, offset: int, limit: int) -> Json:
-        """Doubtful labels, each `against` the class that is suggested instead, beside the nearest labels of both."""
-        doubts = doubts_of(db, self.run.folder)
+        """Doubtful labels, each `against` the class that is suggested instead, beside the nearest labels of both. Of several
+        people who gave it one stands for all: who asks, if they did."""
+        doubts, final = doubts_of(db, self.run.folder), final_class(db)
         by_item = {one.item: one for one in doubts.found}
-        found = answers_to(db, list(by_item), who.name)
+        first: dict[int, Answer] = {}
+        for given in answers_to(db, list(by_item), who.name):
+            if given.label is not None and final[given.label] == by_item[given.item].label:
+                first[given.item] = given if given.annotator == who.name else first.get(given.item, given)
+        found = list(first.values())
         shown = self.answers(db, found[offset : offset + limit])
         for row in shown:
             one = by_item[row["item"]["id"]]

@@ -5,12 +5,13 @@ Each change is one event, named by the request that the browser made up: a reque
 Everybody undoes and redoes their own actions, in order, while others continue. An answer is taken back, or given again, only
 where everything is as that action left it: the answer is still (or still not) there, which an import may have changed, and
 one that comes back finds its item asked and wanted. Else the action is refused with the reason, and passed over for good,
-so that what was done before it can still be undone. For classes, see `askless.run.store.classes`.
+so that what was done before it can still be undone. Of accepted labels, which are many, those of which it is so are taken
+back, or given again. For classes, see `askless.run.store.classes`.
 """
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ from askless.run.store.asking import (
     end_surplus,
     extra_kinds,
     forget_extra,
+    set_extra,
     take,
     task_of,
 )
@@ -129,10 +131,12 @@ def put_answers(
     payload = {"items": items, "before": before, "after": [*rows.values()], **({"kinds": extra} if kinds else {})}
     only = items[0] if len(items) == 1 else None
     seq, now = record(db, request_id, kind, desk.annotator, {**payload, **(about or {})}, only)
-    for item, extra_kind in zip(items, extra, strict=True):
+    for item, extra_kind, own in zip(items, extra, before, strict=True):
         if extra_kind is not None:
             add_extra(db, item, extra_kind, (about or {}).get("claims"))
         put_answer(db, item, desk.annotator, {**rows[item], "seq": seq, "at": at or now}, overlap)
+        if own is not None:
+            set_extra(db, item, seq)
     note_action(db, seq, desk.annotator)
 
 
@@ -189,6 +193,8 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
         return nothing
     payload = json.loads(event["payload"])
     what = {"kind": event["kind"], "items": payload.get("items", []), "seq": target}
+    if event["kind"] == "accepted":
+        what["items"] = as_left(db, desk, payload, again) or what["items"]
     try:
         with savepoint(db):
             seq, at = record(db, request_id, kind, desk.annotator, what)
@@ -201,7 +207,7 @@ def undo(db: sqlite3.Connection, desk: Desk, request_id: str, *, overlap: int, a
             elif event["kind"] == "skip":
                 undo_skip(db, desk, payload["items"][0], again)
             else:
-                undo_answers(db, desk, payload, seq, at, overlap, again)
+                undo_answers(db, desk, payload, what["items"], seq, at, overlap, again)
         state = "done" if again else "undone"
     except (InputError, ConflictError) as error:
         # Others have built on it since. It is passed over, so that what was done before it can still be taken back.
@@ -224,14 +230,18 @@ def undo_answers(
     db: sqlite3.Connection,
     desk: Desk,
     payload: dict[str, Any],
+    items: Sequence[int],
     seq: int,
     at: str,
     overlap: int,
     again: bool,
 ) -> None:
-    open_again = []
+    """`items`: those of the event that it is about, all or, of accepted ones, those that are as it left them."""
+    open_again, wanted = [], set(items)
     rows = zip(payload["items"], payload["before"], payload["after"], extra_kinds(payload), strict=True)
     for item, before, after, kind in rows:
+        if item not in wanted:
+            continue
         there = own_answer(db, item, desk.annotator)
         if not is_same(there, before if again else after):
             raise ConflictError(f"your answer to item {item} has since been replaced", item)
@@ -253,8 +263,21 @@ def undo_answers(
             if row["class"] is not None:
                 show_again(db, row["class"])  # its class may have been taken back in the meantime
             put_answer(db, item, desk.annotator, row, overlap)
+            if before is not None:
+                set_extra(db, item, row["seq"])
     if open_again:
         take(db, desk, open_again, first=True)
+
+
+def as_left(db: sqlite3.Connection, desk: Desk, payload: dict[str, Any], again: bool) -> list[int]:
+    """The accepted items that are as their event, or with `again` the undo of it, left them: one of thousands may have been
+    drawn, chosen or changed since, which keeps nobody from taking the others back."""
+    found = []
+    for item, after in zip(payload["items"], payload["after"], strict=True):
+        there = own_answer(db, item, desk.annotator)
+        if (there is None and task_of(db, item) is None) if again else is_same(there, after):
+            found.append(item)
+    return found
 
 
 def is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:

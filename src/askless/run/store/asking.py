@@ -12,6 +12,7 @@ while its end lies ahead, but by no more than twice its length: a clock that is 
 most. Who takes an item ends the leases that others let expire on it, so that none of them comes back when the clock does.
 """
 
+import json
 import secrets
 import sqlite3
 import time
@@ -275,11 +276,31 @@ def ask_check_images(db: sqlite3.Connection) -> None:
 def add_extra(db: sqlite3.Connection, item: int, kind: Extra, claims: str | None = None) -> bool:
     """Makes room for a label that nobody was asked for; False where the item is asked or labelled already. `claims`: whose
     prediction is accepted."""
-    by, reason = ("search", "found by a person") if kind == "found" else ("model", "accepted in the grid of a class")
-    if claims is not None:
-        by, reason = claims, "an accepted prediction"
     added = f"{ADD}VALUES (?, ?, NULL, 0, ?, ?, NULL, 'done') ON CONFLICT DO NOTHING"
-    return db.execute(added, (item, kind, by, reason)).rowcount == 1
+    return db.execute(added, (item, kind, *why_extra(kind, claims))).rowcount == 1
+
+
+def why_extra(kind: Extra, claims: str | None) -> tuple[str, str]:
+    """By whom and why there is a label that nobody was asked for."""
+    if kind == "found":
+        return "search", "found by a person"
+    return ("model", "accepted in the grid of a class") if claims is None else (claims, "an accepted prediction")
+
+
+def set_extra(db: sqlite3.Connection, item: int, seq: int) -> None:
+    """Makes a label that nobody was asked for what the event that gave it says: an accepted one that a person changed is
+    found, until that is undone."""
+    event = db.execute("SELECT kind, payload FROM event WHERE seq = ?", (seq,)).fetchone()
+    payload = json.loads(event["payload"])
+    if event["kind"] == "redo":
+        return set_extra(db, item, payload["seq"])
+    given = dict(zip(payload.get("items", ()), extra_kinds(payload), strict=True)).get(item)
+    own: Extra | None = "found" if event["kind"] in ("label", "unsure", "change") else None
+    kind = given or own
+    if kind is not None:
+        values = (kind, *why_extra(kind, payload.get("claims")), item)
+        which = "item = ? AND kind IN ('found', 'accepted')"
+        db.execute(f"UPDATE task SET kind = ?, picked_by = ?, reason = ? WHERE {which}", values)
 
 
 def forget_extra(db: sqlite3.Connection, item: int) -> bool:
@@ -294,6 +315,8 @@ def forget_extra(db: sqlite3.Connection, item: int) -> bool:
 def extra_kinds(payload: dict[str, Any]) -> list[Extra | None]:
     """Of what kind the labels of an event are that nobody was asked for, None for the others; events of earlier versions
     list those that were found."""
+    if payload.get("accepted") is True:  # an import
+        return ["accepted" for _ in payload["items"]]
     found = payload.get("found", ())
     return payload.get("kinds") or ["found" if item in found else None for item in payload.get("items", ())]
 

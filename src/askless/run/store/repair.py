@@ -25,7 +25,7 @@ from askless.run.settings import Settings, read_settings
 from askless.run.steps.new_run import fill, read_source
 from askless.run.steps.round_files import damage_of_fit, is_cache_whole, round_folder
 from askless.run.store.answering import count_answers
-from askless.run.store.asking import Extra, add_extra, ask_check_images, asked_items, extra_kinds
+from askless.run.store.asking import Extra, add_extra, ask_check_images, asked_items, extra_kinds, set_extra
 from askless.run.store.classes import MOST, forget_actions
 from askless.run.store.fits import drop_fit, fitted_rounds, unsealed
 from askless.run.store.items import item_paths, keep_out_of_pool
@@ -338,6 +338,9 @@ def ask_again(db: sqlite3.Connection, events: list[LogEvent], settings: Settings
             insert(db, "task", [{**plain, "item": item, "kind": "train", "round": event.payload.get("round")}])
         elif kind := extras_of(event).get(item):
             add_extra(db, item, kind, event.payload.get("claims"))
+            with suppress(*GARBLED):  # its event is lost, or makes no sense
+                for (seq,) in db.execute("SELECT seq FROM answer WHERE item = ? ORDER BY seq", (item,)).fetchall():
+                    set_extra(db, item, seq)
     insert(db, "task", [{**plain, "item": item, "kind": "prior", "picked_by": "import"} for item in answered])
     for item in asked_items(db):
         count_answers(db, item, settings.annotators)
@@ -365,8 +368,6 @@ def last_askings(events: list[LogEvent]) -> dict[int, LogEvent]:
 def extras_of(event: LogEvent) -> dict[int, Extra]:
     """The items that it labels without having been asked, with the kind."""
     items = event.payload.get("items", ())
-    if event.kind == "import":
-        return dict.fromkeys(items, "accepted") if event.payload.get("accepted") else {}
     return {i: kind for i, kind in zip(items, extra_kinds(event.payload), strict=False) if kind is not None}
 
 

@@ -138,7 +138,10 @@ class Replay:
         elif of.kind == "decide":
             self.decided(event, of.payload["after" if again else "before"][0])
         elif of.kind != "skip":
+            about = {*event.payload["items"]}  # all, or those that were as the event had left them
             for item, before, after in zip(of.payload["items"], of.payload["before"], of.payload["after"], strict=True):
+                if item not in about:
+                    continue
                 row = {"seq": event.seq, "at": event.at, **after} if again else before
                 self.put(item, event.annotator, row)
                 if row is not None and row["class"] is not None:
