@@ -81,6 +81,7 @@ def test_links_become_what_the_site_has():
     assert site.relinked("[m](../askless.md#evidence)", page) == "[m](../askless.md#evidence)"
     assert site.relinked("[c](../../CONTRIBUTING.md)", page) == "[c](../CONTRIBUTING.md)"
     assert site.relinked("[l](../LICENSE)", DOCS / "index.md") == "l"
+    assert site.relinked("by `al.NPC(draws=5)`", page) == "by {py:obj}`al.NPC(draws=5) <askless.NPC>`"
     assert site.relinked("```\n[r](nowhere.md)\n```\n", page) == "```\n[r](nowhere.md)\n```\n"
 
 
