@@ -160,15 +160,15 @@ benchmark: .stamps/dev ## speed of the augmented views, and of the page under lo
 	$(ONE_THREAD) $(BIN)/python benchmarks/views.py
 	$(ONE_THREAD) $(BIN)/python benchmarks/labelling.py
 
-# Sphinx in an environment of its own; it needs nothing of ours, and the site needs nothing from elsewhere.
+# Sphinx in an environment of its own; the pages are made in .venv, for the docstrings. The site needs nothing from elsewhere.
 .stamps/site: tools/site.txt
 	rm -rf .venv-site && mkdir -p .stamps
 	$(PYTHON) -m venv .venv-site
 	.venv-site/bin/python -m pip install --quiet --disable-pip-version-check -r tools/site.txt
 	@touch $@
 
-site: .stamps/site ## the documentation as a site in build/site, to be read from there or served; a broken link fails
-	.venv-site/bin/python tools/stage_site.py
+site: .stamps/site .stamps/dev ## the documentation as a site in build/site, to be read from there or served; a broken link fails
+	$(BIN)/python tools/stage_site.py
 	.venv-site/bin/python -m sphinx -q -W --keep-going -b html -c tools/sphinx -d build/site-cache build/site-pages build/site
 	@echo "open build/site/index.html"
 

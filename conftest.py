@@ -103,6 +103,16 @@ def seeded(request: pytest.FixtureRequest) -> Iterator[None]:
     entropy = False
 
 
+@pytest.fixture(autouse=True)
+def example(request: pytest.FixtureRequest) -> None:
+    """The examples of docstrings know `al`, `np` and `torch`, and write into a folder of their own."""
+    if isinstance(request.node, pytest.DoctestItem):
+        import askless
+
+        request.getfixturevalue("doctest_namespace").update(al=askless, np=np, torch=torch)
+        request.getfixturevalue("monkeypatch").chdir(request.getfixturevalue("tmp_path"))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_fixture_setup(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Iterator[None]:
     """A fixture that several tests share is the same whichever of them comes first, and changes none of them."""

@@ -62,7 +62,7 @@ def test_imports_run_downhill_only():
 ACROSS = {
     "test_benchmarks", "test_constraints", "test_docs", "test_evidence", "test_examples", "test_palette",
     "test_layers", "test_mistakes", "test_prose",
-    "test_seeding", "test_site", "acquire/test_contract", "acquire/test_independent",
+    "test_reference", "test_seeding", "test_site", "acquire/test_contract", "acquire/test_independent",
     "active/embedding/test_embed", "active/embedding/test_on_ray", "bench/test_golden", "bench/test_on_ray",
     "cli/test_bench_file", "cli/test_cli", "cli/test_command_lines", "cli/test_full_disk", "data/test_medmnist",
     "data/test_real",

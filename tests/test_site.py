@@ -81,6 +81,7 @@ def test_links_become_what_the_site_has():
     assert site.relinked("[m](../askless.md#evidence)", page) == "[m](../askless.md#evidence)"
     assert site.relinked("[c](../../CONTRIBUTING.md)", page) == "[c](../CONTRIBUTING.md)"
     assert site.relinked("[l](../LICENSE)", DOCS / "index.md") == "l"
+    assert site.relinked("by `al.NPC(draws=5)`", page) == "by {py:obj}`al.NPC(draws=5) <askless.NPC>`"
     assert site.relinked("```\n[r](nowhere.md)\n```\n", page) == "```\n[r](nowhere.md)\n```\n"
 
 
@@ -119,3 +120,10 @@ def test_notebooks_are_kept_without_what_they_printed():
 def test_the_picture_of_the_map_is_that_of_its_table():
     maps, page = load("map"), (DOCS / "architecture.md").read_text()
     assert (DOCS / "pictures" / "map.svg").read_text() == maps.picture(page), "run `python tools/map.py`"
+
+
+def test_the_version_and_its_day_are_those_of_the_changelog():
+    version, day = re.findall(r"^## \[(\d[\d.]*)\] - ([\d-]+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)[0]
+    cited = (ROOT / "CITATION.cff").read_text()
+    assert version == askless.__version__
+    assert f"\nversion: {version}\ndate-released: {day}\n" in cited

@@ -4,16 +4,20 @@
     python tools/stage_site.py
 
 docs/ is written to be read as it is, on any code host. Here it gets what a site needs besides: the order of pages, the
-notebooks as pages, and links to files that are no pages (reports, tables of numbers, the licence). Only the standard
-library is used. A link to something that is not there is an error, also where Sphinx would not look.
+notebooks as pages, the Python reference from the docstrings, and links to files that are no pages (reports, tables of
+numbers, the licence). A link to something that is not there is an error, also where Sphinx would not look.
 """
 
 import json
 import re
 import shutil
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import reference  # noqa: E402
+
 DOCS = ROOT / "docs"
 ORDER = {  # every page of docs/, by heading
     "Begin": ["start-labelling.md", "start-engineer.md", "start-researcher.md", "all.md", "faq.md"],
@@ -26,10 +30,12 @@ ORDER = {  # every page of docs/, by heading
         f"evidence/{page}.md"
         for page in ("race", "askless", "README", "labelling", "encoders", "infinite", "scale", "results", "speed")
     ],
+    "Python reference": [f"api/{page}.md" for page in reference.PAGES],
     "Reference": ["glossary.md", "commands.md", "architecture.md", "notebooks/README.md"],
     "The project": ["CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "CODE_OF_CONDUCT.md"],
 }
 OUTSIDE = ORDER["The project"]  # pages at the root of the repository
+NAME = re.compile(r"(?<!\[)`(al\.([\w.]*\w)[^`<]*)`")
 LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\])\(([^)\s]+)\)")
 FENCE = re.compile(r"^(```.*?^```$)", re.MULTILINE | re.DOTALL)
 
@@ -39,7 +45,8 @@ class BrokenLink(Exception):
 
 
 def relinked(text: str, page: Path) -> str:
-    """Links as the site has them: to pages as they are, to other files of docs/ through `site:`; to nothing an error."""
+    """Links as the site has them: to pages as they are, to other files of docs/ through `site:`; to nothing an error. Names
+    as `al.NPC` lead to the reference."""
 
     def one(found: re.Match[str]) -> str:
         label, target = found[1], found[2]
@@ -59,7 +66,8 @@ def relinked(text: str, page: Path) -> str:
         return label.strip("[]")  # a file of the repository that the site does not have
 
     parts = FENCE.split(text)
-    return "".join(part if part.startswith("```") else LINK.sub(one, part) for part in parts)
+    named = [part if part.startswith("```") else NAME.sub(r"{py:obj}`\1 <askless.\2>`", part) for part in parts]
+    return "".join(part if part.startswith("```") else LINK.sub(one, part) for part in named)
 
 
 def from_root(text: str) -> str:
@@ -102,7 +110,7 @@ def check_order() -> None:
     for page in DOCS.glob("*.md"):
         if page.name not in named and page.name != "index.md":
             raise BrokenLink(f"docs/{page.name} has no place in ORDER of tools/stage_site.py")
-    for page in named - set(OUTSIDE):
+    for page in named - {*OUTSIDE, *ORDER["Python reference"]}:
         if not (DOCS / page).exists():
             raise BrokenLink(f"ORDER of tools/stage_site.py names docs/{page}, which is not there")
 
@@ -122,6 +130,7 @@ def stage(there: Path, files: Path) -> None:
     for name in OUTSIDE:
         text = relinked((ROOT / name).read_text(encoding="utf-8"), ROOT / name)
         (there / name).write_text(from_root(text), encoding="utf-8")
+    reference.write(there / "api")
     notebooks = sorted((there / "notebooks").glob("*.ipynb"))
     for notebook in notebooks:
         notebook.with_suffix(".md").write_text(notebook_page(notebook), encoding="utf-8")

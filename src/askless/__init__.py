@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from askless.run import Run
     from askless.sources.shards import open_shards
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     # choosing from arrays

@@ -21,6 +21,8 @@ from typing import Any, Literal, NamedTuple
 from askless.base.errors import AsklessError, InputError, OptionError
 from askless.base.options import is_whole_number
 
+__all__ = ["Event", "JSONLines", "MLflow", "TensorBoard", "WandB", "make"]
+
 EVERY = 100  # steps, of a tracker that does not say
 
 
@@ -30,6 +32,13 @@ class Event(NamedTuple):
     "start": `about` describes the loop, with its `id` if it can resume; a "start" ends an earlier loop of that name.
     "step": `numbers` of the training after `at` steps, counting those of earlier rounds. "round": `numbers` after training
     on `at` labels. "end": the run has ended.
+
+    >>> told = []
+    >>> learner = al.ActiveLearner(al.data.two_moons(n=50), track=told.append)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> told[0].kind, told[-1].kind, told[-1].at
+    ('start', 'round', 4)
     """
 
     kind: Literal["start", "step", "round", "end"]
@@ -49,6 +58,14 @@ class JSONLines:
     """One line of JSON per event, added to the file at `path`; always available.
 
     {"event": "round", "run": "", "labels": 40, "test_accuracy": 0.81, ..., "time": 1767225600.0}
+
+    `every`: training steps between two lines.
+
+    >>> learner = al.ActiveLearner(al.data.two_moons(n=50), track=al.track.JSONLines("log.jsonl"))
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> json.loads(Path("log.jsonl").read_text().splitlines()[-1])["labels"]
+    4
     """
 
     def __init__(self, path: str | Path, *, every: int = EVERY) -> None:
@@ -67,7 +84,12 @@ class JSONLines:
 
 class TensorBoard:
     """Curves `round/...` over labels and `train/...` over steps, in a folder per run below `folder`. The folder has the
-    run's name and continues an existing one; further loops of the same name get a number."""
+    run's name and continues an existing one; further loops of the same name get a number.
+
+    `every`: training steps between two points. Without the package it raises AsklessError.
+
+    >>> al.ActiveLearner(pool, track=al.track.TensorBoard("logs"))  # doctest: +SKIP
+    """
 
     def __init__(self, folder: str | Path, *, every: int = EVERY) -> None:
         require("tensorboard")
@@ -101,7 +123,12 @@ class TensorBoard:
 
 class MLflow:
     """An MLflow run per run, in `experiment` of the store at `uri`: a server's address, or an SQLite file. A loop with an
-    id resumes the run that has the id as its tag. Runs end with their loop, at `close`, or with Python."""
+    id resumes the run that has the id as its tag. Runs end with their loop, at `close`, or with Python.
+
+    `every`: training steps between two points. Without the package it raises AsklessError.
+
+    >>> al.ActiveLearner(pool, track=al.track.MLflow("runs.db"))  # doctest: +SKIP
+    """
 
     def __init__(self, uri: str | Path, *, experiment: str = "askless", every: int = EVERY) -> None:
         require("mlflow")
@@ -161,7 +188,12 @@ class MLflow:
 
 class WandB:
     """A Weights & Biases run per run, in `project`; offline by default: `wandb sync` uploads the files below `folder`. A
-    loop with an id resumes the run of that id."""
+    loop with an id resumes the run of that id.
+
+    `mode`: "online" sends at once. `every`: training steps between two points. Without the package it raises AsklessError.
+
+    >>> al.ActiveLearner(pool, track=al.track.WandB("mine"))  # doctest: +SKIP
+    """
 
     def __init__(
         self,

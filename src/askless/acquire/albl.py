@@ -30,6 +30,13 @@ class ALBL:
     B_j, so item i is asked for with chance q_i = sum_j p_j 1[i in B_j]; the reward is the accuracy on the last batch,
     weighted by 1 / q_i, and r / p_j goes to the arm j that was drawn. (Over all items ever asked for, as in the paper, the
     reward would hardly depend on the last arm, and with batches the weights would not move.)
+
+    `state` is None: what it learns is in its selections.
+
+    >>> F, p = np.arange(6.0)[:, None], np.full((6, 2), 0.5)
+    >>> picks = al.select("albl", 2, features=F, probs=p, labelled=[0], labels=[1])
+    >>> picks.info["drawn"], picks.info["probabilities"]
+    (1, [0.5, 0.5])
     """
 
     arms: tuple[Strategy, ...] = (Confidence(), Coreset())

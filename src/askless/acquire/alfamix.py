@@ -31,6 +31,11 @@ class ALFAMix:
     otherwise as the nearest linear head, which `info["note"]` reports. Nothing is trained. Without labels the mean of all
     items is the anchor. Scores are the eps, less than 0: those that flip first are the highest, and those that never do have
     -inf. k-means needs two float32 copies of up to 50,000 candidates, and the head 4 (d + 1) rows in float64.
+
+    >>> F = [[-3.0], [-1.0], [0.2], [4.0]]  # the two classes meet at 0
+    >>> f = [[-x[0], x[0]] for x in F]
+    >>> al.select(al.ALFAMix(), 1, features=F, logits=f, labelled=[0, 3], labels=[0, 1]).indices
+    array([2])
     """
 
     cap: Annotated[float, Between(0)] = 0.2

@@ -45,6 +45,11 @@ class Askless:
     the rows and for the targets. How it is fast, and where greedy is exact: `acquire/covering.py`.
 
     Herding (Bae et al., ECCV 2024) weighted by uncertainty (Bae et al., ICLR 2025), with reach, trust and bounds of our own.
+
+    >>> F = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [-1.0, 0.0], [-0.9, 0.1]]
+    >>> picks = al.select("askless", 2, features=F)  # without labels: the middles of the largest groups
+    >>> picks.indices, picks.info["stands_for"]
+    (array([1, 4]), [3, 2])
     """
 
     trust: NotNegative = 10.0

@@ -20,6 +20,10 @@ class BADGE:
     A row comes nearer only if 2 |u.u'| |phi| |phi'| is large enough, so features are looked at only where u.u' allows it.
     Cost N C per pick and d for the rows that may come nearer, memory O(N) beside the arrays. Scores are the squared
     distances at the moment of choice (the squared norm for the first).
+
+    >>> F, p = [[1.0], [1.0], [2.0]], [[0.9, 0.1], [0.5, 0.5], [0.5, 0.5]]
+    >>> al.select(al.BADGE(), 1, features=F, probs=p).indices
+    array([2])
     """
 
     name = "badge"

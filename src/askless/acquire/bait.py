@@ -40,6 +40,10 @@ class BAIT:
     the 3 n steps.
 
     Scores are by how much each pick lowered the trace when it was added. `info`: the `trace` in the end and `trace_before`.
+
+    >>> F, p = [[0.1], [1.0], [2.0]], [[0.5, 0.5], [0.9, 0.1], [0.5, 0.5]]
+    >>> al.select(al.BAIT(), 1, features=F, probs=p).indices
+    array([2])
     """
 
     lam: Annotated[float, Between(1e-9, 1e9)] = 1.0

@@ -27,6 +27,11 @@ class BALD:
     The weights are seen through `probs_by_pass` (N, K, C): K passes with dropout, each with its own units left out, or K
     networks. Where askless looks at the network itself, it makes `passes` of them: the network needs dropout. Scores are in
     nats, at most ln min(K, C).
+
+    >>> p = [[[1.0, 0.0], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]]  # two passes: they disagree on item 0 only
+    >>> picks = al.select(al.BALD(), 1, probs_by_pass=p)
+    >>> picks.indices, picks.scores.round(3)  # ln 2
+    (array([0]), array([0.693]))
     """
 
     passes: Several = 20

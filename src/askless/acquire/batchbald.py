@@ -32,6 +32,11 @@ class BatchBALD:
 
     Scores are the gains in nats; `info["information"]` is their sum, I(y_B; w), at most ln K: K passes tell no more
     than which of them is right. `info["exact"]`: how many picks were made by going through all labellings.
+
+    >>> a, b = [1.0, 0.0], [0.0, 1.0]
+    >>> p = [[a, a, b, b], [a, a, b, b], [a, b, a, b]]  # four passes: item 1 repeats item 0
+    >>> 2 in al.select(al.BatchBALD(), 2, probs_by_pass=p)
+    True
     """
 
     passes: Several = 100

@@ -32,6 +32,11 @@ class ClusterMargin:
 
     Scores are margins, less than 0: a pick from a small cluster may come before one with a smaller margin. Beside
     `max_memory` HAC needs 8 bytes times the square of the rows, 134 MB for the default.
+
+    >>> F = [[0.0], [0.1], [0.2], [9.0]]
+    >>> p = [[0.6, 0.4], [0.6, 0.4], [0.6, 0.4], [0.7, 0.3]]
+    >>> sorted(al.select(al.ClusterMargin(members=2), 2, features=F, probs=p))  # one of each cluster
+    [0, 3]
     """
 
     candidates: AtLeastOne = 10.0

@@ -14,6 +14,9 @@ class Coreset:
     Scores are the squared distances at the moment of choice; `info["radius"]` is the covering radius that is left.
     With nothing labelled the first item is drawn at random. Cost: at most N d (|L| + n) by matrix products, in practice much
     less: a row is held against new centres only when it may be the furthest (see `furthest.py`).
+
+    >>> al.select(al.Coreset(), 1, features=[[0.0], [1.0], [5.0]], labelled=[0]).indices
+    array([2])
     """
 
     name = "coreset"

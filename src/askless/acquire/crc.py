@@ -27,6 +27,12 @@ class CRC:
 
     `by="kernel"` judges by `kernel` in place of `features`: that of all layers, say, exactly. Only its parts over the
     labelled items and inside each group are asked for. `bias` is ignored then: the kernel includes it or does not.
+
+    `normalize`: rows of unit length.
+
+    >>> F = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]  # item 1 repeats item 0
+    >>> al.select(al.CRC(group=1), 1, features=F, labelled=[0]).indices
+    array([2])
     """
 
     group: Count | None = None

@@ -37,6 +37,9 @@ class DAL:
     With nothing labelled there is nothing to tell apart: the first part is drawn at random. Scores are the log odds of
     being unlabelled by the part's own classifier, which those of another part cannot be compared with; a part drawn at
     random has infinite ones.
+
+    >>> al.select(al.DAL(classifier="logistic", sub_batches=1), 1, features=[[0.0], [0.1], [5.0]], labelled=[0]).indices
+    array([2])
     """
 
     classifier: Literal["mlp", "logistic"] = "mlp"

@@ -32,6 +32,10 @@ class DCoM:
 
     Without `probs` or labels S is 0 and all radii are the first: ProbCover. Scores are s(x) at the moment of choice. `info`:
     the mean radius `delta`, `competence`, and the share `covered` in the end and `covered_before`.
+
+    >>> F = [[0.0], [0.4], [0.8], [5.0]]
+    >>> al.select(al.DCoM(delta=0.5, normalize=False), 1, features=F).indices
+    array([1])
     """
 
     delta: NotNegative | None = None

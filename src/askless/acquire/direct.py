@@ -22,6 +22,10 @@ class DIRECT:
     round: with its labels, select again. (GALAXY, Zhang et al., ICML 2022, which DIRECT follows, needs a label after every
     pick.) A class without labels has its threshold at the front: the likeliest items come first. Without scores: picks of
     different classes are not comparable. Cost and memory: C sortings of N numbers, one at a time.
+
+    >>> p = [[0.9, 0.1], [0.7, 0.3], [0.45, 0.55], [0.2, 0.8]]
+    >>> al.select(al.DIRECT(explore=0), 1, probs=p, labelled=[0, 3], labels=[0, 1]).indices
+    array([2])
     """
 
     explore: Share = 0.5

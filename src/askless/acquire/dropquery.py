@@ -24,6 +24,11 @@ class DropQuery:
     Where there are fewer candidates than n, those with the most changes are taken, equals at random. (The authors' code also
     lowers rho until there are 25 n; the paper does not.) Scores are the shares of passes that changed. k-means needs two
     float32 copies of up to 50,000 candidates, and the head 4 (d + 1) rows in float64.
+
+    >>> F = np.random.default_rng(0).normal(size=(30, 4))
+    >>> picks = al.select(al.DropQuery(), 2, features=F, logits=F @ np.eye(4, 3))
+    >>> len(picks), (picks.scores <= 1).all()
+    (2, np.True_)
     """
 
     passes: Several = 3

@@ -21,6 +21,10 @@ class DynamicAL:
     g_u . (mean gradient) of every chunk chosen so far, as the authors' code does (`wo_de_inf=0`, `grad_update_size`); the
     paper has no such term. `chunk=None` is n // 10, the 50 of 500 in their script; the last chunk may be smaller.
     Both need `features` whose inner products are those of the g_u (`kernels.gradient_features(..., of="loss")`).
+
+    >>> picks = al.select(al.DynamicAL(), 1, grad_sq=[1.0, 4.0, 1.0], grad_dot=[0.0, -3.0, 2.0])
+    >>> picks.indices, picks.scores  # 1 + 2 (2)
+    (array([2]), array([5.]))
     """
 
     gamma: NotNegative = 2.0

@@ -16,6 +16,10 @@ class EGL:
     `layers="last"`: the head's weights and, with `bias`, its bias, in closed form from features and probs.
     `layers="all"`: from `grad_sq_by_class` (N, C), the squared gradient norm for every possible label, as
     `kernels.gradient_sq_by_class` gives it.
+
+    >>> F, p = [[1.0], [1.0], [2.0]], [[0.9, 0.1], [0.5, 0.5], [0.5, 0.5]]
+    >>> al.select(al.EGL(), 1, features=F, probs=p).indices
+    array([2])
     """
 
     layers: Literal["last", "all"] = "last"

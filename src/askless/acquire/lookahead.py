@@ -35,6 +35,11 @@ class LookAhead:
     Cost: N d^2 once, and N d C for each pick of `"greedy"`. Three matrices of d x d must fit in half of `max_memory` (2^28
     bytes: d = 2,364); wider features are taken in their main directions, as many as fit or `directions`, and `info["kept"]`
     says how much of their squared length is left. Scores are A(a) at the moment of choice.
+
+    >>> F = [[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.9]]
+    >>> p = [[0.9, 0.1], [0.8, 0.2], [0.5, 0.5], [0.5, 0.5]]
+    >>> al.select(al.LookAhead(), 1, features=F, probs=p, labelled=[0], labels=[0]).indices
+    array([2])
     """
 
     ridge: Annotated[float, Between(1e-6, 1e6)] = 0.01

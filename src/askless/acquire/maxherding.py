@@ -28,6 +28,11 @@ class MaxHerding:
     pools of more than 2,896 items a sample decides which items the first picks come from (see `acquire/covering.py`).
     Scores are the coverage that each pick adds. `info`: the coverage before and after, and the number of items that lie
     nearest to each pick, which it `stands_for`. Beside `max_memory` the targets are held in float32. Works with zero labels.
+
+    >>> F = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.0, 1.0]]
+    >>> picks = al.select(al.MaxHerding(), 1, features=F)
+    >>> picks.indices, picks.info["stands_for"]
+    (array([2]), [4])
     """
 
     lengthscale: Lengthscale = 1.0

@@ -32,6 +32,10 @@ class NPC:
 
     `info` has lambda_min and rank of the union, cap (lambda_min of the labelled items alone: no batch can exceed it while
     the union has at most d + 1 items) and draws.
+
+    >>> F = [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]  # item 1 repeats item 0
+    >>> al.select(al.NPC(draws=20), 1, features=F, labelled=[0]).indices
+    array([2])
     """
 
     draws: Count = 1000

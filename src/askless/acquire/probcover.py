@@ -33,6 +33,11 @@ class ProbCover:
     Scores are the numbers of targets that each pick newly covers. `info`: `delta`, and the share `covered` in the end;
     once all is covered the picks are random. k-means needs two float32 copies of the features of pools of up to 50,000
     items.
+
+    >>> F = [[0.0], [0.4], [0.8], [5.0]]
+    >>> picks = al.select(al.ProbCover(delta=0.5, normalize=False), 1, features=F)
+    >>> picks.indices, picks.info["covered"]  # item 1 covers three of four
+    (array([1]), 0.75)
     """
 
     delta: NotNegative | None = None

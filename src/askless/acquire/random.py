@@ -8,7 +8,11 @@ from askless.base.options import options
 
 @options
 class Random:
-    """n unlabelled items drawn uniformly without replacement."""
+    """n unlabelled items drawn uniformly without replacement.
+
+    >>> al.select("random", 3, pool=10, seed=0).indices
+    array([3, 8, 9])
+    """
 
     name = "random"
     needs = ()

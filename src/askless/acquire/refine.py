@@ -27,6 +27,11 @@ class Refine:
     herding weighted by uncertainty, stands for the herdings, and BAIT is left out for its cost. Strategies that learn from
     their history cannot take part. Cost: `depth` times `batches` choices from parts, whose rows are copied. Scores are those
     of `final`, and `info["final"]` what it says; `info["pools"]` are the sizes of the pools.
+
+    >>> F, p = [[1.0], [1.0], [2.0]], [[0.9, 0.1], [0.5, 0.5], [0.6, 0.4]]
+    >>> fast = al.Refine(strategies=("random", "margin"), final="margin", depth=1, batches=2)
+    >>> al.select(fast, 1, features=F, probs=p).indices
+    array([1])
     """
 
     strategies: tuple[str | Strategy, ...] = ("random", "margin", "badge", "typiclust", "askless")

@@ -19,7 +19,16 @@ class View:
     """The arrays that a strategy may use; every position is a position in the pool of N items.
 
     The arrays are checked and never written to. Those not given are None; a strategy lists the ones it uses in `needs` and
-    finds them here.
+    finds them here: `features`, `probs`, `probs_by_pass`, `logits`, `grad_sq`, `grad_dot` and `grad_sq_by_class`, with
+    shapes as in `select`. `history`: the earlier selections. `kernel` gives parts of the kernel of all items. `max_memory`
+    bounds the working memory in bytes; `progress` is called by `report`. An array that is not there raises AsklessError.
+
+    >>> class Largest:
+    ...     name, needs = "largest", ("features",)
+    ...     def select(self, view, n, rng):
+    ...         return al.acquire.strategy.top(view["features"][:, 0], view.unlabelled, n, rng)
+    >>> al.select(Largest(), 2, features=[[3.0], [9.0], [5.0]], labelled=[1]).indices
+    array([2, 0])
     """
 
     N: int
@@ -115,7 +124,11 @@ class Selection:
 
 
 class Strategy(Protocol):
-    """A frozen object that holds options. `select` is a pure function of the view, n and the generator."""
+    """A frozen object that holds options. `select` is a pure function of the view, n and the generator.
+
+    >>> al.NPC().name, al.NPC().needs
+    ('npc', ('features',))
+    """
 
     @property
     def name(self) -> str: ...
@@ -132,17 +145,29 @@ class Strategy(Protocol):
 
 
 def looks_at(strategy: Strategy) -> tuple[str, ...]:
-    """The arrays that a strategy uses: those it needs, and the optional ones in its `wants`, if it has any."""
+    """The arrays that a strategy uses: those it needs, and the optional ones in its `wants`, if it has any.
+
+    >>> al.acquire.looks_at(al.TCM())
+    ('features', 'probs')
+    """
     return (*strategy.needs, *getattr(strategy, "wants", ()))
 
 
 def uses_history(strategy: Strategy) -> bool:
-    """Whether it uses `view.history`. The `info` of its selections is then saved, so it must be plain data."""
+    """Whether it uses `view.history`. The `info` of its selections is then saved, so it must be plain data.
+
+    >>> al.acquire.uses_history(al.ALBL()), al.acquire.uses_history(al.Margin())
+    (True, False)
+    """
     return bool(getattr(strategy, "uses_history", False))
 
 
 def top(scores: np.ndarray, allowed: np.ndarray, n: int, rng: np.random.Generator) -> Selection:
-    """The n positions of `allowed` with the highest scores (N,), ties in random order."""
+    """The n positions of `allowed` with the highest scores (N,), ties in random order.
+
+    >>> top([0.3, 0.9, 0.5], np.array([0, 2]), 1, np.random.default_rng(0))
+    <Selection of 1: 2>
+    """
     scores = np.asarray(scores, dtype=np.float64)[allowed]
     ties = rng.random(len(allowed))
     order = np.arange(len(allowed))

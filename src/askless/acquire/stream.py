@@ -136,7 +136,7 @@ class Stream:
         return {names.get(name, name): rows.copy() for name, rows in self._rows.items() if name != "key"}
 
     def renew(self, **arrays: Any) -> None:
-        """Replace rows of the held items, in the order of `held`, by those of a newer model, such as `probs`.
+        """Replace rows of the held items, in the order of `held`, by `arrays` of a newer model, such as `probs`.
 
         With `askless`, a merged item then weighs what the kept item of its group weighs. Features stay, because forgotten
         items were grouped by them.

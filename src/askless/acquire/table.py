@@ -63,6 +63,11 @@ class Info(NamedTuple):
 
     `home`: its file and class below `askless.acquire`. `reason`: how the labelling page explains a pick (see
     `run/steps/reasons.py`). `in_runs`: whether `askless start` offers it.
+
+    `paper`: where the method is from. `cost`: what it grows with.
+
+    >>> al.acquire.STRATEGIES["npc"].make()
+    NPC()
     """
 
     home: str
@@ -137,7 +142,13 @@ def make(name: str, /, **options: Any) -> "Strategy":
 
 
 def as_strategy(given: "str | Strategy") -> "Strategy":
-    """A strategy, or the one of this name with its defaults."""
+    """A strategy, or the one of this name with its defaults.
+
+    `given`: a name, or a strategy, which comes back as it is. An unknown name raises OptionError.
+
+    >>> al.acquire.as_strategy("margin")
+    Margin()
+    """
     if isinstance(given, str):
         return make(given)
     found = faults(given)

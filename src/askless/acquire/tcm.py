@@ -19,6 +19,10 @@ class TCM:
     does not count rounds, so here the labels decide: by default as many as three rounds of C. C is the number of columns of
     `probs`, or what the loop knows. Without `probs` it stays with TypiClust, and says so. `info["phase"]` is the strategy
     that chose; scores and memory are as there.
+
+    >>> F, p = np.arange(4.0)[:, None], [[0.9, 0.1], [0.8, 0.2], [0.6, 0.4], [0.9, 0.1]]
+    >>> al.select(al.TCM(per_class=1), 1, features=F, probs=p, labelled=[0, 3], labels=[0, 1]).info["phase"]
+    'margin'
     """
 
     per_class: NotNegative = 3.0

@@ -13,6 +13,8 @@ from askless.acquire import Selection, Strategy, looks_at, select
 from askless.acquire.table import ARRAYS, Name, faults, make
 from askless.base.errors import AsklessError, first_line
 
+__all__ = ["check_strategy", "example_arrays"]
+
 CLASSES, PASSES = 4, 6
 KINDS = ("ordinary", "duplicated", "constant")
 
@@ -21,6 +23,9 @@ def example_arrays(N: int, n_labelled: int, seed: int = 0, kind: str = "ordinary
     """Every array that `askless.select` knows, for a pool of N items; labelled positions are spread over the pool.
 
     `kind`: "duplicated" holds every item four times over, "constant" one item N times.
+
+    >>> example_arrays(20, 3)["probs"].shape
+    (20, 4)
     """
     rng = np.random.default_rng([seed, KINDS.index(kind)])
     features = rng.normal(size=(N, 6))

@@ -22,6 +22,10 @@ class TwoLevel:
     default as many as make one fit in half of `max_memory`. Exact for strategies that score each item by itself (margin,
     entropy, EGL, dynamicAL): the n best of the pool are among the n best of their parts. For the others an approximation,
     in which a part's winners stand for their neighbours. The winners, n times the parts, are loaded together in the end.
+
+    >>> p = [[0.9, 0.1], [0.6, 0.4], [0.8, 0.2], [0.55, 0.45]]
+    >>> al.select(al.TwoLevel(of=al.Margin(), parts=2), 1, probs=p).indices
+    array([3])
     """
 
     of: Strategy

@@ -25,6 +25,11 @@ class TypiClust:
     Scores are typicalities. Beside `max_memory`, 12,288 rows are held in float64 for the seeds, and up to 50 clusters of
     up to 50,000 items need two float32 copies of the features (one is k-means' own).
     Works with zero labels; better from features of a pretrained network than from pixels.
+
+    `normalize`: rows of unit length.
+
+    >>> al.select(al.TypiClust(neighbours=2), 1, features=[[0.0], [0.2], [0.3], [9.0]]).indices
+    array([1])
     """
 
     neighbours: Count = 20

@@ -29,6 +29,11 @@ class UHerding:
 
     Without labels, or without `probs`, U = 1, and sigma = 1 while fewer than two items are labelled: MaxHerding.
     `targets`, scores, memory and `info` are as in MaxHerding; `info` has the `temperature` too.
+
+    >>> F = [[1.0, 0.0], [0.9, 0.1], [0.8, 0.2], [0.0, 1.0]]
+    >>> p = [[0.9, 0.1], [0.9, 0.1], [0.9, 0.1], [0.5, 0.5]]
+    >>> al.select(al.UHerding(), 1, features=F, probs=p, labelled=[0], labels=[0]).indices
+    array([3])
     """
 
     lengthscale: Lengthscale | None = None

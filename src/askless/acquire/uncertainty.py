@@ -58,7 +58,13 @@ class Uncertainty:
 
 @options
 class Confidence(Uncertainty):
-    """Smallest max_c p_c (or max_c f_c with `on="logit"`) first."""
+    """Smallest max_c p_c (or max_c f_c with `on="logit"`) first.
+
+    `on`: whether p or the logits are looked at.
+
+    >>> al.select(al.Confidence(), 1, probs=[[0.9, 0.1], [0.6, 0.4]]).indices
+    array([1])
+    """
 
     name = "confidence"
 
@@ -68,7 +74,13 @@ class Confidence(Uncertainty):
 
 @options
 class Margin(Uncertainty):
-    """Smallest p_(1) - p_(2) first. NPC's paper takes the margin of the logits, another ranking beyond two classes."""
+    """Smallest p_(1) - p_(2) first. NPC's paper takes the margin of the logits, another ranking beyond two classes.
+
+    `on`: whether p or the logits are looked at.
+
+    >>> al.select(al.Margin(), 1, probs=[[0.4, 0.3, 0.3], [0.5, 0.45, 0.05]]).indices
+    array([1])
+    """
 
     name = "margin"
 
@@ -78,7 +90,13 @@ class Margin(Uncertainty):
 
 @options
 class Entropy(Uncertainty):
-    """Largest entropy of p first; from logits it is the same number without rounding at certainty."""
+    """Largest entropy of p first; from logits it is the same number without rounding at certainty.
+
+    `on`: whether p is given, or the logits.
+
+    >>> al.select(al.Entropy(), 1, probs=[[0.4, 0.3, 0.3], [0.5, 0.45, 0.05]]).indices
+    array([0])
+    """
 
     name = "entropy"
 

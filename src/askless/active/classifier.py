@@ -54,6 +54,12 @@ class ActiveClassifier(ClassifierMixin, BaseEstimator):
 
     After `fit`: `classes_`, `n_features_in_`, `labelled_` (positions of the labelled rows), `estimator_`. `fit` also takes
     rows without any label, which allow only `ask`, and rows of one class, which is then always predicted.
+
+    >>> X, y = np.random.default_rng(0).normal(size=(60, 3)), np.full(60, -1)
+    >>> y[:6] = X[:6, 0] > 0
+    >>> model = al.ActiveClassifier().fit(X, y)
+    >>> len(model.ask(2)), model.predict(X).shape
+    (2, (60,))
     """
 
     _X: np.ndarray  # the rows of the last fit, and the loop over them

@@ -51,11 +51,6 @@ SAVED_OPTIONS = ("seed", "fresh", "calibrate", "layers", "width", "head", "rando
 class ActiveLearner:
     """The active learning loop: a pool, a network, a learner and a strategy.
 
-        learner = ActiveLearner(pool, net="small-cnn", learner=FixMatch(steps=500), strategy="askless", classes=10, seed=0)
-        batch = learner.ask(20)
-        learner.tell(batch.indices, labels)
-        learner.fit()
-
     `pool`: a Pool, an array, or any torch Dataset. `net`: a name of `askless.nets`; "frozen:BACKBONE" or `Frozen(...)`,
     which embeds every image once and trains only a head; any module that ends in a linear layer (every training starts
     from its current weights); or a function that makes one from a seed; by default "small-cnn" for images, "linear" for
@@ -76,6 +71,17 @@ class ActiveLearner:
     Before the first `fit` the strategy sees the untrained network (or the frozen features), so a cold start needs no
     labels. `calibrate`: BatchNorm layers that have seen no data get the pool's statistics for this. With their initial 0
     and 1 the outputs of a deep network saturate, and strategies that use them choose by noise.
+
+    `device`: where the network trains and looks, as torch names it. A bad argument raises InputError; labels for an
+    unknown position or class raise it too, and none of them is kept.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.LabelPropagation(), seed=0)
+    >>> batch = learner.ask(4)
+    >>> learner.tell(batch, pool.labels[batch])
+    >>> _ = learner.fit()
+    >>> learner.predict(pool.x[:3]).shape
+    (3,)
     """
 
     @explained("ActiveLearner((X, y), classes=10)")
@@ -246,7 +252,10 @@ class ActiveLearner:
 
     @explained("tell(batch, labels)")
     def tell(self, indices: Any, labels: Any, *, replace: bool = False) -> None:
-        """Add labels (numbers or class names) for these positions: all of them or, on an error, none."""
+        """Add labels (numbers or class names) for these positions: all of them or, on an error, none.
+
+        With `replace` an earlier label may be changed.
+        """
         if isinstance(indices, set | frozenset):
             raise InputError("expected positions in the order of their labels, got a set; pass a list")
         positions = np.atleast_1d(np.asarray(in_order("indices", indices)))
@@ -333,9 +342,9 @@ class ActiveLearner:
     ) -> Learnt:
         """Train on the labelled items and the rest of the pool, and use the trained model from then on.
 
-        With `checkpoint` a killed training resumes where it stopped, bit for bit. `bar` shows a progress bar; the other
-        arguments are those of `askless.learn.Course`. Processes joined by torch.distributed share the training and end
-        with the same network: all of them must make the same calls.
+        With `checkpoint` a killed training resumes where it stopped, bit for bit. `bar` shows a progress bar; `log`,
+        `validation`, `watch`, `look` and `blocks` are those of `askless.learn.Course`. Processes joined by
+        torch.distributed share the training and end with the same network: all of them must make the same calls.
         """
         began = time.perf_counter()
         if len(seen := set(self.labels.values())) == 1:
@@ -510,7 +519,10 @@ class ActiveLearner:
     def export(self, folder: str | Path, *, to: str = "model", overwrite: bool = False) -> Path:
         """Export the trained model as a portable folder: weights as safetensors or, with `to="onnx"`, the model as ONNX,
         checked against the network before it is written; preprocessing, classes, and a card with the accuracy on the
-        pool's held-out test items, if any. `askless.load` and `askless predict` use it."""
+        pool's held-out test items, if any. `askless.load` and `askless predict` use it.
+
+        A folder that exists is an error without `overwrite`.
+        """
         return export_model(self, folder, to, overwrite)
 
     @classmethod

@@ -5,17 +5,34 @@ from collections.abc import Iterable
 
 
 class AsklessError(Exception):
-    """Anything askless refuses to do; catch this to catch them all. `exit_code` is the command line's."""
+    """Anything askless refuses to do; catch this to catch them all. `exit_code` is the command line's.
+
+    >>> try:
+    ...     al.select("margn", 5, probs=[[0.9, 0.1]])
+    ... except al.AsklessError as error:
+    ...     print(type(error).__name__, error.exit_code)
+    OptionError 2
+    """
 
     exit_code = 3
 
 
 class InputError(AsklessError, ValueError):
-    """A bad argument, array or file."""
+    """A bad argument, array or file.
+
+    >>> issubclass(InputError, AsklessError), issubclass(InputError, ValueError)
+    (True, True)
+    """
 
 
 class OptionError(InputError, TypeError):
-    """An option that a strategy does not have, or an array name that nobody knows."""
+    """An option that a strategy does not have, or an array name that nobody knows.
+
+    >>> al.NPC(drawz=5)
+    Traceback (most recent call last):
+        ...
+    askless.base.errors.OptionError: NPC: got drawz; its options are draws, bias,...
+    """
 
     exit_code = 2
 
@@ -27,7 +44,13 @@ class BusyError(AsklessError):
 
 
 class ModelError(AsklessError, ValueError):
-    """A network that cannot be looked into the way that was asked."""
+    """A network that cannot be looked into the way that was asked.
+
+    >>> al.kernels.find_head(torch.nn.ReLU(), torch.zeros(2, 3))
+    Traceback (most recent call last):
+        ...
+    askless.base.errors.ModelError: expected the model to return the output of a linear...
+    """
 
 
 def unknown(what: str, got: object, known: Iterable[str]) -> str:

@@ -41,7 +41,18 @@ Share = Annotated[float, Between(0, 1)]
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 def options(cls: type[T]) -> type[T]:
     """A frozen keyword-only dataclass whose options are checked by their annotations; unknown ones are an error that lists
-    the known. What several options must keep together is checked in `__post_init__`, after each by itself."""
+    the known. What several options must keep together is checked in `__post_init__`, after each by itself.
+
+    >>> @options
+    ... class Nearest:
+    ...     neighbours: Count = 5
+    >>> Nearest(neighbours=3)
+    Nearest(neighbours=3)
+    >>> Nearest(neighbours=0)
+    Traceback (most recent call last):
+        ...
+    askless.base.errors.InputError: Nearest: neighbours must be a whole number >= 1, got 0
+    """
     cls = dataclass(frozen=True, kw_only=True)(cls)
     known = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     plain_init = cls.__init__

@@ -52,7 +52,11 @@ def benchmark(seeds: int = SEEDS) -> Benchmark:
 
 
 def write_images(folder: Path) -> Path:
-    """The digits as image files: `folder`/digits with a PNG each, and `folder`/truth.csv with what they are."""
+    """The digits as image files: `folder`/digits with a PNG each, and `folder`/truth.csv with what they are.
+
+    >>> write_images(Path(".")).name
+    'digits'
+    """
     from PIL import Image
 
     pool = digits(test=0)

@@ -36,6 +36,11 @@ class Data:
     `test`: the number of test items, from the first (None: all). Of data without a test set, that many labelled items
     are drawn at random and held out, before anything else. The draws are the same for every row and every seed of a
     benchmark, so that these differ in nothing else.
+
+    `options`: of the function that opens it.
+
+    >>> Data(name="digits", items=60, test=50)()
+    <Pool digits, 60 items: 60 image items of 1 x 8 x 8, 60 with a label, 10 classes, 50 for test>
     """
 
     name: str
@@ -63,7 +68,13 @@ class Data:
 
 
 class Sample(NamedTuple):
-    """A number that a measure found; `x` places it within the round."""
+    """A number that a measure found; `x` places it within the round.
+
+    `metric`: its name.
+
+    >>> Sample("loss", 0.5, x=3.0)
+    Sample(metric='loss', value=0.5, x=3.0)
+    """
 
     metric: str
     value: float
@@ -73,7 +84,13 @@ class Sample(NamedTuple):
 class Moment(NamedTuple):
     """What a measure may look at: the learner after a round's training, what that round asked for, the seed of the cell, and
     what was seen along the training. `keep` stores arrays beside the numbers; `scores` are the strategy's of what was asked
-    for, None where it has none."""
+    for, None where it has none.
+
+    `info`: what the strategy said of its choice.
+
+    >>> def asked(moment):
+    ...     return [Sample("asked", float(len(moment.asked)))]
+    """
 
     learner: ActiveLearner
     asked: np.ndarray
@@ -85,13 +102,25 @@ class Moment(NamedTuple):
 
 
 class Measure(Protocol):
-    """Looks at a trained network after each round."""
+    """Looks at a trained network after each round.
+
+    It gets a `Moment` and returns `Sample`s.
+
+    >>> def labelled(moment):
+    ...     return [Sample("labelled", float(len(moment.learner.labelled)))]
+    """
 
     def __call__(self, moment: Moment) -> Sequence[Sample]: ...
 
 
 class Along(Protocol):
-    """Looks at a network while it is trained: before the first step, every `evaluate_every` steps, and after the last."""
+    """Looks at a network while it is trained: before the first step, every `evaluate_every` steps, and after the last.
+
+    It returns `Sample`s too.
+
+    >>> def longest(learner, step, model):
+    ...     return [Sample("longest", max(float(p.norm()) for p in model.parameters()), x=step)]
+    """
 
     def __call__(self, learner: ActiveLearner, step: int, model: torch.nn.Module) -> Sequence[Sample]: ...
 
@@ -112,6 +141,14 @@ class Row:
     `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves.
     `validation`: the number of pool items held out for early stopping. `net_options`: of a network by name, as in
     `nets.make`. `measures` look at each trained network, `along` at networks while they are trained.
+
+    `method`: its name in tables. `group`: the panel. `net`, `learner` and `strategy` as in `ActiveLearner`;
+    `learner_name`: that of tables.
+
+    >>> data, learner = Data(name="digits", items=60, test=50), al.Supervised(steps=5)
+    >>> row = Row(method="random", strategy="random", data=data, net="linear", learner=learner, counts=(10, 20))
+    >>> row.strategy
+    Random()
     """
 
     method: str
@@ -190,6 +227,15 @@ class Benchmark:
     whether the protocol is the paper's own, so that the numbers may be set against `paper`. `area`: whether that under a
     curve is over the labels or their logarithm, in which every doubling counts alike. `oracle`: the method that looks at
     all labels, which is shown but not ranked. `developed`: the groups that a method was developed on, told from the others.
+
+    `title`, `protocol`, `claims` and `open_points` are texts of the report. `rows` are computed with each of `seeds`;
+    `baseline`: the method that the others are compared with. `scale`: a name for the size. `paper`: published numbers,
+    from `paper_source`.
+
+    >>> data, learner = Data(name="digits", items=60, test=50), al.Supervised(steps=5)
+    >>> row = Row(method="random", strategy="random", data=data, net="linear", learner=learner, counts=(10, 20))
+    >>> Benchmark(name="mine", title="Mine", rows=(row,), seeds=(0, 1)).baseline
+    'random'
     """
 
     name: str

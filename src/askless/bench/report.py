@@ -25,6 +25,13 @@ def write(results: Results, folder: str | Path) -> Path:
 
     `results.csv`, `tables.md` and `tables.tex` hold what two runs have in common; `times.csv` and `times.md` seconds and
     memory, which they do not.
+
+    >>> from askless.bench import Benchmark, Data, Row, run
+    >>> data, learner = Data(name="digits", items=60, test=50), al.Supervised(steps=5)
+    >>> row = Row(method="random", strategy="random", data=data, net="linear", learner=learner, counts=(10, 20))
+    >>> results = run(Benchmark(name="mine", title="Mine", rows=(row,), seeds=(0, 1)), "out")
+    >>> write(results, "report").name
+    'report.html'
     """
     title, about = _title(results)
     why = warning(results)

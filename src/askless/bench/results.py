@@ -20,7 +20,11 @@ COLUMNS = ("group", "method", "seed", "learner", "labels", "x", "metric", "value
 class Record(NamedTuple):
     """One number: `metric` has `value`, for `method` in `group` (a panel of the table) with `seed`, when `labels` items had
     a label and `learner` was the training that valued them. `x` is the place within the round where there is one (an epoch,
-    the number of a draw), else None."""
+    the number of a draw), else None.
+
+    >>> Record("", "npc", 0, "supervised", 20, None, "test_accuracy", 0.5).value
+    0.5
+    """
 
     group: str
     method: str
@@ -48,6 +52,15 @@ class Results:
     `about`: what was run, as plain data (see `describe` in `askless.bench.runner`). `records`: what was measured; `times`:
     seconds and memory, which differ from run to run. `asked`: for each (group, method, seed), the positions asked for in
     each round, the start first.
+
+    `failures`: the cells that failed. `folder`: where they are.
+
+    >>> from askless.bench import Benchmark, Data, Row, run
+    >>> data, learner = Data(name="digits", items=60, test=50), al.Supervised(steps=5)
+    >>> row = Row(method="random", strategy="random", data=data, net="linear", learner=learner, counts=(10, 20))
+    >>> results = run(Benchmark(name="mine", title="Mine", rows=(row,), seeds=(0, 1)), "out")
+    >>> results.curve("test_accuracy", "", "random").labels
+    (10, 20)
     """
 
     about: dict[str, Any]
@@ -102,7 +115,15 @@ def read_json(path: Path) -> Any:
 
 
 def read(folder: str | Path) -> Results:
-    """What a benchmark has finished so far in `folder`."""
+    """What a benchmark has finished so far in `folder`.
+
+    >>> from askless.bench import Benchmark, Data, Row, run
+    >>> data, learner = Data(name="digits", items=60, test=50), al.Supervised(steps=5)
+    >>> row = Row(method="random", strategy="random", data=data, net="linear", learner=learner, counts=(10, 20))
+    >>> _ = run(Benchmark(name="mine", title="Mine", rows=(row,), seeds=(0, 1)), "out")
+    >>> len(read("out").records) > 0
+    True
+    """
     folder = Path(folder)
     if not (folder / ABOUT).exists():
         raise InputError(f"expected a folder written by `askless bench run`, got {folder}, which has no {ABOUT}")

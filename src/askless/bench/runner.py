@@ -62,6 +62,16 @@ def run(
     GPUs: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
 
     Data without a test set are refused before any cell runs, unless `metrics` of the benchmark is without test accuracy.
+
+    `progress` is called with a `Progress`. A folder with other settings raises AsklessError, which names those that
+    differ.
+
+    >>> from askless.bench import Benchmark, Data, Row
+    >>> data, learner = Data(name="digits", items=60, test=50), al.Supervised(steps=5)
+    >>> row = Row(method="random", strategy="random", data=data, net="linear", learner=learner, counts=(10, 20))
+    >>> results = run(Benchmark(name="mine", title="Mine", rows=(row,), seeds=(0, 1)), "out")
+    >>> len(results.records) > 0
+    True
     """
     check_engine("run", engine, workers, gpus)
     if threads is not None:

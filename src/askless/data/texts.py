@@ -18,12 +18,17 @@ def reuters(path: str | PathLike[str] | None = None) -> Pool:
     """Reuters-21578: 5,528 articles of 1987 until 7 April and 2,313 later ones for test, (256,) float32, 8 classes.
 
     R8 by another way: the articles that have one topic, split on ModApte's day, with those that ModApte leaves unused.
+
+    >>> pool = al.data.reuters()  # doctest: +SKIP
     """
     return from_texts("reuters", path, REUTERS_TOPICS, reuters_articles)
 
 
 def spam_assassin(path: str | PathLike[str] | None = None) -> Pool:
-    """SpamAssassin: subject and body of 4,535 mails and 1,511 for test, (256,) float32, ham and spam."""
+    """SpamAssassin: subject and body of 4,535 mails and 1,511 for test, (256,) float32, ham and spam.
+
+    >>> pool = al.data.spam_assassin()  # doctest: +SKIP
+    """
     return from_texts("spam-assassin", path, ("ham", "spam"), spam_assassin_mails)
 
 

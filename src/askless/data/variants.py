@@ -16,7 +16,7 @@ from askless.data.rows import TILE, positions, rows_at
 
 
 def subset(pool: Pool, which: int | Sequence[int] | np.ndarray | Tensor, seed: Seed = 0) -> Pool:
-    """The items at these positions, in that order; or, for a number n, n items drawn at random, in the pool's order.
+    """The items at the positions `which`, in that order; or, for a number n, n items drawn at random, in the pool's order.
 
     >>> from askless.data import two_moons
     >>> len(subset(two_moons(), 50)), subset(two_moons(), [7, 1500]).labels.tolist()
@@ -82,6 +82,9 @@ def duplicated(pool: Pool, times: int = 3, noise: float = 0.1, seed: Seed = 0) -
 
     `noise` is a standard deviation: of pixels in [0, 1] for images, in units of each column's own for features. Item i
     of copy c is at c N + i. Without noise any pool works, also tokens and Datasets.
+
+    >>> al.data.duplicated(al.data.two_moons(n=50), times=3)
+    <Pool two-moons, 3 times: 300 features items of 2, 300 with a label, 2 classes, 2000 for test>
     """
     if times < 1 or noise < 0:
         raise InputError(f"duplicated: expected times >= 1 and noise >= 0, got times={times}, noise={noise}")
@@ -92,7 +95,12 @@ def duplicated(pool: Pool, times: int = 3, noise: float = 0.1, seed: Seed = 0) -
 
 
 def noisy_labels(pool: Pool, share: float, seed: Seed = 0) -> Pool:
-    """The pool with a share of its known labels replaced by another class, drawn uniformly; the test set stays right."""
+    """The pool with a share of its known labels replaced by another class, drawn uniformly; the test set stays right.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> int((al.data.noisy_labels(pool, 0.2).labels != pool.labels).sum())
+    20
+    """
     if not 0 <= share <= 1:
         raise InputError(f"noisy_labels: expected a share from 0 to 1, got {share}")
     known, K = np.flatnonzero(pool.labels >= 0), pool.n_classes or 0

@@ -23,7 +23,12 @@ BatchView = Callable[[Tensor, torch.Generator], Tensor]
 
 class Views(Protocol):
     """What the training loop needs of its data; `indices` are positions in the pool. Views that have `labelled(indices,
-    generator)` show labelled items by it, any other by `weak`."""
+    generator)` show labelled items by it, any other by `weak`.
+
+    >>> views = al.data.views_for(al.data.digits())
+    >>> views.plain([0, 1]).shape
+    torch.Size([2, 1, 8, 8])
+    """
 
     def __len__(self) -> int: ...
 
@@ -45,6 +50,10 @@ class ImageViews:
     shorter side by default) with the border reflected or zero, then Gaussian `noise` on the normalised pixels. Strong:
     RandAugment and Cutout by `policy` besides flip and shift; float images are rounded to 8 bits for it. Mean and
     standard deviation are the pool's by default. Views are made on `device`, by default where the pool is.
+
+    >>> views = al.data.ImageViews(al.data.digits(), padding=1)
+    >>> views.strong([0, 1], torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 1, 8, 8])
     """
 
     def __init__(
@@ -142,6 +151,12 @@ class PlainViews:
     entry's standard deviation over the pool: `weak_noise` in the weak view; `noise` in the strong one, where a share
     `dropout` of the entries is then set to zero. Labelled items are shown without noise. Tokens look the same in every
     view.
+
+    `device`: where the views are made.
+
+    >>> views = al.data.PlainViews(al.data.two_moons(n=50), weak_noise=0.1, noise=0.3)
+    >>> views.strong([0, 1], torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 2])
     """
 
     def __init__(
@@ -230,6 +245,12 @@ class CachedViews:
 
     A draw picks one of the weak (or strong) views for each item by itself. `embed` makes the plain view of items from
     outside; without it they must be embedded already. `test` gives the pool's test items, embedded once.
+
+    `device`: where they are kept.
+
+    >>> views = al.data.CachedViews(np.zeros((5, 3)), [np.ones((5, 3))], [np.ones((5, 3))])
+    >>> views.weak([4], torch.Generator().manual_seed(0))
+    tensor([[1., 1., 1.]])
     """
 
     def __init__(
@@ -297,7 +318,11 @@ class CachedViews:
 
 
 def views_for(pool: Pool, **options: Any) -> ImageViews | PlainViews:
-    """ImageViews for a pool of images, PlainViews for any other; `options` are theirs."""
+    """ImageViews for a pool of images, PlainViews for any other; `options` are theirs.
+
+    >>> type(al.data.views_for(al.data.digits(), policy="official")).__name__
+    'ImageViews'
+    """
     return ImageViews(pool, **options) if pool.kind == "image" else PlainViews(pool, **options)
 
 

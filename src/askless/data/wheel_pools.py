@@ -32,22 +32,34 @@ SOILS = {
 
 
 def rotten_tomatoes(path: At = None) -> Pool:
-    """Rotten Tomatoes: 6,398 sentences of film reviews and 2,132 for test, negative or positive."""
+    """Rotten Tomatoes: 6,398 sentences of film reviews and 2,132 for test, negative or positive.
+
+    >>> pool = al.data.rotten_tomatoes()  # doctest: +SKIP
+    """
     return text_pool("rotten-tomatoes", path)
 
 
 def r8(path: At = None) -> Pool:
-    """R8: 5,485 articles of Reuters-21578 and 2,189 for test, as published, 8 classes."""
+    """R8: 5,485 articles of Reuters-21578 and 2,189 for test, as published, 8 classes.
+
+    >>> pool = al.data.r8()  # doctest: +SKIP
+    """
     return text_pool("r8", path)
 
 
 def r52(path: At = None) -> Pool:
-    """R52: 6,532 articles of Reuters-21578 and 2,568 for test, as published, 52 classes."""
+    """R52: 6,532 articles of Reuters-21578 and 2,568 for test, as published, 52 classes.
+
+    >>> pool = al.data.r52()  # doctest: +SKIP
+    """
     return text_pool("r52", path)
 
 
 def newsgroups(path: At = None) -> Pool:
-    """20 Newsgroups: 11,293 messages and 7,528 for test, as published, 20 classes."""
+    """20 Newsgroups: 11,293 messages and 7,528 for test, as published, 20 classes.
+
+    >>> pool = al.data.newsgroups()  # doctest: +SKIP
+    """
     return text_pool("20newsgroups", path)
 
 
@@ -70,7 +82,10 @@ def text_pool(name: str, path: At) -> Pool:
 
 
 def groceries(path: At = None) -> Pool:
-    """Groceries: 732 photographs of fruit in shops and 661 for test, as published, (3, 224, 224) uint8, 14 classes."""
+    """Groceries: 732 photographs of fruit in shops and 661 for test, as published, (3, 224, 224) uint8, 14 classes.
+
+    >>> pool = al.data.groceries()  # doctest: +SKIP
+    """
     with unpacked("groceries", path) as place:
         return npz(place / "groceries.npz", kind="image")
 
@@ -79,22 +94,34 @@ def groceries(path: At = None) -> Pool:
 
 
 def letter(path: At = None) -> Pool:
-    """Letter: 16 measurements of 15,000 printed letters and 5,000 for test, 26 classes."""
+    """Letter: 16 measurements of 15,000 printed letters and 5,000 for test, 26 classes.
+
+    >>> pool = al.data.letter()  # doctest: +SKIP
+    """
     return table_pool("letter", path)
 
 
 def satimage(path: At = None) -> Pool:
-    """Satimage: 3 x 3 pixels in 4 bands of 4,827 places in a satellite image and 1,608 for test, 6 classes."""
+    """Satimage: 3 x 3 pixels in 4 bands of 4,827 places in a satellite image and 1,608 for test, 6 classes.
+
+    >>> pool = al.data.satimage()  # doctest: +SKIP
+    """
     return table_pool("satimage", path, SOILS)
 
 
 def texture(path: At = None) -> Pool:
-    """Texture: 40 measurements of 4,125 pieces of Brodatz' photographs and 1,375 for test, 11 classes by their numbers."""
+    """Texture: 40 measurements of 4,125 pieces of Brodatz' photographs and 1,375 for test, 11 classes by their numbers.
+
+    >>> pool = al.data.texture()  # doctest: +SKIP
+    """
     return table_pool("texture", path)
 
 
 def spambase(path: At = None) -> Pool:
-    """Spambase: 57 frequencies in 3,448 mails and 1,149 for test, ham and spam."""
+    """Spambase: 57 frequencies in 3,448 mails and 1,149 for test, ham and spam.
+
+    >>> pool = al.data.spambase()  # doctest: +SKIP
+    """
     return table_pool("spambase", path, {"0": "ham", "1": "spam"})
 
 

@@ -57,6 +57,12 @@ class Frozen:
     None for the backbone's default: 128 for lite0, 224 for lite1 and lite2. Features have unit length; they are centred on
     the pool's mean and scaled to one mean length. `cache`: folder for the embeddings, by default in the data home; they are
     looked up by the content of the images. `dropout`: of the head, for BALD and BatchBALD.
+
+    `seed`: of the augmented views and of the head's first weights.
+
+    >>> learner = al.ActiveLearner(al.data.digits(), net=al.Frozen(backbone="raw", weak=0, strong=0))
+    >>> len(learner.ask(5))
+    5
     """
 
     backbone: str | nn.Module = "efficientnet-lite2"

@@ -72,7 +72,13 @@ def load_text_backbone(folder: Path) -> TextBackbone:
 def embed_texts(
     texts: Sequence[str], backbone: str | Frozen, progress: Progress | None = None, batch: int = 32
 ) -> np.ndarray:
-    """Features (N, d) float32 of texts, embedded once and cached by their content."""
+    """Features (N, d) float32 of texts, embedded once and cached by their content.
+
+    `backbone`: "tfidf", "minilm" or `Frozen(...)`. `batch`: texts per pass.
+
+    >>> al.embed_texts(["a cheap pill", "lunch at noon", "cheap pills"], "tfidf").shape
+    (3, 2)
+    """
     return backbone_and_rows(list(texts), backbone, progress, batch)[1]
 
 

@@ -54,7 +54,13 @@ def probs_by_pass(
 
 
 def check_dropout(model: nn.Module, x: Examples) -> None:
-    """An error where no unit would be left out."""
+    """An error where no unit would be left out.
+
+    >>> al.kernels.check_dropout(torch.nn.Linear(2, 3), torch.ones(4, 2))
+    Traceback (most recent call last):
+        ...
+    askless.base.errors.ModelError: expected a network with dropout, whose passes differ,...
+    """
     probe = rows(x, 0, min(2, some(x)), place_of(model))
     with evaluating(model), torch.no_grad(), ConsistentDropout(0, len(probe)) as dropout:
         model(probe)

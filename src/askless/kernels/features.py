@@ -34,6 +34,11 @@ def look(
     """phi(x) and f(x) = W phi(x) + b of every example, in one pass.
 
     The logits are the output of the head, even if the model ends in a softmax and `head` was given.
+
+    >>> net, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
+    >>> seen = al.kernels.look(net, x)
+    >>> seen.features.shape, seen.logits.shape
+    (torch.Size([4, 2]), torch.Size([4, 3]))
     """
     pieces = batches(x, batch_size, place_of(model))
     _, layer = find_head(model, x, head)

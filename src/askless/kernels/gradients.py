@@ -17,7 +17,16 @@ Dot = TypeVar("Dot", Tensor, None)
 
 
 class GradientStats(NamedTuple, Generic[Dot]):
-    """Per example, float64."""
+    """Per example, float64.
+
+    `sq` (N,): the squared length of each gradient. `dot` (N,): its product with g_S; None where nothing was given to
+    compare with.
+
+    >>> net, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
+    >>> found = al.kernels.gradient_stats(net, x)
+    >>> found.sq.shape, found.dot
+    (torch.Size([4]), None)
+    """
 
     sq: Tensor  # (N,)  ||g_u||^2
     dot: Dot  # (N,)  g_u . g_S, or None without `against`
@@ -84,6 +93,10 @@ def gradient_sq_by_class(model: nn.Module, x: Examples, *, batch_size: int = 128
     r"""$||\nabla CE(f(x), y)||^2$ over all trainable parameters for every possible label y, (N, C) float64.
 
     One forward and C backward passes; EGL over all layers is the sum over y of p_y times the root.
+
+    >>> net, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
+    >>> al.kernels.gradient_sq_by_class(net, x).shape
+    torch.Size([4, 3])
     """
     some(x)
     with differentiating(model):

@@ -29,6 +29,9 @@ class InfiniteMLP:
 
     Every layer, the last one too, is $z = \sigma_w W a / \sqrt{fan\,in} + \sigma_b b$ with W, b ~ N(0, 1). With the default
     numbers the size of the input is kept from layer to layer, and the kernel grows with the square of the input's scale.
+
+    >>> al.kernels.infinite(torch.ones(2, 3), net=InfiniteMLP(depth=1)).shape
+    torch.Size([2, 2])
     """
 
     depth: Count = 2
@@ -49,7 +52,10 @@ class InfiniteCNN:
     Windows are `kernel` x `kernel`, with `padding` zeros on every side and a step of `stride`: one number for all layers or
     one for each, as in `nn.Conv2d`. `readout`: "gap" averages the last map over its pixels, and costs the square of the
     number of pixels for every pair of images; "flatten" gives each pixel its own weights, and costs the number of pixels,
-    but then sees only what stands at the same place. Weights and biases as in `InfiniteMLP`, fan in = C kernel².
+    but then sees only what stands at the same place. `sigma_w` and `sigma_b` as in `InfiniteMLP`, fan in = C kernel².
+
+    >>> al.kernels.infinite(torch.ones(2, 1, 4, 4), net=InfiniteCNN(depth=1)).shape
+    torch.Size([2, 2])
     """
 
     depth: Count = 2

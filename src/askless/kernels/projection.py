@@ -41,6 +41,10 @@ def gradient_features(
 
     The directions are drawn again from the seed for each batch, one at a time, so memory is that of one forward pass
     and two more copies of the parameters. Time: one forward-mode pass per direction, each about 3 forward passes.
+
+    >>> net, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
+    >>> al.kernels.gradient_features(net, x, dim=30).shape
+    torch.Size([4, 30])
     """
     n = some(x)
     check_count("gradient_features", "dim", dim)

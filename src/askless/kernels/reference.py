@@ -48,7 +48,12 @@ def gradients(
 
 
 def jacobian(model: nn.Module, x: Examples) -> Tensor:
-    """grad f_c(x_i) over all trainable parameters, (n, C, P), one backward pass for every logit of every example."""
+    """grad f_c(x_i) over all trainable parameters, (n, C, P), one backward pass for every logit of every example.
+
+    >>> net, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
+    >>> al.kernels.jacobian(net, x).shape
+    torch.Size([4, 3, 9])
+    """
     with differentiating(model):
         batch = rows(x, 0, some(x), place_of(model))
         C = count_classes(model, batch)
@@ -59,7 +64,12 @@ def jacobian(model: nn.Module, x: Examples) -> Tensor:
 
 
 def loss_gradients(model: nn.Module, x: Examples, labels: Any = None) -> Tensor:
-    """grad CE(f(x_i), y_i) over all trainable parameters, (n, P); y_i = argmax f(x_i) where labels is None."""
+    """grad CE(f(x_i), y_i) over all trainable parameters, (n, P); y_i = argmax f(x_i) where labels is None.
+
+    >>> net, x = torch.nn.Linear(2, 3), torch.ones(4, 2)
+    >>> al.kernels.loss_gradients(net, x, torch.tensor([0, 1, 2, 0])).shape
+    torch.Size([4, 9])
+    """
     with differentiating(model):
         batch = rows(x, 0, some(x), place_of(model))
         logits = logits_of(model, batch)

@@ -52,6 +52,13 @@ class Auto:
 
     Wider features are reduced to their `directions` principal directions. From pools with more than `items` items, that
     many are drawn once for all rounds; labelled items are always included.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.Auto(), net="linear", seed=0)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> learner.predict_pool().shape
+    (100, 2)
     """
 
     neighbours: Count = 15

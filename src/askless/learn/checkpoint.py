@@ -10,7 +10,11 @@ from askless.base.files import write_whole
 
 
 class CheckpointError(AsklessError):
-    """A checkpoint that cannot be written, read, or used for this training."""
+    """A checkpoint that cannot be written, read, or used for this training.
+
+    >>> isinstance(CheckpointError("made with other options"), al.AsklessError)
+    True
+    """
 
 
 def write(path: Path, content: dict[str, Any]) -> None:

@@ -23,6 +23,11 @@ class DARP:
     `target`: "uniform" (NPC's choice), "labelled" (the labelled items' frequencies) or counts or shares, one per class.
     It acts after `warm_up` of all steps, and then solves again every `every` steps; in between the stored solution holds.
     `mask_on`: which confidence must reach the threshold, the refined one (as the authors do), the original, or both.
+
+    `alpha` and `solver` as there.
+
+    >>> al.FixMatch(steps=500, darp=al.DARP(target="labelled"))
+    FixMatch(steps=500, darp=DARP(target='labelled'))
     """
 
     target: Any = "uniform"
@@ -45,6 +50,13 @@ class FixMatch(Training):
 
     with q = softmax(f(weak u) / temperature) of the live network in train mode, without gradient, and the sum divided by
     all mu B unlabelled items, kept or not. `darp` refines q first. The averaged network is the one that is used.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.FixMatch(steps=5), net="mlp", seed=0)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> learner.predict_pool().shape
+    (100, 2)
     """
 
     mu: Count = 7

@@ -24,6 +24,13 @@ class LabelPropagation:
 
     `alpha`: how far they spread (below 1; the rest of each step returns to the given labels). `metric`: "cosine" suits the
     features of networks, "euclidean" a few measured numbers.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.LabelPropagation(), net="linear", seed=0)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> learner.predict_pool().shape
+    (100, 2)
     """
 
     neighbours: Count = 15

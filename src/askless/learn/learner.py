@@ -22,7 +22,15 @@ Inspect = Callable[[int, nn.Module], None]  # steps done, the network that would
 
 
 class Task(NamedTuple):
-    """A pool of `size` items as `views` shows them, of which those at `labelled` (L,) have `labels` (L,)."""
+    """A pool of `size` items as `views` shows them, of which those at `labelled` (L,) have `labels` (L,).
+
+    `classes`: how many there are.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> task = al.learn.Task(al.data.views_for(pool), len(pool), np.array([0, 50]), np.array([0, 1]), classes=2)
+    >>> task.checked().labelled
+    array([ 0, 50])
+    """
 
     views: Views
     size: int
@@ -44,6 +52,16 @@ class Course(NamedTuple):
     total, numbers)` is called as training goes, and `look(step, network)` before the first step, every `evaluate_every`
     steps and after the last one, with the network that would be used; `bar` shows a progress bar with the latest numbers.
     `blocks`: the equal parts that a batch is made in, see `Training.fit`.
+
+    `device`: where to train.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> task = al.learn.Task(al.data.views_for(pool), len(pool), np.array([0, 50]), np.array([0, 1]), classes=2)
+    >>> net = al.nets.make("linear", classes=2, shape=(2,))
+    >>> course = al.learn.Course(watch=lambda done, total, numbers: print(done, "of", total))
+    >>> learnt = al.Supervised(steps=2).fit(net, task, course=course)
+    1 of 2
+    2 of 2
     """
 
     validation: tuple[Tensor, Tensor] | None = None
@@ -70,7 +88,14 @@ class Course(NamedTuple):
 
 
 class Learnt(Protocol):
-    """What a learner has learnt on a pool."""
+    """What a learner has learnt on a pool.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> task = al.learn.Task(al.data.views_for(pool), len(pool), np.array([0, 50]), np.array([0, 1]), classes=2)
+    >>> learnt = al.LabelPropagation().fit(al.nets.make("linear", classes=2, shape=(2,)), task)
+    >>> learnt.predict_pool(np.array([0, 50])).argmax(axis=1)
+    array([0, 1])
+    """
 
     @property
     def model(self) -> nn.Module | None:
@@ -96,7 +121,11 @@ class Learnt(Protocol):
 @runtime_checkable
 class Learner(Protocol):
     """Options of a training scheme. `has_network`: whether it trains a network. It may have a `revision`, like a
-    `Strategy`."""
+    `Strategy`.
+
+    >>> al.FixMatch().has_network, al.LabelPropagation().has_network
+    (True, False)
+    """
 
     @property
     def has_network(self) -> bool: ...

@@ -15,7 +15,18 @@ from askless.learn.training import Method
 
 @options
 class MeanTeacher(Consistency):
-    """The target is the averaged network, kept in train mode: decay min(1 - 1 / (t + 1), .95) after step t = 1, 2, ..."""
+    """The target is the averaged network, kept in train mode: decay min(1 - 1 / (t + 1), .95) after step t = 1, 2, ...
+
+    `weight`: of the unlabelled items, which rises over a share `ramp` of the steps. `teacher`: the largest decay of the
+    average.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.MeanTeacher(steps=5), net="mlp", seed=0)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> learner.predict_pool().shape
+    (100, 2)
+    """
 
     lr: NotNegative = 4e-4
     weight: NotNegative = 8.0

@@ -12,7 +12,17 @@ from askless.learn.training import Method
 
 @options
 class PiModel(Consistency):
-    """The target is a second stochastic pass of the same network."""
+    """The target is a second stochastic pass of the same network.
+
+    `weight`: of the unlabelled items, which rises over a share `ramp` of the steps.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.PiModel(steps=5), net="mlp", seed=0)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> learner.predict_pool().shape
+    (100, 2)
+    """
 
     lr: NotNegative = 3e-4
     weight: NotNegative = 20.0

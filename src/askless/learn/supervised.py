@@ -16,6 +16,13 @@ class Supervised(Training):
 
     `stop_accuracy`: training ends before its last step once the items were right more often than this, as they came in
     training, in more than `stop_epochs` epochs (dynamicAL queries after 10 epochs above .97).
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, learner=al.Supervised(steps=5), net="mlp", seed=0)
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> learner.predict_pool().shape
+    (100, 2)
     """
 
     stop_accuracy: Share | None = None

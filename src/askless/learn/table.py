@@ -35,7 +35,13 @@ def make(name: str, /, **options: Any) -> Learner:
 
 
 def as_learner(given: "str | Learner") -> Learner:
-    """A learner, or the one of this name with its defaults."""
+    """A learner, or the one of this name with its defaults.
+
+    `given`: a name, or a learner, which comes back as it is. An unknown name raises OptionError.
+
+    >>> as_learner("fixmatch")
+    FixMatch()
+    """
     if isinstance(given, str):
         return make(given)
     if isinstance(given, type) or not isinstance(given, Learner):

@@ -37,13 +37,24 @@ KEPT = ("step", "metrics", "best", "since_best", "best_state", "lr", "numbers") 
 
 
 class TrainingError(AsklessError):
-    """Training had to stop; the network holds the last good weights, and so does `model`, the one that would be used."""
+    """Training had to stop; the network holds the last good weights, and so does `model`, the one that would be used.
+
+    >>> isinstance(TrainingError("the loss is not finite"), al.AsklessError)
+    True
+    """
 
     model: nn.Module | None = None
 
 
 class Method:
-    """The loss of one training, with what it remembers between steps."""
+    """The loss of one training, with what it remembers between steps.
+
+    >>> class Sum(Method):
+    ...     def loss(self, step):
+    ...         return torch.zeros(()), {"loss": 0.0}
+    >>> Sum().finished(step=1)
+    False
+    """
 
     def loss(self, step: int) -> tuple[Tensor, dict[str, float]]:
         """The loss of this step's batch, and numbers to log."""
@@ -73,6 +84,13 @@ class Training:
     last-layer kernel admits (`learn.rate`). Weight decay spares BatchNorm and biases. With validation data the network is
     measured every `evaluate_every` steps, and with `patience` training stops after that many measures without a gain and
     returns the best. `autocast` computes in bfloat16 (slower on most CPUs), `compile` uses torch.compile.
+
+    `optimiser` takes `lr`, `momentum` (SGD alone) and `weight_decay`; `schedule`: how the rate falls over the `steps`.
+    With `ema_warm_up` the average forgets its first steps sooner. A checkpoint is written every `checkpoint_every` steps,
+    if one is asked for.
+
+    >>> al.Supervised(steps=20, schedule="constant").horizon_steps
+    20
     """
 
     steps: Count = 1000

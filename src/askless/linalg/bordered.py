@@ -49,6 +49,11 @@ class Blocks(NamedTuple):
     """K_LL (l, l), K_GL (m, q, l) and K_GG (m, q, q), float64: a kernel of fixed items L and of m groups G beside them.
 
     `coarse`: how much coarser than float64 the entries are rounded (2^29 for a float32 table).
+
+    >>> one = torch.ones(1, 1, 1, dtype=torch.float64)
+    >>> K = al.linalg.Blocks(LL=2 * one[0], GL=one, GG=2 * one)  # one fixed item, one group of one: [[2, 1], [1, 2]]
+    >>> [values.tolist() for _, values in K.spectra(max_memory=2**20)]
+    [[[1.0, 3.0]]]
     """
 
     LL: Tensor

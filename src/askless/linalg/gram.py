@@ -18,7 +18,13 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 class Score(NamedTuple):
-    """What a set of rows is worth; `tol` is the smallest difference in `value` that is not rounding."""
+    """What a set of rows is worth; `tol` is the smallest difference in `value` that is not rounding.
+
+    `rank`: of the rows' Gram matrix; `value`: its smallest non-zero eigenvalue.
+
+    >>> gram_score(torch.eye(2))[:2]
+    (2, 1.0)
+    """
 
     rank: int
     value: float
@@ -41,6 +47,13 @@ class GramRows:
     """The rows [phi, 1] of a pool (the 1 only with `bias`, unit length with `normalize`), read a few at a time.
 
     With `outside` (r, p), orthonormal rows, what lies in their span is taken away.
+
+    `features` (N, d).
+
+    >>> rows = al.linalg.GramRows(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), bias=False)
+    >>> rows.take(np.array([0, 2]))
+    tensor([[1., 0.],
+            [0., 1.]], dtype=torch.float64)
     """
 
     features: np.ndarray  # (N, d), any float type, never copied as a whole
@@ -144,12 +157,21 @@ def spectra(rows: GramRows, fixed: np.ndarray, batches: np.ndarray, max_memory: 
 
 
 def score_batches(rows: GramRows, fixed: np.ndarray, batches: np.ndarray, max_memory: int = 2**28) -> BatchScores:
-    """The score of rows at `fixed` (l,) united with those of each batch (m, q): one eigendecomposition per batch."""
+    """The score of rows at `fixed` (l,) united with those of each of `batches` (m, q): one eigendecomposition per batch.
+
+    >>> rows = al.linalg.GramRows(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), bias=False)
+    >>> al.linalg.score_batches(rows, np.array([0]), np.array([[1], [2]])).rank
+    tensor([1, 2])
+    """
     n, p = len(fixed) + batches.shape[1], rows.width
     parts = [spectrum_scores(eigenvalues, n, p) for _, eigenvalues in spectra(rows, fixed, batches, max_memory)]
     return BatchScores(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
 
 def beats(new: Score, old: Score) -> bool:
-    """Whether `new` is better than `old` by more than rounding: by rank first, then by value."""
+    """Whether `new` is better than `old` by more than rounding: by rank first, then by value.
+
+    >>> beats(Score(2, 0.1, 1e-9), Score(1, 5.0, 1e-9))
+    True
+    """
     return new.rank > old.rank or (new.rank == old.rank and new.value > old.value + old.tol)

@@ -26,7 +26,12 @@ PASSES = 3  # over the batch, to exchange its rows
 def add_best(
     rows: GramRows, chosen: np.ndarray, allowed: np.ndarray, rng: np.random.Generator, max_memory: int = 2**28
 ) -> int:
-    """The position among `allowed` whose row, added to the rows at `chosen`, gives the best (rank, eigenvalue)."""
+    """The position among `allowed` whose row, added to the rows at `chosen`, gives the best (rank, eigenvalue).
+
+    >>> rows = al.linalg.GramRows(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), bias=False)
+    >>> al.linalg.add_best(rows, np.array([0]), np.array([1, 2]), np.random.default_rng(0))
+    2
+    """
     _, sigma, vh = torch.linalg.svd(rows.take(chosen), full_matrices=False)
     sq = sigma.square()
     relative = rank_tolerance(len(chosen) + 1, rows.width)
@@ -107,7 +112,13 @@ def swap_until_stable(
     max_memory: int = 2**28,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> np.ndarray:
-    """`batch` improved by exchanging one row at a time, until nothing is gained or `PASSES` rounds are over."""
+    """`batch` improved by exchanging one row at a time, until nothing is gained or `PASSES` rounds are over.
+
+    >>> rows = al.linalg.GramRows(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), bias=False)
+    >>> rng = np.random.default_rng(0)
+    >>> al.linalg.swap_until_stable(rows, np.array([0]), np.array([1]), np.array([1, 2]), rng)
+    array([2])
+    """
     batch = batch.copy()
     score = gram_score(rows.take(np.concatenate([labelled, batch])))
     for turn in range(PASSES):

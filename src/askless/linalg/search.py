@@ -58,7 +58,12 @@ class CandidateScreen(Protocol):
 def best_batch_reference(
     rows: GramRows, labelled: np.ndarray, candidates: Iterable[np.ndarray], max_memory: int = 2**28
 ) -> Found:
-    """The first candidate that no other beats, by the eigenvalues of every one of them."""
+    """The first of the `candidates`, arrays (k, q) of positions, that no other beats, by the eigenvalues of every one.
+
+    >>> rows = al.linalg.GramRows(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), bias=False)
+    >>> al.linalg.best_batch_reference(rows, np.array([0]), [np.array([[1], [2]])]).batch
+    array([2])
+    """
     best: Found | None = None
     seen = 0
     for batches in candidates:
@@ -83,6 +88,11 @@ def best_batch(
 
     `candidates` yields arrays (k, q) of positions, `total` in all; no more than `max_memory` bytes are used beside the
     features themselves.
+
+    >>> rows = al.linalg.GramRows(np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]), bias=False)
+    >>> found = al.linalg.best_batch(rows, np.array([0]), [np.array([[1], [2]])], total=2)
+    >>> found.batch, found.place
+    (array([2]), 1)
     """
     search = _Search(rows, labelled, total, max_memory)
     seen, size = 0, 1

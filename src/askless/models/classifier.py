@@ -161,7 +161,18 @@ class Classifier:
 
 def load(folder: str | PathLike[str], net: "nn.Module | None" = None) -> Classifier:
     """The model of a run, from the run's folder or from its folder `model`; or one that was exported, from its folder or
-    from a `model.onnx`. `net`: the module, where the network of an exported model is one of your own."""
+    from a `model.onnx`. `net`: the module, where the network of an exported model is one of your own.
+
+    A folder without a model raises AsklessError.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, net="linear", learner=al.Supervised(steps=20))
+    >>> _ = learner.start_balanced(2)
+    >>> _ = learner.fit()
+    >>> _ = learner.export("model")
+    >>> al.load("model").predict(pool.x[:3])
+    array(['lower', 'lower', 'lower'], dtype='<U5')
+    """
     place = Path(folder)
     of_run = (place / "model").is_dir() or (place / "state.sqlite").exists()
     if of_run and (place / "model").is_dir() and (found := damage_of_files(place / "model")):

@@ -19,6 +19,11 @@ class Waves(Net):
 
     The cosines turn over about half the distance between two items, which `measure` takes from rows of the pool; until then
     inputs are taken to be around 0 and about that far apart.
+
+    `shape`: of one input, (d,). `classes`: how many outputs.
+
+    >>> al.nets.make("waves", shape=(2,), classes=3)(torch.zeros(5, 2)).shape
+    torch.Size([5, 3])
     """
 
     middle: Tensor

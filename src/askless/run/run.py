@@ -74,11 +74,16 @@ def quiet(step: str, text: str, done: int, total: int) -> None:
 class Run:
     """A labelling project in a folder.
 
-    run = Run.create("photos", "photos-run", classes=["cat", "dog"], budget=200)
-    while run.advance():      # index, embed, train, choose: the next missing step, until people are to answer
-        pass
-    run.waiting()             # items that are to be labelled
-    run.tell({"a.jpg": "cat", "b.jpg": "dog"})
+    >>> with open("mails.csv", "w") as file:
+    ...     for line in ("text", *(f"{word} number {k}" for k in range(20) for word in ("pill", "lunch"))):
+    ...         print(line, file=file)
+    >>> run = al.Run.create("mails.csv", "run", classes=["spam", "ham"], budget=10, text="text", net="frozen:tfidf")
+    >>> while run.advance():  # index, embed, train, choose: the next missing step, until people are to answer
+    ...     pass
+    >>> run.tell({item: "spam" for item in run.waiting()})  # waiting: the names of the items to label
+    >>> run.is_finished()
+    False
+    >>> run.close()
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -134,8 +139,25 @@ class Run:
         progress: Callable[[int, int], None] | None = None,
         notes: Callable[[str], None] = lambda text: None,
     ) -> "Run":
-        """Create a run on a folder of images, a .csv or .tsv file that lists them, an .npz file, or texts; options are
-        those of `Settings`. seed=None draws one and records it in project.toml."""
+        """Create a run on a folder of images, a .csv or .tsv file that lists them, an .npz file, or texts.
+
+        `source`: that folder or file. `budget`: answers that people give in all, in batches of `batch`. `check`: the share
+        of the budget for random check images. `net`: "frozen:BACKBONE", or a network that is trained whole in `steps`
+        steps, with FixMatch for `learner` "auto". `size`: side in pixels to which images are resized for the model, 0 for
+        its default. `weights`: file or folder with the weights of a timm or torchvision backbone. seed=None draws one and
+        records it in project.toml.
+
+        `annotators`: how many people answer each item. `second_opinions`: the largest share of the budget for second
+        answers to doubtful labels. `suggestions`: whether the page shows the model's guess. `keys`: class -> key on the
+        page. `target`: accuracy to reach. `price`: of one answer, in any currency. `track`: trackers of rounds, as texts
+        that `askless.track.make` takes.
+
+        `labels_from_folders`: folders are known labels. `follow_links`: read links that leave the folder. `text`: the
+        column with the texts, "" for images; `encoding` is theirs. `command`: for the record. `progress(done, total)`
+        counts files; `notes` receives remarks about them.
+
+        A bad option, a source without items or a folder with a run raises AsklessError.
+        """
         options = {k: v for k, v in locals().items() if k not in ("cls", "source", "folder", "progress", "notes")}
         options |= {"seed": drawn_seed() if seed is None else seed, "keys": dict(keys or {})}
         settings, missing = settings_of(source, options)
@@ -150,7 +172,10 @@ class Run:
 
     @classmethod
     def open(cls, folder: str | Path) -> "Run":
-        """Open an existing run."""
+        """Open an existing run.
+
+        A folder without a run, or one of a newer askless, raises AsklessError.
+        """
         return cls(folder)
 
     def close(self) -> None:
@@ -229,14 +254,20 @@ class Run:
             return [task.path for task in open_tasks(db)]
 
     def predictions(self, number: int | None = None) -> Predictions | None:
-        """The predictions of a round's model, by default the last, for every item."""
+        """The predictions of a round's model, by default the last, for every item.
+
+        `number`: the round's.
+        """
         if number is None:
             with self.store.look() as db:
                 number = last_fitted(db)
         return None if number is None else read_predictions(self.folder, number)
 
     def tell(self, labels: Mapping[str, str], annotator: str = "tell") -> None:
-        """Answer waiting items: path -> class name. Stores all of them or, on an error, none."""
+        """Answer waiting items: path -> class name. Stores all of them or, on an error, none.
+
+        `annotator`: whose answers they are.
+        """
         if not isinstance(labels, Mapping):
             raise InputError(f"expected labels by path, got {short(labels)}; pass dict(zip(run.waiting(), labels))")
         with self.store.change() as db:
@@ -257,9 +288,10 @@ class Run:
     # --- the next missing step ---------------------------------------------------------------------------------------
 
     def advance(self, report: Report = quiet, ahead: bool = True, reserve: bool = False) -> str | None:
-        """Run the next missing step and return its name; None if people must answer first or everything is done. With
-        `ahead` it also computes what is needed only afterwards: the augmented views, for which the first batch does not
-        wait. With `reserve`, as for the page, it also chooses items to label while the next model trains.
+        """Run the next missing step and return its name; None if people must answer first or everything is done.
+        `report(step, text, done, total)` receives the progress. With `ahead` it also computes what is needed only
+        afterwards: the augmented views, for which the first batch does not wait. With `reserve`, as for the page, it also
+        chooses items to label while the next model trains.
 
         Every step writes its files first and its row in the database last, so an interrupted step runs again from the
         start.

@@ -48,13 +48,7 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "pillow", "safetensors", "transfor
 
 @dataclass(frozen=True)
 class Settings:
-    """`source`: folder, manifest, array file or table of texts. `check`: the share of the budget that goes into random
-    check images. `net`: "frozen:BACKBONE", or a network that is trained from scratch, with FixMatch for `learner` "auto".
-    `size`: side in pixels that images are brought to for the model, 0 for its own choice. `weights`: file or folder with
-    those of a timm or torchvision backbone. `annotators`: how many people answer each item. `second_opinions`: the
-    largest share of the budget for second answers to doubtful labels. `target`: accuracy to reach. `price`: of one
-    answer, in any currency. `text`: the column with the texts, "" for images; `encoding` is theirs. `track`: trackers
-    of rounds, as texts that `askless.track.make` takes."""
+    """The options of a run: see `Run.create`."""
 
     source: str
     budget: int = 200

@@ -238,6 +238,13 @@ def open_shards(
     """The shards in a folder: its .arrow files, or its .parquet files, which are unpacked into `cache` once.
 
     `window` bounds how many bytes of the files are in memory at a time; `progress(done, total)` counts files unpacked.
+
+    A strategy takes them in place of arrays: `select(..., features=shards.features)`.
+
+    >>> np.savez("pool.npz", X=np.zeros((4, 8, 8), np.uint8))
+    >>> _ = al.embed("pool.npz", "shards", backbone="raw")
+    >>> len(al.open_shards("shards"))
+    4
     """
     path = Path(path)
     if not path.is_dir():

@@ -18,7 +18,11 @@ OUTSIDE = 1e-6  # a part of Y in the null space below this share of its length i
 
 
 class Bounds(NamedTuple):
-    """lower <= value <= upper, if the theorem is right."""
+    """lower <= value <= upper, if the theorem is right.
+
+    >>> Bounds(1.0, 2.0, 3.0).holds()
+    True
+    """
 
     lower: float
     value: float

@@ -74,7 +74,7 @@ def approximation_ratio(G_pool: Any, g_S: Any) -> float:
 
 
 def approximation_ratio_from_sums(sum_sq: float, sum_dot: float, sq_sum: float) -> float:
-    r"""The same from three numbers: $\sum_u ||g_u||^2$, $\sum_u g_u \cdot g_S$ and $||\sum_u g_u||^2$.
+    r"""The same from `sum_sq` $\sum_u ||g_u||^2$, `sum_dot` $\sum_u g_u \cdot g_S$ and `sq_sum` $||\sum_u g_u||^2$.
 
     The first two are sums over Q of what `askless.kernels.gradient_stats` gives against S, the third is the sum of its `dot`
     for Q against Q itself: nobody needs to hold the gradients.

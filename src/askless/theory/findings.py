@@ -129,6 +129,14 @@ def examine(
     round was trained on), and as many test items: so no kernel has more than `items` rows, whatever the pool. `queries`
     random sets of unlabelled items are drawn for the approximation ratio. `progress(done, total, text)` is called along.
     Same seed, same findings.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, net="mlp", learner=al.Supervised(steps=5), strategy="random")
+    >>> _ = learner.start_balanced(3)
+    >>> _ = learner.fit()
+    >>> found = examine(learner, items=20, queries=2)
+    >>> type(found).__name__
+    'Findings'
     """
     as_count("items", items, 4)
     as_count("queries", queries, 1)

@@ -11,7 +11,14 @@ from askless.theory.inputs import as_count, as_kernel, as_numbers, as_rows
 
 
 class Agreement(NamedTuple):
-    """Kendall's tau and the numbers it ranks, one per drawn query."""
+    """Kendall's tau and the numbers it ranks, one per drawn query.
+
+    `p_value`: of no agreement. `dynamics` and `alignment` (draws,).
+
+    >>> K, Y = np.diag([1.0, 2.0, 3.0, 4.0]), np.eye(4)[:, :2]
+    >>> al.theory.dynamics_alignment_tau(K, -Y, Y, [0], 1, draws=10).tau
+    1.0
+    """
 
     tau: float
     p_value: float

@@ -22,7 +22,13 @@ NEVER = 2**61  # steps
 
 
 class Curves(NamedTuple):
-    """Mean over items of 1/2 ||f - y||^2 at each time."""
+    """Mean over items of 1/2 ||f - y||^2 at each time.
+
+    `times` (T,); `train` and `test` (T,), the losses.
+
+    >>> al.theory.loss_curves([[0.5]], [[0.25]], [-1.0], [-0.5], [0, 1], eta=1.0).train
+    array([0.5  , 0.125])
+    """
 
     times: np.ndarray  # (T,)
     train: np.ndarray  # (T,)
@@ -30,7 +36,11 @@ class Curves(NamedTuple):
 
 
 class Minimum(NamedTuple):
-    """Where the test loss is smallest; `at_end` if it was still at its smallest when the count ended."""
+    """Where the test loss is smallest; `at_end` if it was still at its smallest when the count ended.
+
+    >>> al.theory.steps_to_minimum([[0.5]], [[0.5]], [-1.0], [-0.5], eta=1.0).step
+    1
+    """
 
     step: int
     loss: float

@@ -21,6 +21,11 @@ class WideReLU:
     """f(x) = sum_r a_r relu(w_r . x) / sqrt(m), in float64, with the kernel and the gradient step in closed form.
 
     `layers` are those that are trained: the first, as in the proofs of Du, Arora and Allen-Zhu (and so of NPC), or both.
+
+    `W` (m, d) and `a` (m,) are its weights.
+
+    >>> wide_relu(d=3, width=50).kernel(torch.eye(3, dtype=torch.float64)).shape
+    torch.Size([3, 3])
     """
 
     W: Tensor  # (m, d)
@@ -49,7 +54,13 @@ class WideReLU:
 
 
 def wide_relu(d: int, width: int, layers: Layers = "first", seed: Seed = 0) -> WideReLU:
-    """A network with w_r ~ N(0, I) and a_r = +-1 with equal chances."""
+    """A network with w_r ~ N(0, I) and a_r = +-1 with equal chances.
+
+    w_r has `d` numbers, and r goes from 1 to `width`; `layers` are those that are trained.
+
+    >>> wide_relu(d=3, width=50).W.shape
+    torch.Size([50, 3])
+    """
     as_count("d", d, 1)
     as_count("width", width, 1)
     check_choice("wide_relu", "layers", layers, get_args(Layers))
@@ -83,7 +94,17 @@ def wide_relu_kernel(X: Any, X2: Any = None, layers: Layers = "first") -> np.nda
 
 
 class Descent(NamedTuple):
-    """One row per step t = 0 .. T-1 of gradient descent; `loss` has one more."""
+    """One row per step t = 0 .. T-1 of gradient descent; `loss` has one more.
+
+    All (T,): the eigenvalues `lambda_min` and `lambda_max` of K_t; `bound`, what the theorem allows the next loss;
+    `remainder`, the length of r_t by that of e_t; `assured`, where step and remainder are small enough for the bound to
+    follow; `holds`, where it held.
+
+    >>> X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
+    >>> found = al.theory.check_descent(X, y, 0.1, 5, al.theory.wide_relu(d=3, width=500))
+    >>> found.loss.shape, found.holds.shape
+    ((6,), (5,))
+    """
 
     loss: np.ndarray  # (T + 1,)  L_t = 1/2 ||f - y||^2
     lambda_min: np.ndarray  # (T,)  of K_t, with no regard to rank
@@ -101,6 +122,13 @@ def check_descent(X: Any, y: Any, eta: float, steps: int, net: WideReLU) -> Desc
     the bend of f adds. For eta <= 2 / (lambda_min + lambda_max), ||(I - eta K) e|| <= (1 - s) ||e||, s = eta lambda_min, so
     ||r|| <= (sqrt(1 - s) - (1 - s)) ||e||, about s / 2 of it, implies L' <= (1 - s) L: that is `assured`. The theorem's
     "sufficiently wide" is what makes r small. The check ends early if the loss is no longer finite.
+
+    X (n, d), y (n,), for so many `steps` of size `eta` of `net`, from `wide_relu`.
+
+    >>> X, y = np.eye(3), np.array([1.0, -1.0, 1.0])
+    >>> found = al.theory.check_descent(X, y, 0.1, 5, al.theory.wide_relu(d=3, width=500))
+    >>> bool(found.holds.all())
+    True
     """
     X = _points("X", X)
     target = torch.from_numpy(as_numbers("y", y))

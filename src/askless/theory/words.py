@@ -36,7 +36,19 @@ def table(found: Findings, title: str = "") -> Table:
 
 
 def lines(found: Findings) -> list[Line]:
-    """The same as a list, in a form that fits 100 columns."""
+    """The same as a list, in a form that fits 100 columns.
+
+    `found`: what `examine` returned.
+
+    >>> pool = al.data.two_moons(n=50)
+    >>> learner = al.ActiveLearner(pool, net="mlp", learner=al.Supervised(steps=5), strategy="random")
+    >>> _ = learner.start_balanced(3)
+    >>> _ = learner.fit()
+    >>> from askless.theory.findings import examine
+    >>> found = examine(learner, items=20, queries=2)
+    >>> len(lines(found)) > 10
+    True
+    """
     parts: dict[str, Callable[[Findings], list[Rest]]] = {
         "eigenvalues": _spectra,
         "gradient descent": _steps,

@@ -53,6 +53,14 @@ def embed(
 
     `engine="ray"` spreads the parts over actors, on a running cluster if RAY_ADDRESS is set; `out` must then be a folder
     that all machines share. Shards are written atomically; a restart computes only the missing ones.
+
+    `batch`: images per pass. `workers`: processes or actors, with `gpus` each. `progress(done, total)` counts parts. An
+    unreadable pool, or an `out` made with other options, raises AsklessError.
+
+    >>> np.savez("pool.npz", X=np.zeros((4, 8, 8), np.uint8))
+    >>> shards = al.embed("pool.npz", "shards", backbone="raw")
+    >>> len(shards)
+    4
     """
     check_annotated("embed", embed, locals())
     check_choice("embed", "dtype", dtype, ("float16", "float32"))

@@ -158,7 +158,7 @@ def in_a_sentence(found: Standing) -> str:
     >>> print(said)  # doctest: +ELLIPSIS
     gpt: right on 36 of 40 (90 %; 95 % interval 77 to 96) check items; 700 of 900 predictions could be ...
     >>> in_a_sentence(Standing("gpt", 900, 20, None, [], []))
-    'gpt: not measured, as none of 900 predictions is of a labelled check item; 20 are accepted.'
+    'gpt: not measured, because none of 900 predictions is for a labelled check item; 20 are accepted.'
     """
     said = f"not measured, because none of {found.claims:,} predictions is for a labelled check item"
     if found.measure is not None:
