@@ -18,7 +18,8 @@ import askless
 from askless.acquire import STRATEGIES, Name
 
 PACKAGES = ("acquire", "bench", "data", "kernels", "learn", "linalg", "nets", "theory", "testing", "track")
-HEAD = """The examples begin with `import askless as al`, `import numpy as np` and, where they use it, `import torch`.
+HEAD = """The examples begin with `import askless as al`, `import numpy as np` and, where they use it, `import torch`. A name
+that stands there alone is imported from its module.
 
 A bad argument, array or file raises `InputError`, and an unknown name or option `OptionError`. Both are `ValueError`s and
 say what was expected, what came and what to do. `AsklessError` catches every error of askless."""
