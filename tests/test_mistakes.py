@@ -150,6 +150,12 @@ def asked_and_told():
     return learner.labels == {i: y[i] for i in batch.indices.tolist()}
 
 
+def taught(learner):
+    learning = loop(learner=learner)
+    learning.tell(range(6), y[:6])
+    return learning.fit()
+
+
 def checked(strategy):
     al.testing.check_strategy(strategy)
 
@@ -255,6 +261,8 @@ MISTAKES = [
     ("checked: it writes into the features", lambda: checked(Own(lambda v, n, r: v.features.sort(axis=0) or first(v, n, r))), "1. |read-only|work on a copy"),
     # --- ask, tell, fit, predict
     ("tell takes what ask gave", asked_and_told, True),
+    ("what was learnt is said in a line", lambda: repr(taught("auto")).startswith("<Distilled Linear: "), True),
+    ("and without a network too", lambda: repr(taught("label-propagation")).startswith("<Propagated: "), True),
     ("a strategy and a learner by name", lambda: "Auto()" in repr(loop(learner="auto", strategy="npc")), True),
     ("a class for the strategy", lambda: loop(strategy=al.NPC), "expected a strategy|got the class NPC|write NPC()"),
     ("a class for the learner", lambda: loop(learner=al.FixMatch), "expected a learner|FixMatch|pass one of 'auto'"),

@@ -110,7 +110,7 @@ class Auto:
         return [numbers]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Distilled(Fitted):
     """The head, and the ground on which it was taught."""
 

@@ -67,7 +67,7 @@ def check_vectors(what: str, views: Views) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Propagated(WithoutNetwork):
     """The result (a `Learnt`): the probabilities of all items."""
 

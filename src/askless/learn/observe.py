@@ -129,6 +129,9 @@ class WithoutNetwork:
     probs: Any
     model = None
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self.features)} items>"
+
     @property
     def metrics(self) -> list[dict[str, float]]:
         return []

@@ -149,6 +149,10 @@ class Fitted:
     views: Views
     size: int
 
+    def __repr__(self) -> str:
+        loss = f", loss {self.metrics[-1]['loss']:.3g}" if self.metrics and "loss" in self.metrics[-1] else ""
+        return f"<{type(self).__name__} {type(self.model).__name__}: {self.size} items{loss}>"
+
     def as_network(self) -> nn.Module:
         return copy.deepcopy(self.model)
 
