@@ -2,6 +2,7 @@
 
 import json
 import time
+from functools import partial
 from typing import NamedTuple
 
 import pytest
@@ -100,17 +101,25 @@ def test_json_in_the_notes_of_a_parquet_file_costs_the_names_only(tmp_path):
     assert [row[:3] for row in texts(tmp_path / "t.parquet").rows] == [("1", "a", "1")]
 
 
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
 def test_utf_16_without_a_mark_is_asked_for(tmp_path, encoding):
     content = "text,label\nétoile,x\n".encode(encoding)
     (tmp_path / "t.csv").write_bytes(content)
     for read in (read_texts, whole_table):
         with pytest.raises(
-            InputError, match=r"null characters, as in UTF-16 without a byte order mark .* utf-16-le \(--encoding"
+            InputError,
+            match=r"in utf-8, got null characters, as in UTF-16 without a byte order mark; .* utf-16-le \(--encoding",
         ):
             read(tmp_path / "t.csv")
-    if encoding != "utf-32":
-        assert [row.content for row in texts(tmp_path / "t.csv", encoding=encoding).rows] == ["étoile"]
+    assert [row.content for row in texts(tmp_path / "t.csv", encoding=encoding).rows] == ["étoile"]
+
+
+def test_utf_32_is_refused_without_a_word_of_missing_marks(tmp_path):
+    (tmp_path / "t.csv").write_text("text,label\nétoile,x\n", encoding="utf-32")
+    told = "in utf-16, as its byte order mark says, got null characters; save the file as UTF-8$"
+    for read in (read_texts, whole_table, partial(read_texts, encoding="utf-32")):
+        with pytest.raises(InputError, match=told):
+            read(tmp_path / "t.csv")
 
 
 def test_utf_16_with_a_mark_is_read_everywhere(tmp_path):

@@ -63,14 +63,18 @@ def whole_table(file: Path) -> tuple[list[str], list[dict[str, Any]]]:
 def decoded(content: bytes, encoding: str, source: Path) -> str:
     """The text of a file; what does not decode stays as single bytes in it, by which the rows that have any are known. A
     mark at its beginning says UTF-8 or UTF-16, whatever `encoding` is."""
-    for mark, marked in MARKS:
-        if content.startswith(mark):
-            encoding = marked
+    marked = next((marked for mark, marked in MARKS if content.startswith(mark)), None)
+    encoding = marked or encoding
     try:
         text = content.decode(encoding, errors="strict" if encoding.startswith("utf-16") else "surrogateescape")
     except UnicodeError:
         raise InputError(f"{source}: expected text in {encoding}, got something else; {SAVE}") from None
     if "\0" in text[:1000].partition("\n")[0]:
+        if marked:  # as in UTF-32, whose mark begins like that of UTF-16
+            raise InputError(
+                f"{source}: expected text in {marked}, as its byte order mark says, got null characters; save the file "
+                "as UTF-8"
+            )
         raise InputError(
             f"{source}: expected text in {encoding}, got null characters, as in UTF-16 without a byte order mark; save the "
             "file as UTF-8, or pass its encoding, for example utf-16-le (--encoding on the command line)"

@@ -40,10 +40,8 @@ def read_texts(
     if labels_from_folders:
         raise InputError(f"{source}: expected a folder to take the labels from its folders, got a file")
     if not source.exists() or source.suffix.lower() not in TABLES:
-        got = "nothing there" if not source.exists() else source.name
-        raise InputError(
-            f"{source}: expected texts: a file ending in {', '.join(TABLES)}, or a folder of .txt; got {got}"
-        )
+        got = "found nothing there" if not source.exists() else f"got {source.name}"
+        raise InputError(f"{source}: expected texts: a file ending in {', '.join(TABLES)}, or a folder of .txt; {got}")
     header, rows = open_table(source, encoding)
     chosen = text_column(source, header, column, label)
     labels = label_column(header, source, label, but=chosen)
