@@ -82,7 +82,7 @@ def test_from_no_labels_at_all_the_first_number_is_one_or_more():
         ({"trials": (5, "best"), "start": 0}, "expected a start with labels for the trials to settle, got start=0"),
         ({"augment": False, "net": Frozen(backbone="raw")}, r"use Frozen\(weak=0, strong=0\)"),
         ({"augment": False, "net": "frozen:raw"}, "augment=False is for networks that see images"),
-        ({"views": (("padding", 2),), "net": "frozen:raw"}, "views= is for networks that see the items themselves, got fro"),
+        ({"views": (("padding", 2),), "net": "frozen:raw"}, "views= is for networks that see .*, got frozen:raw, whose"),
         ({"learner": Supervised(patience=3)}, "a learner with patience needs validation=N items to hold out, got 0"),
         ({"value": (("b", Supervised(patience=3)),)}, "a learner with patience needs validation=N items"),
         ({"value": (("supervised", FixMatch()),)}, "expected learners of different names, got supervised, supervised"),

@@ -203,7 +203,7 @@ class Row:
                 )
             if self.views:
                 raise InputError(
-                    f"{self.method}: views= is for networks that see the items themselves, got also {self.net}, whose views "
+                    f"{self.method}: views= is for networks that see the items themselves, got {self.net}, whose views "
                     "are embedded first; use its own options, or another net"
                 )
         stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
