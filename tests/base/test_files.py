@@ -157,7 +157,7 @@ def test_only_an_earlier_export_is_replaced(tmp_path):
     (out / "diary.txt").write_text("dear")
     with pytest.raises(OptionError, match="got a folder with files; pass overwrite"):
         free_folder(out, False, ("mark",))
-    with pytest.raises(InputError, match=r"got a folder with other files \(no mark in it\)"):
+    with pytest.raises(InputError, match=r"got a folder with other files \(without mark\)"):
         free_folder(out, True, ("mark",))
     (out / "mark").write_text("")
     assert free_folder(out, True, ("mark",)) == out

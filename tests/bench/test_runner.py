@@ -526,7 +526,9 @@ def test_an_engine_that_nobody_knows_is_refused(tmp_path):
 
 def test_without_ray_its_engine_says_how_to_get_it_and_the_local_one_works(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
-    words = "the engine ray needs Ray, which is not installed; pip install 'askless[ray]', or use the engine local"
+    words = (
+        "the engine ray needs Ray, which is not installed; run `pip install 'askless[ray]'`, or use the engine local"
+    )
     with pytest.raises(OptionError, match=re.escape(words)):
         run(benchmark(), tmp_path / "out", engine="ray")
     with pytest.raises(SystemExit) as done:

@@ -254,7 +254,7 @@ def test_json_lines_say_what_happens(photos, capsys):
         (("--check", 2), 2, "check: expected a share"),
         (("--budget", 0), 2, "budget: expected a whole number of at least 1"),
         (("--keys", "cat=c"), 2, "unknown class 'cat'"),
-        (("--classes", "red,Red"), 2, "there is a class 'red' already"),
+        (("--classes", "red,Red"), 2, "there is already a class 'red'"),
         (("--suggestions", "loud"), 2, "unknown suggestions 'loud'"),
         (("--port", 99999), 2, "65535"),
         (("--host", "999.9.9.9"), 2, "host: expected a name or address of this computer, got '999.9.9.9'"),

@@ -56,7 +56,7 @@ def test_damaged_files_are_refused(tmp_path):
         with pytest.raises(InputError, match=r"bytes for shape .* download it again"):
             read_idx(tmp_path / "a")
     (tmp_path / "a.gz").write_bytes(gzip.compress(whole)[:-9])
-    with pytest.raises(InputError, match=r"expected a whole \.gz file, got a damaged one"):
+    with pytest.raises(InputError, match=r"expected a complete \.gz file, got a damaged one"):
         read_idx(tmp_path / "a.gz")
 
 

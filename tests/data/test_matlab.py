@@ -83,7 +83,7 @@ def test_cells_in_cells_are_not_entered(tmp_path):
 
 def test_what_does_not_fit_or_unpacks_to_too_much_is_refused(tmp_path, monkeypatch):
     file = tmp_path / "a.mat"
-    for shape, reason in (((2**31 - 1,) * 4, "has 1 numbers for shape"), ((-1, -1), "is no array of numbers")):
+    for shape, reason in (((2**31 - 1,) * 4, "has 1 numbers for shape"), ((-1, -1), "X is not an array of numbers")):
         file.write_bytes(mat(element(14, head(9, b"X", *shape) + element(2, b"\1"))))
         with pytest.raises(InputError, match=reason):
             read_mat(file)

@@ -294,7 +294,7 @@ def test_a_dataset_of_unknown_items_is_refused(items, message):
 def test_items_of_different_shapes_are_named():
     pool = as_pool(Pairs([torch.zeros(2), torch.zeros(2), torch.zeros(3)]))
     with pytest.raises(
-        InputError, match=r"item 2: expected shape \(2,\) as item 0 has, got \(3,\); make all items one size"
+        InputError, match=r"item 2: expected shape \(2,\), as item 0 has, got \(3,\); make all items one size"
     ):
         pool.take([1, 2])
 

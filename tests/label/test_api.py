@@ -600,7 +600,7 @@ def test_a_wrong_label_is_found_although_the_model_was_trained_on_it(ann, office
     assert all(answer["item"]["kind"] == "train" for answer in found["answers"])
     account = ann.get("/api/progress")
     assert account["doubtful"] == found["total"]
-    assert any("doubtful; look at" in reason for reason in account["advice"]["reasons"])
+    assert any("doubtful; check them under Review" in reason for reason in account["advice"]["reasons"])
 
 
 def test_a_label_that_was_kept_is_not_doubtful_until_that_is_undone_or_it_is_changed(ann, office):

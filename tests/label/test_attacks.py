@@ -153,7 +153,7 @@ def test_the_cookie_is_not_the_token(castle):
         assert castle.raw("GET", "/api/state", headers).status_code == 401
     for name in (gate.cookie, f"askless-{castle.run.meta('run')}"):
         reply = castle.raw("GET", "/", [HOST, ("cookie", f"{name}={gate.token}")])
-        assert (reply.status_code, "needs the address with the token" in reply.text) == (401, True)
+        assert (reply.status_code, "Open the address with the token" in reply.text) == (401, True)
     assert castle.raw("GET", f"/?token={gate.session}", [HOST]).status_code == 401
     assert castle.raw("GET", "/?token=", known=True).status_code == 401
     assert castle.raw("GET", "/api/state", [HOST, ("cookie", castle.cookie)]).status_code == 200

@@ -146,11 +146,11 @@ def test_tags_become_labels_from_xml_and_from_the_whole_export(run, shapes, tmp_
     xml = export_of({path: [(shapes.truth[path], "manual")] for path in asked})
     (tmp_path / "annotations.xml").write_text(xml)
     code, said, _ = call(capsys, "import", run.folder, tmp_path / "annotations.xml", "--from", "cvat")
-    assert (code, f"{len(asked)} labels taken" in said) == (0, True)
+    assert (code, f"{len(asked)} labels imported" in said) == (0, True)
     assert answers(run) == {path: shapes.truth[path] for path in asked}
     assert run.waiting() == [path for path in run.waiting() if path not in asked]
     code, said, _ = call(capsys, "import", run.folder, write_zip(tmp_path / "whole.zip", xml), "--from", "cvat")
-    assert (code, f"0 labels taken, {len(asked)} known before" in " ".join(said.split())) == (0, True)
+    assert (code, f"0 labels imported, {len(asked)} known before" in " ".join(said.split())) == (0, True)
 
 
 def test_only_tags_of_people_count_and_one_for_each_image(run, tmp_path):

@@ -307,7 +307,7 @@ def test_unknown_classes_are_named_and_nothing_is_taken(run):
     given = [said(first), said(second, "owl", uid="2"), said(second, "elk", uid="3", who="bo")]
     before = events(run)
     with pytest.raises(
-        InputError, match=r"does not have: owl, elk; its classes are red, green, blue, grey.*--add-classes"
+        InputError, match=r"classes that the run lacks: owl, elk; its classes are red, green, blue, grey.*--add-classes"
     ):
         take_annotations(run, given)
     assert (answers(run), events(run)) == ([], before)
@@ -443,7 +443,7 @@ def test_the_file_route_from_start_to_report(shapes, tmp_path, monkeypatch, caps
     assert call(capsys, "report", "run", "--no-browser")[0] == 0
     assert json.loads(Path("run/report.json").read_text())["labels"]["spent"] == 24
     code, _, problem = call(capsys, "export", "run", "--to", "labelstudio", "--out", "tasks3.json")
-    assert (code, "nothing is open" in problem) == (3, True)
+    assert (code, "no batch is open" in problem) == (3, True)
 
 
 def test_texts_go_by_files_too(tmp_path, monkeypatch, capsys):

@@ -105,7 +105,7 @@ def test_a_module_of_ones_own_is_passed_again(pool, tmp_path):
         al.load(folder)
     x, images = outside(pool)
     np.testing.assert_allclose(al.load(folder, net=make()).predict_proba(images), learner.predict_proba(x), atol=1e-6)
-    with pytest.raises(al.AsklessError, match="do not fit"):
+    with pytest.raises(al.AsklessError, match="description does not match its weights"):
         al.load(folder, net=nn.Linear(64, 10))
 
 

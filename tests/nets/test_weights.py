@@ -31,12 +31,12 @@ def test_every_format_gives_the_same_tensors(net, tmp_path):
 
 
 def test_a_folder_has_one_file_or_one_of_the_usual_name(net, tmp_path):
-    with pytest.raises(ModelError, match="expected one file with weights, got none; name the file itself"):
+    with pytest.raises(ModelError, match="expected one file with weights, got none; pass the file itself"):
         read_weights(tmp_path)
     torch.save(net.state_dict(), tmp_path / "epoch-3.pth")
     assert same(read_weights(tmp_path), net.state_dict())
     torch.save({}, tmp_path / "epoch-4.pth")
-    with pytest.raises(ModelError, match=r"got epoch-3.pth, epoch-4.pth; name the file itself"):
+    with pytest.raises(ModelError, match=r"got epoch-3.pth, epoch-4.pth; pass the file itself"):
         read_weights(tmp_path)
     save_file(net.state_dict(), tmp_path / "model.safetensors")
     assert same(read_weights(str(tmp_path)), net.state_dict())
@@ -64,10 +64,10 @@ def test_a_damaged_file_is_named(tmp_path, content, suffix):
 
 
 def test_what_is_not_there_or_no_state_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="expected a file or folder with weights, nothing is there"):
+    with pytest.raises(ModelError, match="expected a file or folder with weights, found nothing there"):
         read_weights(tmp_path / "none.pth")
     torch.save([torch.zeros(2)], tmp_path / "list.pth")
-    with pytest.raises(ModelError, match="expected a state_dict, names and tensors"):
+    with pytest.raises(ModelError, match=r"expected a state_dict \(names and tensors\), got something else"):
         read_weights(tmp_path / "list.pth")
 
 

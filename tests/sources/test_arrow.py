@@ -94,7 +94,7 @@ def test_what_could_be_meant_is_asked_for(tmp_path):
     pq.write_table(table, tmp_path / "t.parquet")
     with pytest.raises(InputError, match="each of one, two could be the labels; pass one, as label='one'"):
         parquet(tmp_path / "t.parquet")
-    with pytest.raises(InputError, match="each of a, b could be the features; pass features='a'"):
+    with pytest.raises(InputError, match="each of a, b could be the features; pass one, as features='a'"):
         parquet(tmp_path / "t.parquet", label="two")
     pool = parquet(tmp_path / "t.parquet", label="two", features="b")
     assert np.asarray(pool.x).tolist() == [[2.0]]

@@ -83,7 +83,7 @@ def test_absolute_paths_and_lazy_reading_work(root):
         ("path,label\nz.png,x\n", "found none; 1 left out, the first, z.png: no such file"),
         ("path,label\nd,e.png,x\n", "line 2 has 3 fields and the header 2; quote cells that contain commas"),
         ("path,label\na.png\n", "line 2 has 1 fields and the header 2"),
-        ("path,label,split\na.png,x,\nb.png,,test\n", "expected a label for every test row, got none for 'b.png'"),
+        ("path,label,split\na.png,x,\nb.png,,test\n", "expected a label for every test row, 'b.png' has none"),
         ("path,label,split\na.png,x,test\n", "list: expected items for the pool, got only 1 for test"),
     ],
 )

@@ -239,7 +239,7 @@ def test_a_pool_that_is_all_labelled_has_no_queries():
     learner = make_learner(rounds=2, n=START + MORE)
     found = examine(learner, queries=2)
     assert len(found.dynamics.ratios) == 0
-    assert "No approximation ratio: 0 items" in " ".join(found.notes)
+    assert "No approximation ratio: a query needs two unlabelled items, got 0" in " ".join(found.notes)
     page(found, "x")
 
 

@@ -133,7 +133,7 @@ def test_mmd_wants_two_items_at_least():
 def test_dynamics_want_shapes_that_fit():
     with pytest.raises(al.InputError, match=r"full kernel of shape \(n, C, n, C\), got \(2, 3, 2, 2\)"):
         training_dynamics(np.ones((2, 3, 2, 2)), np.ones((2, 3)))
-    with pytest.raises(al.InputError, match=r"residual: expected shape \(2, 3\) as the kernel has, got \(2, 1\)"):
+    with pytest.raises(al.InputError, match=r"residual: expected shape \(2, 3\), as the kernel has, got \(2, 1\)"):
         training_dynamics(np.ones((2, 3, 2, 3)), np.ones(2))
     with pytest.raises(al.InputError, match=r"logits: expected shape \(n, C\), got \(2,\)"):
         softmax_residual(Y, [0, 1])

@@ -302,7 +302,7 @@ def test_the_command_serves_a_run_and_a_whole_batch_of_webhooks_trains_in_the_ba
     [
         (["nowhere"], "expected a run, got none there"),
         (["photos"], "askless start photos --classes cat,dog --no-page"),
-        (["rows-run"], "Label Studio can show nothing"),
+        (["rows-run"], "rows of numbers, which Label Studio cannot show"),
         (["run", "--token", "x"], "expected the address of Label Studio"),
         (["run", "--images", "local-files"], "--root go together"),
         (["run", "--host", "256.1.1.1"], "expected a name or address of this computer"),
