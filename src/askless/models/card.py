@@ -21,6 +21,7 @@ def card(config: dict[str, Any], preprocess: dict[str, Any], files: dict[str, st
         f"{inert(config['learner'])}{number}. Strategy for choosing what to label: "
         f"{inert(config.get('strategy', 'not recorded'))}.",
         f"- **How good**: {quality(config)}",
+        *([f"- **Confidence**: {confidence(config)}"] if config.get("sharpness", 1.0) != 1 else []),
         f"- **Input**: {expected(config, preprocess)}",
         f"- **Weights**: {weights}.",
         f"- **Made with** {', '.join(f'{inert(name)} {inert(version)}' for name, version in config['versions'].items())}"
@@ -80,6 +81,14 @@ def quality(config: dict[str, Any]) -> str:
     return (
         f"right on {measure['correct']} of {measure['n']} {measure['on']}, accuracy {measure['accuracy']:.3f} (95 % "
         f"interval {measure['low']:.3f} to {measure['high']:.3f})."
+    )
+
+
+def confidence(config: dict[str, Any]) -> str:
+    """What stands between the network and its probabilities."""
+    times = f"{config['sharpness']:.3f}"
+    return (
+        f"set by check items: probabilities are the softmax of {times} (`sharpness` in config.json) times the logits."
     )
 
 

@@ -82,6 +82,11 @@ class Trained:
         channels = 1 if self.preprocess["channels"] == "grey" else 3
         return (channels, *sides(self.preprocess))
 
+    @property
+    def sharpness(self) -> float:
+        """What its logits are multiplied by, so that it is as sure as it should be."""
+        return float(self.config.get("sharpness", 1.0))
+
     @torch.inference_mode()
     def probabilities(self, items: Items) -> np.ndarray:
         """(n, C) probabilities of items; embeddings of images are rounded to half precision, as they are kept."""
@@ -92,7 +97,7 @@ class Trained:
         if self.backbone is not None:
             x = self.backbone.embed(x).half()
         logits = self.network(x if self.kind == "tokens" else self.normalise(x.float()))
-        return np.asarray(logits.double().softmax(dim=1).numpy())
+        return np.asarray((self.sharpness * logits.double()).softmax(dim=1).numpy())
 
     def whole(self) -> Whole:
         """From items as they are read to logits and probabilities, as one module."""
@@ -100,7 +105,7 @@ class Trained:
         if self.backbone is not None:
             assert self.features is not None
             before = with_backbone(self.backbone.module, self.backbone.size, self.shape, *self.features)
-        return Whole(before, self.network, numbers=self.kind != "tokens").eval()
+        return Whole(before, self.network, self.sharpness, numbers=self.kind != "tokens").eval()
 
     def drawn_items(self) -> Tensor:
         """Items to compare on where there are none, and beside those that there are."""

@@ -51,15 +51,15 @@ class Resize(nn.Module):
 class Whole(nn.Module):
     """Items as they are read (pixels 0..255 of any type, or numbers) -> logits (n, C) and probabilities (n, C).
 
-    `before` runs on items as floats; `network` is the part that was trained.
+    `before` runs on items as floats; `network` is the part that was trained; its logits are multiplied by `sharpness`.
     """
 
-    def __init__(self, before: nn.Module, network: nn.Module, numbers: bool = True) -> None:
+    def __init__(self, before: nn.Module, network: nn.Module, sharpness: float = 1.0, numbers: bool = True) -> None:
         super().__init__()
-        self.before, self.network, self.numbers = before, copy.deepcopy(network), numbers
+        self.before, self.network, self.sharpness, self.numbers = before, copy.deepcopy(network), sharpness, numbers
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        logits = self.network(self.before(x.float() if self.numbers else x)).float()
+        logits = self.sharpness * self.network(self.before(x.float() if self.numbers else x)).float()
         return logits, logits.softmax(dim=1)
 
 

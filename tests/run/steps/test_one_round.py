@@ -72,7 +72,7 @@ def test_a_round_leaves_its_files_and_the_same_again(base, tmp_path):
         (tmp_path / name).mkdir()
         learner = make_learner(base, SETTINGS, NAMES, labels, None)
         metrics = one_round.fit_round(
-            learner, base, 60, np.arange(60), np.arange(10), [0, 1, 2], None, tmp_path / name, watch
+            learner, base, 60, np.arange(60), np.arange(10), {}, [0, 1, 2], None, tmp_path / name, watch
         )
         assert seen[-1][:2] == (20, 20)
         with np.load(tmp_path / name / "predictions.npz", allow_pickle=False) as file:
@@ -84,6 +84,31 @@ def test_a_round_leaves_its_files_and_the_same_again(base, tmp_path):
     assert (one["held"] == np.arange(10)).all()
     assert (one["held_best"] == one["probs"][:10].argmax(axis=1)).all()
     assert sum(metrics["mix"].values()) == pytest.approx(1)
+
+
+def test_check_items_set_how_sure_the_model_is_and_nothing_else(base, tmp_path):
+    labels, found = {i: i % 3 for i in range(10, 22)}, {}
+    for name, checks in (("none", {}), ("right", True), ("wrong", False)):
+        (tmp_path / name).mkdir()
+        if name != "none":
+            best = found["none"]["held_best"].tolist()
+            checks = {i: best[i] if checks else (best[i] + 1) % 3 for i in range(10)}
+        learner = make_learner(base, SETTINGS, NAMES, labels, None)
+        numbers = base, 60, np.arange(60), np.arange(10), checks, [0, 1, 2], None, tmp_path / name
+        one_round.fit_round(learner, *numbers, lambda *_: None)
+        with np.load(tmp_path / name / "predictions.npz", allow_pickle=False) as file:
+            found[name] = {key: file[key] for key in file.files}
+        found[name]["learner"] = {
+            path.name: path.read_bytes() for path in (tmp_path / name / "learner").glob("*.safetensors")
+        }
+    none, right, wrong = found.values()
+    assert none["learner"]
+    assert wrong["sharpness"] < none["sharpness"] == 1 < right["sharpness"]
+    assert wrong["probs"].max(axis=1).mean() < none["probs"].max(axis=1).mean() < right["probs"].max(axis=1).mean()
+    for other in (right, wrong):
+        assert (other["held_best"] == none["held_best"]).all()
+        assert (other["held_sure"] == none["held_sure"]).all()
+        assert other["learner"] == none["learner"]
 
 
 def test_choosing_leaves_out_what_was_asked_without_a_label(base):

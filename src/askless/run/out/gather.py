@@ -41,8 +41,9 @@ from askless.run.out.doubts import doubts_of
 from askless.run.out.opinions import agreement_of, confused, count_disagreements, given_classes
 from askless.run.out.outlook import outlook_of
 from askless.run.out.sorting import precisions
-from askless.run.out.training import in_words
+from askless.run.out.training import confidence_in_words, in_words
 from askless.run.steps.advice import Standing, advise
+from askless.run.steps.confidence import held_out, sharpened
 from askless.run.steps.estimate import estimate, level_of_look, planned_looks
 from askless.run.steps.measure import (
     calibration,
@@ -63,7 +64,7 @@ from askless.run.steps.round_files import (
 )
 from askless.run.store.asking import all_rounds, all_tasks, is_anything_open, left_to_choose, tasks_of_round
 from askless.run.store.classes import final_class, shown_classes
-from askless.run.store.fits import all_fits, last_fitted
+from askless.run.store.fits import Fit, all_fits, last_fitted
 from askless.run.store.items import count_skipped, count_splits, readable_items, skipped_files, widths
 from askless.run.store.labels import (
     Answer,
@@ -125,12 +126,18 @@ def account_of(run: "Run", price: float | None = None) -> Account:
             doubtful=doubtful,
             unsure_check=sum(a.label is None for a in agreed(db, ("check",))),
             outlook=outlook,
-            training=in_words(fits[-1].metrics.get("training", {}), fits[-1].labels, run.noun) if fits else "",
+            training=words_of(fits[-1], run.noun) if fits else "",
             claims=standings(db),
             disagreements=count_disagreements(db),
             agreement=agreement_of(db, given),
             confused=confused(db, given),
         )
+
+
+def words_of(fit: Fit, noun: str) -> str:
+    """What a training chose, and what the check items made of its confidence."""
+    chose = in_words(fit.metrics.get("training", {}), fit.labels, noun)
+    return f"{chose} {confidence_in_words(fit.metrics.get('sharpness', 1.0), noun)}".strip()
 
 
 def curve(run: "Run", db: sqlite3.Connection) -> list[Point]:
@@ -304,13 +311,16 @@ def gather(run: "Run") -> Facts:
 
 
 def how_sure(state: Snapshot) -> dict[str, Any] | None:
-    """The calibration of the last model on the check images; classes that were merged count as one."""
-    if state.predictions is None:
+    """The calibration of the last model on the check images, each by the confidence that the others gave it; classes that
+    were merged count as one."""
+    if state.predictions is None or not state.truth:
         return None
-    said, truth = state.checked
-    classes = np.array([state.final.get(int(c), -1) for c in state.predictions.classes])
-    sure = [state.predictions.probs[item][classes == c].sum() for item, c in zip(state.truth, said, strict=True)]
-    return calibration(sure, np.array(said) == np.array(truth))
+    place = {c: i for i, c in enumerate(state.names)}
+    said, truth = (np.array([place[c] for c in classes]) for classes in state.checked)
+    merged = [[state.final.get(int(c)) == name for name in place] for c in state.predictions.classes]
+    raw = sharpened(state.predictions.probs[list(state.truth)], 1 / state.predictions.sharpness) @ np.array(merged)
+    sure = held_out(raw, truth)[np.arange(len(said)), said]
+    return calibration(sure, said == truth)
 
 
 def data(state: Snapshot) -> Data:

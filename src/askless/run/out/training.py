@@ -1,4 +1,4 @@
-"""What a training chose by itself, and why, in words."""
+"""What a training chose by itself and what the check items made of its confidence, in words."""
 
 from collections.abc import Mapping
 
@@ -32,3 +32,16 @@ def in_words(numbers: Mapping[str, float], labels: int, noun: str) -> str:
             f" {few} so far from all others that training treated them as nearer; look for damaged or foreign {noun}s."
         )
     return said
+
+
+def confidence_in_words(sharpness: float, noun: str) -> str:
+    """What the check items did to the model's confidence; empty where that is next to nothing.
+
+    >>> confidence_in_words(0.5, "image")
+    'The check images show that it was too sure, so its confidence is lowered (temperature 2).'
+    """
+    if 0.99 < sharpness < 1.01:
+        return ""
+    found, done = ("too sure", "lowered") if sharpness < 1 else ("not sure enough", "raised")
+    temperature = f"temperature {round(1 / sharpness, 2):g}"
+    return f"The check {noun}s show that it was {found}, so its confidence is {done} ({temperature})."

@@ -27,6 +27,7 @@ from askless.models.folder import Trained, image_preprocess, text_preprocess, wr
 from askless.run.out.doubts import doubts_of
 from askless.run.out.gather import curve
 from askless.run.settings import Settings
+from askless.run.steps.confidence import sharpened, sharpness
 from askless.run.steps.embedding import CachedItems, raw_side
 from askless.run.steps.measure import mean_margin, prediction_change
 from askless.run.steps.reasons import reasons
@@ -69,6 +70,7 @@ def train(run: "Run", report: "Report") -> None:
     base, settings = run.pool_now(), run.settings
     with run.store.look() as db:
         number, key, labels = current_round(db), labels_key(db), settled_labels(db)
+        checks = labels_of_check_items(db)
         damaged = damaged_fit(db, run.folder)
         if damaged is not None and is_batch_open(db):
             number = damaged  # a batch is out: the model that chose it is made again, from the labels of then
@@ -104,13 +106,14 @@ def train(run: "Run", report: "Report") -> None:
         len(run.paths),
         run.readable(),
         run.readable("check", "reserve"),
+        {item: place[label] for item, label in checks.items() if label in place},
         [c.id for c in classes],
         None if before is None else read_predictions(run.folder, before),
         beside,
         watch,
     )
     run.learnt = learner.learnt
-    save_model(run, model_beside, learner, base, names, number)
+    save_model(run, model_beside, learner, base, names, number, metrics["sharpness"])
     write_picked(run, beside, number)
     for folder in (beside, model_beside):
         list_files(folder)
@@ -312,13 +315,17 @@ def fit_round(
     n_items: int,
     known: np.ndarray,
     held: np.ndarray,
+    checks: Mapping[int, int],
     numbers: list[int],
     previous: Predictions | None,
     folder: Path,
     watch: Watch,
 ) -> dict[str, Any]:
     """Trains, predicts every item that is `known` to be readable, check images included, and writes predictions.npz,
-    metrics.json and log.jsonl into `folder`; the metrics."""
+    metrics.json and log.jsonl into `folder`; the metrics.
+
+    `checks`: the labels of check items, as places in `numbers`. Only the confidence of what people see follows them: neither
+    the model that chooses nor the accuracy that is measured depends on them."""
     begun = time.perf_counter()
     fitted = learner.fit(log=folder / "log.jsonl", watch=watch)
     trained = time.perf_counter()
@@ -326,14 +333,18 @@ def fit_round(
     for i in range(0, len(known), 512):
         part = known[i : i + 512]
         predictions.probs[part] = learner.predict_proba(base.ready(part))
-    everywhere = predictions.best_of_all()
+    everywhere, held_sure = predictions.best_of_all(), predictions.probs[held].max(axis=1)
+    measured = np.array(sorted(set(checks).intersection(known.tolist())), np.int64)
+    sharp = sharpness(predictions.probs[measured], np.array([checks[i] for i in measured.tolist()], np.int64))
+    predictions.probs[known] = sharpened(predictions.probs[known], sharp)
     np.savez_compressed(
         folder / "predictions.npz",
         probs=predictions.probs.astype(np.float16),
         classes=predictions.classes,
         held=held,
         held_best=everywhere[held],
-        held_sure=predictions.probs[held].max(axis=1),
+        held_sure=held_sure,  # before the labels of check items had a say
+        sharpness=sharp,
     )
     best = everywhere[base.items]
     mix = {int(c): float((best == c).mean()) for c in numbers}
@@ -344,6 +355,7 @@ def fit_round(
         "change": None if previous is None else prediction_change(previous.best_of_all()[base.items], best),
         "margin": mean_margin(predictions.probs[base.items]),
         "mix": mix,
+        "sharpness": sharp,
         "training": fitted.metrics[-1] if fitted.metrics else {},
     }
     (folder / "metrics.json").write_text(json.dumps(metrics, indent=1), encoding="utf-8")
@@ -375,7 +387,7 @@ def finite(number: float) -> float | None:
 
 
 def save_model(
-    run: "Run", folder: Path, learner: ActiveLearner, base: RunPool, names: Sequence[str], number: int
+    run: "Run", folder: Path, learner: ActiveLearner, base: RunPool, names: Sequence[str], number: int, sharp: float
 ) -> None:
     """Writes the model of a round into a new folder; one for texts with its backbone."""
     assert learner.learnt is not None
@@ -397,6 +409,7 @@ def save_model(
         "seed": settings.seed,
         "versions": dict(settings.versions),
         "strategy": settings.strategy,
+        "sharpness": sharp,
     }
     if isinstance(network, Neighbours):
         config |= {"net": "neighbours", "options": network.options}
@@ -417,6 +430,7 @@ def save_final_model(run: "Run", folder: Path) -> None:
     need not be kept from it, but nothing measures it any more. The features are those without augmented views."""
     with run.store.look() as db:
         labels, classes, number = train_labels(db) | labels_of_check_items(db), shown_classes(db), last_fitted(db)
+        fits = all_fits(db)
     if number is None:
         raise RunError(f"{run.folder} has no model yet; label the first batch with `askless start {run.folder}`")
     if not is_cache_whole(run.folder / "cache"):
@@ -431,7 +445,8 @@ def save_final_model(run: "Run", folder: Path) -> None:
     base = run_pool(CachedItems(run.folder / "cache"), run.settings, items, {})
     learner = make_learner(base, run.settings, names, given, None)
     learner.fit()
-    save_model(run, folder, learner, base, names, number)
+    # Nothing held out is left: it stays as sure as the last model that was measured.
+    save_model(run, folder, learner, base, names, number, fits[number].metrics.get("sharpness", 1.0))
 
 
 def round_event(run: "Run", number: int) -> Event:

@@ -19,10 +19,12 @@ CACHE_FORMAT = 2  # of what is kept of images; since 2, features of a network ha
 
 
 class Predictions(NamedTuple):
-    """`probs` (N, C): one row per item of the run, NaN where it cannot be read; `classes` (C,): their numbers."""
+    """`probs` (N, C): one row per item of the run, NaN where it cannot be read; `classes` (C,): their numbers. They were
+    sharpened by the labels of check items, with the power `sharpness`."""
 
     probs: np.ndarray
     classes: np.ndarray
+    sharpness: float = 1.0
 
     def best(self, item: int) -> tuple[int, float] | None:
         """The most probable class and its probability."""
@@ -52,7 +54,8 @@ def again(number: int, found: str = "") -> str:
 @lru_cache(maxsize=2)
 def _read_predictions(path: Path, mtime: int) -> Predictions:
     with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-        found = Predictions(file["probs"].astype(np.float32), file["classes"])
+        sharpness = float(file["sharpness"]) if "sharpness" in file else 1.0  # earlier versions had none
+        found = Predictions(file["probs"].astype(np.float32), file["classes"], sharpness)
     if found.probs.ndim != 2 or found.probs.shape[1:] != found.classes.shape or not found.classes.size:
         raise ValueError(f"expected one column per class, got {found.probs.shape}")
     return found
