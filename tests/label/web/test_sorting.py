@@ -42,6 +42,8 @@ def test_a_chunk_has_the_items_that_the_model_is_surest_of(ann, office):
     probs = {item["id"]: item["prob"] for item in everything}
     assert min(probs[i] for i in shown) >= max([p for i, p in probs.items() if i not in shown], default=0)
     waiting = {one["class"]: one["waiting"] for one in found["classes"]}
+    sure = [i["prob"] for n in waiting if waiting[n] for i in chunk_of(ann, 200, **{"class": n})["items"]]
+    assert found["expected_wrong"] == pytest.approx(sum(1 - p for p in sure), abs=0.1)
     assert (
         sum(waiting.values()) + found["left_over"]
         == found["waiting"]
@@ -54,7 +56,7 @@ def test_before_the_first_model_nothing_is_offered(make_hall):
     assert (found["model"], found["chunk"], found["waiting"], found["precision"]) == (None, None, 0, [])
 
 
-def test_accepting_a_chunk_is_one_event_that_costs_no_budget_and_is_not_trained_on(ann, office):
+def test_accepting_a_chunk_is_one_event_that_costs_no_budget(ann, office):
     before = office.one("SELECT count(*) FROM event")
     spent = ann.get("/api/state")["progress"]["spent"]
     with office.run.store.look() as db:

@@ -12,9 +12,10 @@ from askless.base.intervals import share
 from askless.run.out.account import Share
 from askless.run.steps.round_files import Predictions, last_predictions
 from askless.run.steps.sorting import FEW, LEFT_OVER, Placed, Wrong, place, wrong_left
+from askless.run.store.chunks import Chunk, chunks_of
 from askless.run.store.claims import accepted_claims
 from askless.run.store.classes import final_class, shown_classes
-from askless.run.store.extra import Chunk, chunks_of, count_accepted, rest_items
+from askless.run.store.extra import count_accepted, rest_items
 from askless.run.store.labels import labels_of_check_items
 
 
@@ -29,6 +30,10 @@ class Rest:
 
     def surest(self, number: int, n: int) -> list[int]:
         return [int(i) for i in self.items[self.placed.surest(number)[:n]]]
+
+    def expected_wrong(self) -> float:
+        """How many the model expects to get wrong by its best guess."""
+        return float((1 - self.placed.probs).sum())
 
     def offered(self, number: int) -> dict[int, float]:
         """The items of a class with their probabilities."""
