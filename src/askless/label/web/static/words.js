@@ -50,9 +50,9 @@ function wordsFor(image) {
   modelOf: (labels, round) => `Model: trained on ${n(labels)} ${labels === 1 ? "label" : "labels"} (round ${n(round)}).`,
   left: (clock) => `${clock} left`,
   steps: {
-    indexing: "Reading the folder", decoding: `Reading the ${image}s`, embedding: `Embedding every ${image} once`,
+    indexing: "Reading the folder", decoding: `Reading the ${image}s`, embedding: `Looking at every ${image} once (embedding)`,
     choosing: "Choosing the next batch", "choosing ahead": `Choosing ${image}s to label while the model trains`, training: "Training", predicting: "Predicting", reporting: "Writing the report",
-    comparing: `Comparing the ${image}s`, closing: "", starting: "Starting", waiting: "", finished: "Finished.",
+    comparing: `Comparing the ${image}s`, closing: "", starting: "Getting ready to train", waiting: "", finished: "Finished.",
     stopped: "Stopped.", failed: "Training failed.",
   },
   batchReady: (round) => `Batch ${n(round)} ready`,
@@ -80,7 +80,7 @@ function wordsFor(image) {
   peekRefused: `No suggestion for check ${image}s: they measure the model`,
   zoomIn: "Zoom in",
   zoomOut: "Zoom out",
-  zoomActual: image === "text" ? "Normal or large text" : "Zoom 1:1 or fit",
+  zoomActual: image === "image" ? "Zoom 1:1 or fit" : "Normal or large text",
   rotate: "Rotate",
   full: "Full screen",
   withKey: (what, key) => (key ? `${what}, key ${key}` : what),
@@ -245,6 +245,7 @@ function wordsFor(image) {
   sort: "Sort",
   sortTitle: `Sort the rest of the ${image}s`,
   sortText: `Click what does not belong, or point at it and press its class key; then accept the others.`,
+  sortTextTouch: `Tap what does not belong; a class below corrects the ${image} you tapped last. Then accept the others.`,
   sortClassesLabel: "Class to sort",
   sortClass: (name, count) => `${name}, ${n(count)} to sort`,
   sortLeftOver: "left over",
@@ -262,6 +263,7 @@ function wordsFor(image) {
   sortAccepted: (count, name, right) => [count ? `${images(count)} accepted as ${name}` : "", right ? `${n(right)} corrected` : ""].filter(Boolean).join(", ") || "Saved",
   sortPassed: (count) => `Somebody else labelled ${images(count)} in the meantime`,
   sortNoModel: `Sorting starts when the first model is trained: label the first batch.`,
+  sortLeft: (waiting, wrong, share) => `If you stop here, about ${n(wrong)} of the ${images(waiting)} left would be wrong by the model's best guess (${share} of all). Progress sorts them into folders.`,
   sortDone: `Every ${image} is sorted or labelled. Copy them into folders under Progress.`,
   sortHint: "Arrows move, Space takes out, a class key corrects, Enter accepts.",
   sortPrecisionTitle: "How many of the accepted ones are right?",
@@ -271,11 +273,11 @@ function wordsFor(image) {
   sortCheck: (right, total, low, high, pooled) => `${n(right)} of ${n(total)} right (${low} to ${high})${pooled ? ", all classes together" : ""}`,
   sortWrong: (expected, most) => `about ${expected}, at most ${most}`,
   sortSummary: (accepted, expected, most) => `${images(accepted)} accepted${expected === null ? "" : `; about ${expected} of them may still be wrong, at most ${most}`}`,
-  sortPrecisionText: `Check ${image}s are drawn at random, so they show how often the model is wrong when it is this sure. What you took out is subtracted. “At most” holds with 95 % confidence. Accepted labels are the model's own predictions: no model trains on them, and they measure nothing.`,
+  sortPrecisionText: `Check ${image}s are drawn at random, so they show how often the model is wrong when it is this sure. What you took out is subtracted. “At most” holds with 95 % confidence. Accepted labels are the model's own predictions: the next model trains on them, but they measure nothing.`,
 
   // Files.
   files: `Take the ${image}s and labels with you`,
-  filesPlan: (items, bytes, rest) => `${images(items)} have a label${bytes === null ? "" : ` (${n(Math.max(1, Math.round(bytes / 1e6)))} MB to copy)`}; ${n(rest)} have none.`,
+  filesPlan: (items, bytes, rest) => `${images(items)} ${items === 1 ? "has" : "have"} a label${bytes === null ? "" : ` (${n(Math.max(1, Math.round(bytes / 1e6)))} MB to copy)`}; ${n(rest)} ${rest === 1 ? "has" : "have"} none.`,
   filesFolders: "Sort into folders",
   filesOut: "Folder",
   filesRest: `${Image}s without a label`,
@@ -437,7 +439,7 @@ function wordsFor(image) {
   // Map.
   mapTitle: `Map of the ${image}s`,
   mapText: `Similar ${image}s lie close together. Point at or tap a dot to see its ${image}; scroll to zoom, drag to move.`,
-  mapNone: `The map appears once every ${image} is embedded.`,
+  mapNone: `The map appears once the model has looked at every ${image}.`,
   mapUnlabelled: "no answer",
   mapCurrent: "current batch",
   mapAll: "Whole map",
@@ -486,7 +488,7 @@ function wordsFor(image) {
   actions: {
     undo: "Undo the last action", redo: "Redo", skip: `Skip; the ${image} comes back`, unsure: "Unsure; then 1 to 3 for the reason",
     back: "Look at the previous answer", "new-class": "New class", find: "Find a class by typing", peek: "Hold: the model's suggestion", like: `More like the ${image} you labelled last, or like the selection`,
-    accept: "Accept the suggestion (prefill)", zoom: image === "text" ? "Normal or large text" : "Zoom 1:1 or fit", "zoom-in": "Zoom in", "zoom-out": "Zoom out",
+    accept: "Accept the suggestion (prefill)", zoom: image === "image" ? "Zoom 1:1 or fit" : "Normal or large text", "zoom-in": "Zoom in", "zoom-out": "Zoom out",
     rotate: "Rotate", full: "Full screen", grid: `Grid or single ${image}`, help: "This list",
   },
   keyNames: {
