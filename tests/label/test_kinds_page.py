@@ -102,6 +102,7 @@ def test_every_view_is_sound(look, served, size):
         screen.open(view)
         screen.see(shown)
         sound(screen, f"{kind}-{view}", size)
+        assert not screen("#folders-form").is_visible()  # there are no files to sort
     screen.open("review")
     screen('#review-show button[data-show="doubtful"]').click()
     screen.see("#doubt .doubt-says")

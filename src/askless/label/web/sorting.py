@@ -51,7 +51,7 @@ class Sorting:
                 "classes": [{"class": number, "waiting": waiting[number]} for number in known],
                 "left_over": waiting[LEFT_OVER],
                 "waiting": waiting.total(),
-                "expected_wrong": 0.0 if rest is None else round(rest.expected_wrong(), 1),
+                "expected_wrong": 0.0 if rest is None else rest.expected_wrong,
                 "items": len(page.run.paths),
                 "precision": [one.as_json() for one in precisions(db, page.run.folder)],
                 "chunk": chunk,

@@ -41,6 +41,14 @@ def chunks_of(db: sqlite3.Connection) -> list[Chunk]:
     return [found[seq] for seq in sorted(found)]
 
 
+def sorted_answers(db: sqlite3.Connection) -> list[tuple[int, int, float]]:
+    """(class, class it was offered under, probability of that) of every item that got its label under Sort."""
+    query = (
+        "SELECT class, suggestion, suggestion_prob FROM answer WHERE suggestion_shown = 'sort' AND suggestion_prob >= 0"
+    )
+    return [(row[0], row[1], row[2]) for row in db.execute(f"{query} AND class IS NOT NULL")]
+
+
 def looked_over(db: sqlite3.Connection) -> set[int]:
     """The items with a label from a chunk: somebody looked at them."""
     return {item for chunk in chunks_of(db) for item in chunk.labels}
