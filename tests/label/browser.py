@@ -170,7 +170,7 @@ class Screen:
         return self.page.locator(selector)
 
     def text(self, selector: str) -> str:
-        return self(selector).first.inner_text().strip()
+        return self(selector).first.inner_text().strip().replace("\u00a0", " ")
 
     def see(self, selector: str, timeout: float = 30_000) -> "Locator":
         """Waits until it is seen; where it is not, the failure says what the page looks like instead."""

@@ -169,7 +169,7 @@ def test_all_items_are_filtered_searched_and_sorted_and_check_images_never_show_
     pick(screen, "order", "sure")
     until(lambda: not set(tiles(screen)) & set(served.labels()))
     shares = screen("#items-box .tile .said").all_inner_texts()
-    sure = [float(text.removesuffix(" %").split()[-1]) for text in shares if text]
+    sure = [float(text.removesuffix("\u00a0%").split()[-1]) for text in shares if text]
     assert sure == sorted(sure, reverse=True)
     assert shares[len(sure) :] == [""] * (len(shares) - len(sure))  # what is held out comes last, without a prediction
     pick(screen, "predicted", "1")

@@ -583,6 +583,25 @@ def test_a_wrong_label_is_found_beside_its_neighbours_and_changed_or_kept_by_one
     assert served.kinds() == ["change", "undo", "change", "undo", "change"]
 
 
+@pytest.mark.parametrize(("name", "options"), [("phone", PHONE), ("zoomed", ZOOMED)])
+def test_a_doubtful_label_is_changed_on_a_phone_and_at_200_percent(serve, look, doubted, name, options):
+    folder, wrong = doubted
+    served = serve(folder)
+    screen = look(served, **options)
+    screen.ready()
+    screen.open("review")
+    screen('#review-show button[data-show="doubtful"]').click()
+    screen.see(f'#doubt[data-item="{wrong}"] #doubt-image')
+    until(lambda: screen.page.evaluate("[...document.querySelectorAll('#doubt img')].every((i) => i.naturalWidth)"))
+    sound(screen, "doubtful", name)
+    button = screen('#doubt [data-do="change"]')
+    if name == "phone":  # in reach of a thumb, without scrolling
+        box = button.bounding_box()
+        assert box["y"] + box["height"] <= PHONE["viewport"]["height"]
+    button.click()
+    until(lambda: served.labels()[wrong] == 0)
+
+
 def test_rename_and_merge_change_past_labels(serve, look, trained):
     served = serve(trained)
     screen = look(served)
@@ -930,15 +949,20 @@ NAMELESS = """() => [...document.querySelectorAll("button, summary, select, inpu
 DIALOGS = {name: f"{name}-dialog" for name in ("unsure", "new-class", "class", "help")}
 
 
+def sound(screen: Screen, name: str, size: str, full: bool = False) -> None:
+    """Pictures what is on the screen: nothing scrolls sideways, is too pale, too small or nameless."""
+    screen.shoot(f"{name}-{size}", full)
+    assert not screen.scrolls_sideways(), name
+    assert screen.page.evaluate(CONTRAST) == [], name
+    assert screen.page.evaluate(SMALL) == [], name
+    assert screen.page.evaluate(NAMELESS) == [], name
+
+
 def views(screen: Screen, size: str) -> None:
-    """Opens every view and dialog; each is pictured, and none scrolls sideways, is too pale, too small or nameless."""
+    """Opens every view and dialog, each of which is sound."""
 
     def check(name: str, full: bool = False) -> None:
-        screen.shoot(f"{name}-{size}", full)
-        assert not screen.scrolls_sideways(), name
-        assert screen.page.evaluate(CONTRAST) == [], name
-        assert screen.page.evaluate(SMALL) == [], name
-        assert screen.page.evaluate(NAMELESS) == [], name
+        sound(screen, name, size, full)
 
     screen.ready()
     screen.see("#last button")

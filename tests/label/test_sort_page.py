@@ -40,6 +40,7 @@ def test_a_chunk_is_accepted_put_right_undone_and_done_again_by_keyboard(serve, 
     screen.see("#sort-grid .tile.answered")
     assert screen.text("#sort-changed") == "1 taken out, 1 corrected"
     assert screen.text("#sort-accept") == f"Accept {len(first) - 2} as {name}"
+    assert screen.text("#sort-left").startswith("If you stop here, about ")
     screen.shoot("sort-light")
     keys.press("Enter")
     chunk(screen, but=first)

@@ -105,6 +105,7 @@ def test_texts_are_labelled_by_keyboard_to_an_accuracy(served, look):
     screen.page.keyboard.press("Escape")
     screen.open("progress")
     assert "Accuracy on check texts" in screen.text("#measure")
+    until(lambda: screen.text("#budget-used"))
     screen.shoot("text-progress")
 
 

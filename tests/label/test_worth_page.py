@@ -10,12 +10,12 @@ import pytest
 from askless.run import Run
 
 from .browser import CHROMIUM, FLAGS, Screen, Served, contexts
+from .test_page import PHONE, ZOOMED, sound
 
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium: install one, or set CHROMIUM to its path"),
 ]
-PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True, "device_scale_factor": 2}
 
 
 @pytest.fixture(scope="module")
@@ -65,8 +65,6 @@ def look(browser, served) -> Iterator[Any]:
         return screens[-1]
 
     yield show
-    for screen in screens:
-        screen.forgive("404")  # rows of numbers have no picture
     problems = [problem for screen in screens for problem in screen.problems]
     next(make, None)
     assert problems == []
@@ -91,9 +89,9 @@ def test_a_person_sees_how_sure_the_accuracy_is_and_what_the_next_labels_would_b
     screen.shoot(f"worth-{colours}", full=True)
 
 
-def test_on_a_phone_only_the_tables_scroll_sideways(look):
-    screen = look(**PHONE)
+@pytest.mark.parametrize(("name", "options"), [("phone", PHONE), ("zoomed", ZOOMED)])
+def test_on_a_phone_and_at_200_percent_only_the_tables_scroll_sideways(look, name, options):
+    screen = look(**options)
     screen.open("progress")
     screen.see("#worth tbody tr")
-    assert not screen.scrolls_sideways()
-    screen.shoot("worth-phone", full=True)
+    sound(screen, "worth", name, full=True)

@@ -33,12 +33,13 @@ from askless.run.store.asking import (
     reserve_items,
     take_batch,
 )
+from askless.run.store.chunks import Chunk
 from askless.run.store.claims import accept_claimed
 from askless.run.store.classes import add_class, all_classes, folded, is_shown, merge_class, rename_class
 from askless.run.store.deciding import decide
-from askless.run.store.extra import Chunk, label_extra, label_found
+from askless.run.store.extra import label_extra, label_found
 from askless.run.store.importing import import_answers
-from askless.run.store.labels import labels_of_check_items, settled_labels, train_labels
+from askless.run.store.labels import confirmed_labels, labels_of_check_items, settled_labels, train_labels
 from askless.run.store.looks import COLOURS, choose_look
 from askless.run.store.progress import progress_of
 from askless.run.store.replay import CAN_BE_UNDONE, EXTRA, contradictions
@@ -136,7 +137,9 @@ def check_invariants(db, overlap):
     ahead = {row["item"] for row in tasks if rounds and rounds[-1]["state"] == "ahead" and row["round"] == len(rounds)}
     assert current_round(db) == len(rounds) - bool(rounds and rounds[-1]["state"] == "ahead")
     assert set(reserve_items(db)) == {row["item"] for row in tasks if row["item"] in ahead and row["answers"] == 0}
-    assert settled_labels(db) == {item: label for item, label in trained.items() if item not in ahead}
+    confirmed = confirmed_labels(db)
+    assert confirmed.keys() <= {r["item"] for r in tasks if r["kind"] == "accepted" and r["split"] == "pool"}
+    assert settled_labels(db) == {item: label for item, label in trained.items() if item not in ahead} | confirmed
     if (batch := progress_of(db).batch) is not None:
         assert batch.ahead <= bool(rounds and rounds[-1]["state"] == "ahead")
         assert batch.done <= batch.size <= budget

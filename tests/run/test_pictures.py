@@ -423,6 +423,7 @@ def test_features_have_no_pictures(tmp_path):
     np.savez(tmp_path / "a.npz", X=np.eye(3))
     pictures = Pictures("features", tmp_path / "a.npz", ["0"], tmp_path / "cache")
     assert not pictures.has_pictures
+    np.testing.assert_array_equal(pictures.numbers(0), [1, 0, 0])
     for show in (pictures.full, pictures.thumb):
         with pytest.raises(NoPictureError, match="a row of features, which cannot be shown as an image"):
             show(0)

@@ -144,21 +144,25 @@ class Pictures:
 
     def row(self, item: int) -> np.ndarray:
         """(H, W) or (H, W, 3) uint8: the item's row of an array of images."""
+        return pixels_of_row(self.numbers(item))
+
+    def numbers(self, item: int) -> np.ndarray:
+        """The item's row of an array of images or features, as it is there."""
         with self._loading:  # the first one reads the file
             x, row = self._rows
         if self.paths[item] not in row:
             raise UnreadableError(f"row {self.paths[item]!r} is no longer in the file")
-        return pixels_of_row(x[row[self.paths[item]]])
+        return np.asarray(x[row[self.paths[item]]])
 
     @cached_property
     def _rows(self) -> tuple[np.ndarray, dict[str, int]]:
-        """(N, C, H, W) and the place of each id in it."""
+        """(N, ...) and the place of each id in it."""
         try:
             found = read_arrays(self.root)
         except InputError as error:
             raise UnreadableError(str(error)) from None
-        if found.kind != "images":
-            raise UnreadableError("the file no longer has images")
+        if found.kind != self.kind:
+            raise UnreadableError(f"the file no longer has {self.kind}")
         return found.array, {item.id: item.content for item in found.read()[0]}
 
 

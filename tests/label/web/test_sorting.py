@@ -42,6 +42,9 @@ def test_a_chunk_has_the_items_that_the_model_is_surest_of(ann, office):
     probs = {item["id"]: item["prob"] for item in everything}
     assert min(probs[i] for i in shown) >= max([p for i, p in probs.items() if i not in shown], default=0)
     waiting = {one["class"]: one["waiting"] for one in found["classes"]}
+    left = [i for i in range(len(office.run.paths)) if i not in asked and i not in check]
+    sure = office.run.predictions().probs[left].max(axis=1)
+    assert found["expected_wrong"] == pytest.approx(float((1 - sure).sum()), abs=0.1)
     assert (
         sum(waiting.values()) + found["left_over"]
         == found["waiting"]
@@ -54,7 +57,7 @@ def test_before_the_first_model_nothing_is_offered(make_hall):
     assert (found["model"], found["chunk"], found["waiting"], found["precision"]) == (None, None, 0, [])
 
 
-def test_accepting_a_chunk_is_one_event_that_costs_no_budget_and_is_not_trained_on(ann, office):
+def test_accepting_a_chunk_is_one_event_that_costs_no_budget(ann, office):
     before = office.one("SELECT count(*) FROM event")
     spent = ann.get("/api/state")["progress"]["spent"]
     with office.run.store.look() as db:
@@ -93,6 +96,14 @@ def test_what_was_clicked_out_comes_back_under_its_next_class_and_at_last_as_lef
     reply = ann.post("/api/sort", request_id=ann.request(), tab=ann.tab, right=[{"item": item, "class": 2}])
     assert reply["ok"]
     assert ann.get("/api/sort")["left_over"] == 0
+
+
+def test_a_model_that_people_find_too_sure_expects_more_mistakes_in_what_is_left(ann):
+    chunk = chunk_of(ann)
+    before = ann.get("/api/sort")["expected_wrong"]
+    other = (chunk["class"] + 1) % 4
+    accept(ann, chunk, right=[{"item": item["id"], "class": other} for item in chunk["items"]])
+    assert ann.get("/api/sort")["expected_wrong"] > before
 
 
 def test_undo_takes_a_chunk_back_and_says_so(ann, office):

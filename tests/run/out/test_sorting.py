@@ -8,7 +8,8 @@ from askless.run.out.gather import gather
 from askless.run.out.report import page
 from askless.run.out.sorting import check_items, precisions, rest_of
 from askless.run.store.asking import Desk
-from askless.run.store.extra import Chunk, label_extra
+from askless.run.store.chunks import Chunk
+from askless.run.store.extra import label_extra
 from askless.run.store.items import item_paths, readable_items
 from askless.run.store.labels import labels_of_check_items
 

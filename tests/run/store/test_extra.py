@@ -22,19 +22,18 @@ from askless.run.store.asking import (
     task_of,
     withdraw,
 )
+from askless.run.store.chunks import Chunk, chunks_of
 from askless.run.store.claims import Claim, accept_claimed, accepted_claims, put_claims
 from askless.run.store.extra import (
-    Chunk,
     Standing,
     can,
-    chunks_of,
     count_accepted,
     label_extra,
     label_found,
     rest_items,
 )
 from askless.run.store.importing import import_answers
-from askless.run.store.labels import labels_key, labels_of_check_items, train_labels
+from askless.run.store.labels import labels_key, labels_of_check_items, settled_labels, train_labels
 from askless.run.store.progress import progress_of
 from askless.run.store.repair import examine, repair
 from askless.run.store.replay import contradictions
@@ -110,17 +109,24 @@ def test_a_chunk_is_one_event_and_costs_no_budget(room):
         assert replay(db) == stored(db) == {(1, "ann"): (CAT, None), (2, "ann"): (CAT, None), (3, "ann"): (DOG, None)}
 
 
-def test_only_what_a_person_put_right_is_trained_on(room):
+def test_accepted_labels_are_trained_on_where_a_person_looked(room):
     with room.run.store.look() as db:
         before = labels_key(db)
-    accept(room, {1: CAT, 2: CAT})
-    with room.run.store.look() as db:
-        assert train_labels(db) == {}
+    with room.run.store.change() as db:
+        put_claims(db, "claims-1", "gpt", {2: Claim(CAT, 0.9)})
+        accept_claimed(db, ANN, room.request(), "gpt", 0.9, {2: CAT})
+        assert settled_labels(db) == {}
         assert labels_key(db) == before
-    accept(room, {5: CAT, 6: DOG})
+    accept(room, {5: CAT, 6: DOG}, out=[9])
     find(room, {7: CAT})
     with room.run.store.look() as db:
-        assert train_labels(db) == {6: DOG, 7: CAT}
+        assert train_labels(db) == {6: DOG, 7: CAT}  # what people judged
+        assert settled_labels(db) == {5: CAT, 6: DOG, 7: CAT}
+        assert labels_key(db) != before
+    step_back(room), step_back(room)
+    with room.run.store.look() as db:
+        assert settled_labels(db) == {}
+        assert labels_key(db) == before
 
 
 def test_page_and_report_count_the_same_answers_of_people(room):

@@ -231,8 +231,10 @@ class Page:
         return {"suggestion": seen}
 
     def text(self, item: bodies.ItemId) -> Response:
-        """The whole text of an item; the page shows it as text and never as HTML."""
+        """The whole text of an item, or its numbers; the page shows it as text and never as HTML."""
         found = self.run.texts([item]) if self.run.kind == "texts" else {}
+        if self.run.kind == "features" and item < len(self.run.paths):
+            found = {item: "  ".join(f"{number:.3g}" for number in self.run.pictures.numbers(item).ravel())}
         if item not in found:
             raise NoPictureError(f"item {item}: expected an item with a text, got one without")
         return JSONResponse({"id": item, "text": found[item]}, headers={"cache-control": "private, max-age=86400"})

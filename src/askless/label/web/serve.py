@@ -220,7 +220,7 @@ class Worker:
             with self._lock:
                 process, again_at, wait = self.process, self._again_at, self._wait
             if process is not None and status["pid"] != process.pid:
-                status |= {"step": "starting", "text": "Starting", "problem": None}
+                status |= {"step": "starting", "text": "Getting ready", "problem": None}
             if process is not None and again_at is not None:
                 full = "; the disk is full" if shutil.disk_usage(self.folder).free < 2**20 else ""
                 text = (

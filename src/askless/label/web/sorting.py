@@ -11,8 +11,9 @@ from askless.label.web.page import Json, Page, Who, side_by_side
 from askless.run.out.sorting import Rest, precisions, rest_of
 from askless.run.steps.sorting import LEFT_OVER, surest_class
 from askless.run.store.answering import Suggested
+from askless.run.store.chunks import Chunk
 from askless.run.store.classes import shown_classes
-from askless.run.store.extra import Chunk, Labelled, label_extra
+from askless.run.store.extra import Labelled, label_extra
 from askless.run.store.fits import last_fitted
 from askless.run.store.progress import progress_of
 
@@ -32,8 +33,8 @@ class Sorting:
         n: Annotated[int, Query(ge=1, le=MOST)] = CHUNK,
         class_: Annotated[int | None, Query(alias="class", ge=LEFT_OVER, le=10_000)] = None,
     ) -> Json:
-        """How many wait in each class, how right what was accepted is, and the next chunk: of this class, of what is left
-        over (-1), or of the class that the model is surest of."""
+        """How many wait in each class, how many of those the model expects to get wrong, and how right what was accepted is.
+        And the next chunk: of this class, of what is left over (-1), or of the class that the model is surest of."""
         page = self.page
         with page.run.store.look() as db:
             rest = rest_of(db, page.run.folder)
@@ -50,6 +51,8 @@ class Sorting:
                 "classes": [{"class": number, "waiting": waiting[number]} for number in known],
                 "left_over": waiting[LEFT_OVER],
                 "waiting": waiting.total(),
+                "expected_wrong": 0.0 if rest is None else rest.expected_wrong,
+                "items": len(page.run.paths),
                 "precision": [one.as_json() for one in precisions(db, page.run.folder)],
                 "chunk": chunk,
                 "progress": so_far.as_json(),

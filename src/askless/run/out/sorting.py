@@ -11,21 +11,23 @@ import numpy as np
 from askless.base.intervals import share
 from askless.run.out.account import Share
 from askless.run.steps.round_files import Predictions, last_predictions
-from askless.run.steps.sorting import FEW, LEFT_OVER, Placed, Wrong, place, wrong_left
+from askless.run.steps.sorting import FEW, LEFT_OVER, Placed, Wrong, place, wrong_by_guess, wrong_left
+from askless.run.store.chunks import Chunk, chunks_of, sorted_answers
 from askless.run.store.claims import accepted_claims
 from askless.run.store.classes import final_class, shown_classes
-from askless.run.store.extra import Chunk, chunks_of, count_accepted, rest_items
+from askless.run.store.extra import count_accepted, rest_items
 from askless.run.store.labels import labels_of_check_items
 
 
 @dataclass(frozen=True)
 class Rest:
     """The items that wait to be sorted (n,), and the class that each is offered under; `again` are those that were clicked
-    out of a likelier class."""
+    out of a likelier class. `expected_wrong`: how many are probably in another class."""
 
     items: np.ndarray
     placed: Placed
     again: frozenset[int]
+    expected_wrong: float
 
     def surest(self, number: int, n: int) -> list[int]:
         return [int(i) for i in self.items[self.placed.surest(number)[:n]]]
@@ -68,7 +70,10 @@ def rest_of(db: sqlite3.Connection, run: Path) -> Rest | None:
         final_numbers(db, predictions),
         {at[item]: out for item, out in refused.items() if item in at},
     )
-    return Rest(items, placed, frozenset(refused))
+    final = final_class(db)
+    seen = [(final[label] != final[offered], 1 - prob) for label, offered, prob in sorted_answers(db)]
+    wrong, expected = np.array(seen).reshape(-1, 2).sum(axis=0).tolist()
+    return Rest(items, placed, frozenset(refused), wrong_by_guess(placed.probs, wrong, expected))
 
 
 def final_numbers(db: sqlite3.Connection, predictions: Predictions) -> np.ndarray:

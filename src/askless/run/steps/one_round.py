@@ -53,7 +53,7 @@ from askless.run.store.asking import (
 )
 from askless.run.store.classes import shown_classes
 from askless.run.store.fits import all_fits, fitted_rounds, last_fitted, put_fit
-from askless.run.store.labels import labels_key, labels_of_check_items, settled_labels, train_labels
+from askless.run.store.labels import confirmed_labels, labels_key, labels_of_check_items, settled_labels, train_labels
 from askless.run.store.rounds import ask_round, chosen_ahead, round_size
 from askless.run.store.schema import RunError
 from askless.run.store.store import payload_of
@@ -71,6 +71,7 @@ def train(run: "Run", report: "Report") -> None:
     with run.store.look() as db:
         number, key, labels = current_round(db), labels_key(db), settled_labels(db)
         checks = labels_of_check_items(db)
+        judged = labels.keys() - confirmed_labels(db).keys()
         damaged = damaged_fit(db, run.folder)
         if damaged is not None and is_batch_open(db):
             number = damaged  # a batch is out: the model that chose it is made again, from the labels of then
@@ -120,7 +121,9 @@ def train(run: "Run", report: "Report") -> None:
     replace_folder(beside, round_folder(run.folder, number))
     replace_folder(model_beside, run.folder / "model")
     with run.store.change() as db:
-        put_fit(db, number, len(learner.labels), key, time.perf_counter() - begun, metrics)
+        put_fit(
+            db, number, len(judged & given.keys() & set(base.items.tolist())), key, time.perf_counter() - begun, metrics
+        )
     run.write_views()
     if run.trail:
         run.trail.tell(round_event(run, number))

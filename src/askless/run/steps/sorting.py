@@ -54,6 +54,18 @@ def surest_class(placed: Placed, n: int, but: int | None = None) -> int | None:
     return max(order, key=lambda number: order[number]) if order else None
 
 
+def wrong_by_guess(probs: np.ndarray, wrong: float, expected: float) -> float:
+    """How many items are probably wrong by the best guess, of these probabilities (n,). `wrong` of those that people sorted
+    before were wrong, and the model `expected` so many: it was too sure of itself by their ratio, at least 1, and with one
+    added to both, so that a few say little.
+
+    >>> wrong_by_guess(np.array([0.9, 0.7]), wrong=0, expected=5.0), wrong_by_guess(np.array([0.9, 0.7]), 5, 2.0)
+    (0.4, 0.8)
+    """
+    too_sure = max(1.0, (wrong + 1) / (expected + 1))
+    return round(min(too_sure * float((1 - probs).sum()), len(probs)), 1)
+
+
 class Wrong(NamedTuple):
     """How many are wrong: as far as can be expected, and with 95 % confidence at most."""
 

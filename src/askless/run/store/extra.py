@@ -3,15 +3,16 @@ of those that the model had put in a class, to which a person agreed (`accepted`
 
 Both count apart from the budget, many are one event, and `askless.run.store.answering` takes them back. A `found` label is a
 person's judgement, and is trained on where the item is in the pool. An `accepted` one is the model's own word, which people
-only looked over: it is never trained on, and never measures. The measure stays unbiased: a check item has to be judged
-unprompted, when its turn comes, so it is never labelled here, and an item of the reserve that is later drawn as one is asked
-again.
+only looked over: it never measures. It is trained on if it comes from a screen of Sort, together with what was corrected
+there: corrections alone are all mistakes of the model, and would teach it the opposite mistakes. Predictions from elsewhere,
+which nobody looked at one by one, are not trained on.
+
+The measure stays unbiased: a check item has to be judged unprompted, when its turn comes, so it is never labelled here, and
+an item of the reserve that is later drawn as one is asked again.
 """
 
-import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from askless.base.errors import InputError
@@ -26,6 +27,7 @@ from askless.run.store.answering import (
     row_of,
 )
 from askless.run.store.asking import Desk, Extra
+from askless.run.store.chunks import ABOUT, Chunk
 from askless.run.store.classes import shown_class
 from askless.run.store.labels import other_answers
 from askless.run.store.store import once
@@ -36,8 +38,6 @@ WHY_NOT: dict[Can, str] = {
     "theirs": "item {} was answered by somebody else",
     "unreadable": "item {} cannot be read",
 }
-
-ABOUT = ("out", "seen", "removed", "least")  # of a chunk, beside its class and labels
 
 
 class Standing(NamedTuple):
@@ -132,20 +132,6 @@ class Labelled(NamedTuple):
     passed: list[int]
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """A screen of items that the model puts in one class. `labels` are those accepted for it and those put right by hand,
-    `out` those clicked out without another class. Of all of them, `seen` have it for the model's first choice, with a
-    probability of at least `least`; of these, `removed` were put right or clicked out."""
-
-    class_: int
-    labels: dict[int, int]
-    out: list[int]
-    seen: int
-    removed: int
-    least: float
-
-
 def label_extra(
     db: sqlite3.Connection,
     desk: Desk,
@@ -188,26 +174,6 @@ def rest_items(db: sqlite3.Connection) -> list[int]:
         "SELECT id FROM item WHERE problem IS NULL AND split <> 'check' AND id NOT IN (SELECT item FROM task) ORDER BY id"
     )
     return [row[0] for row in rows]
-
-
-def chunks_of(db: sqlite3.Connection) -> list[Chunk]:
-    """The chunks that were accepted and not undone since, in order; from the log, which alone knows what was clicked out."""
-    found: dict[int, Chunk] = {}
-    taken_back: dict[int, Chunk] = {}
-    rows = db.execute(
-        "SELECT seq, kind, payload FROM event WHERE kind = 'accepted' "
-        "OR (kind IN ('undo', 'redo') AND json_extract(payload, '$.kind') = 'accepted') ORDER BY seq"
-    )
-    for seq, kind, text in rows:
-        told = json.loads(text)
-        if kind == "accepted" and "out" in told:
-            labels = {i: row["class"] for i, row in zip(told["items"], told["after"], strict=True)}
-            found[seq] = Chunk(told["class"], labels, *(told[name] for name in ABOUT))
-        elif kind == "undo" and told["seq"] in found:
-            taken_back[told["seq"]] = found.pop(told["seq"])
-        elif kind == "redo" and told["seq"] in taken_back:
-            found[told["seq"]] = taken_back.pop(told["seq"])
-    return [found[seq] for seq in sorted(found)]
 
 
 def count_accepted(db: sqlite3.Connection) -> dict[int, int]:

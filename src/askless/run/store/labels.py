@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from askless.run.store.asking import AHEAD
+from askless.run.store.chunks import looked_over
 from askless.run.store.classes import final_class, shown_classes
 from askless.run.store.deciding import decisions
 from askless.run.store.items import held_out_items
@@ -151,19 +152,27 @@ def disagreements(db: sqlite3.Connection) -> list[Agreed]:
 
 
 def train_labels(db: sqlite3.Connection) -> dict[int, int]:
-    """item -> class of everything that may be trained on: what nobody was asked for may be held out by the draw, and what
-    was accepted in a grid is the model's own word."""
+    """item -> class of everything that people judged and that may be trained on: what nobody was asked for may be held out
+    by the draw, and what was accepted in a grid is the model's own word."""
     held = held_out_items(db)
     return {
         a.item: a.label for a in agreed(db, ("train", "prior", "found")) if a.label is not None and a.item not in held
     }
 
 
+def confirmed_labels(db: sqlite3.Connection) -> dict[int, int]:
+    """item -> class of what was accepted on a screen of Sort and may be trained on; see `askless.run.store.extra`."""
+    seen = looked_over(db) - set(held_out_items(db))
+    return (
+        {a.item: a.label for a in agreed(db, ("accepted",)) if a.label is not None and a.item in seen} if seen else {}
+    )
+
+
 def settled_labels(db: sqlite3.Connection) -> dict[int, int]:
     """item -> class of what the next training learns from. Labels of the round that is chosen ahead wait for the one after
-    it: else a model would depend on how many of them were there when its training began."""
+    it: else a model would depend on how many of them were there when its training began. Confirmed ones train too."""
     ahead = {row[0] for row in db.execute(f"SELECT item FROM task WHERE {AHEAD}")}
-    return {item: label for item, label in train_labels(db).items() if item not in ahead}
+    return {item: label for item, label in train_labels(db).items() if item not in ahead} | confirmed_labels(db)
 
 
 def labels_of_check_items(db: sqlite3.Connection) -> dict[int, int]:

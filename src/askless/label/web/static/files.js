@@ -4,6 +4,7 @@ import { get, newId, post } from "./api.js";
 import { $, $$, setText } from "./dom.js";
 import { confirm } from "./dialogs.js";
 import { count } from "./format.js";
+import { store } from "./store.js";
 import { words } from "./words.js";
 
 const POLL = 500; // ms between two looks at a job
@@ -59,5 +60,10 @@ export function createFiles() {
   $("#export-labels").addEventListener("click", () => begin("/api/jobs/export", { to: "csv", accepted: $("#export-accepted").checked }));
   $("#write-report").addEventListener("click", () => begin("/api/jobs/report", {}));
 
-  return { enter: poll };
+  return {
+    enter: () => {
+      $("#folders-form").hidden = store.run.noun !== "image"; // only images are files to copy
+      poll();
+    },
+  };
 }

@@ -16,10 +16,10 @@ export const count = (value) => whole.format(value);
 export const oneDigit = (value) => tenth.format(value);
 export const twoDigits = (value) => hundredth.format(value);
 
-/** A share as a percentage: 0.008 -> "0.8 %". */
+/** A share as a percentage: 0.008 -> "0.8 %", whose parts no line break separates. */
 export function percent(share) {
   const value = 100 * share;
-  return `${value !== 0 && Math.abs(value) < 10 ? tenth.format(value) : whole.format(value)} %`;
+  return `${value !== 0 && Math.abs(value) < 10 ? tenth.format(value) : whole.format(value)}\u00a0%`;
 }
 
 /** Seconds as a clock: 81 -> "1:21", 4000 -> "1:06:40". */

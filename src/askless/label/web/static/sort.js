@@ -10,12 +10,15 @@ import * as keys from "./keys.js";
 import { colourOf, mark } from "./marks.js";
 import * as outbox from "./outbox.js";
 import { className, openClasses, store, update } from "./store.js";
-import { called, small } from "./thumb.js";
+import { called, isText, small } from "./thumb.js";
 import * as work from "./work.js";
 import { words } from "./words.js";
 
 const MOST = 96;
 const SIZES = { small: 72, medium: 112, large: 176 }; // px of a tile
+const WIDTHS = { small: 160, medium: 240, large: 360 }; // of a text, which is less high than wide
+const WIDE = 2.5;
+const LOW = 84; // px that a text takes at least
 const LEFT_OVER = -1;
 
 export function createSort(trouble) {
@@ -33,12 +36,15 @@ export function createSort(trouble) {
   const element = (id) => $(`.tile[data-item="${id}"]`, box);
   const isAccepted = (tile) => tile.given === undefined && chunk().class !== null;
 
+  const tileWidth = () => (isText() ? WIDTHS : SIZES)[$("#sort-size").value];
+
   /** How many tiles fit, a whole number of rows of them. */
   function fits() {
     $("#sort-work").hidden = false; // what is hidden has no size
-    const size = SIZES[$("#sort-size").value] + 8;
-    const columns = Math.max(2, Math.floor((box.clientWidth - 12) / size));
-    const rows = Math.max(2, Math.floor((window.innerHeight - box.getBoundingClientRect().top - 90) / size));
+    const wide = tileWidth();
+    const high = isText() ? Math.max(LOW, wide / WIDE) : wide;
+    const columns = Math.max(2, Math.floor((box.clientWidth - 12) / (wide + 8)));
+    const rows = Math.max(2, Math.floor((window.innerHeight - box.getBoundingClientRect().top - 90) / (high + 8)));
     return Math.min(MOST, columns * rows);
   }
 
@@ -81,6 +87,7 @@ export function createSort(trouble) {
       role: "option", class: "tile", data: { item: tile.id }, tabindex: place === focus ? "0" : "-1", title: tile.name,
     }, small(tile), make("span", { class: "tag" }))));
     tiles.forEach(drawTile);
+    setText($("#sort-left"), reply.waiting ? words.sortLeft(reply.waiting, Math.round(reply.expected_wrong), percent(reply.expected_wrong / reply.items)) : "");
     drawBar();
     drawPrecision();
   }
@@ -222,7 +229,7 @@ export function createSort(trouble) {
   }
 
   function setSize() {
-    box.style.setProperty("--tile", `${SIZES[$("#sort-size").value]}px`);
+    box.style.setProperty("--tile", `${tileWidth()}px`);
     kept.write("sortSize", $("#sort-size").value);
   }
 

@@ -8,7 +8,8 @@ import { store } from "./store.js";
 const BEGINNING = 280; // characters, where only the whole text can be had
 const NAME = 60;
 
-export const isText = () => Boolean(store.run && store.run.noun === "text");
+/** Texts, and rows of numbers, which are shown as texts. */
+export const isText = () => Boolean(store.run && store.run.noun !== "image");
 
 /** What an item is called where people read or hear it: the file's name, or how the text begins. */
 export function called(item) {
@@ -20,7 +21,7 @@ export function called(item) {
 export function small(item, props = {}) {
   if (!isText()) return make("img", { src: imageAddress(item.id, "thumb"), alt: "", draggable: "false", ...props });
   const box = make("span", { class: "excerpt", dir: "auto", text: item.excerpt || "" });
-  if (item.excerpt === undefined) fill(box, item.id, BEGINNING);
+  if (!item.excerpt) fill(box, item.id, BEGINNING);
   return box;
 }
 

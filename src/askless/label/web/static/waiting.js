@@ -82,12 +82,14 @@ export function drawWorker() {
   setText($("#waiting-work"), [said ? "" : worker.text, left].filter(Boolean).join(" · "));
 }
 
+const NEW = { image: "NEW_IMAGES", text: "NEW_TEXTS.csv", row: "NEW_ROWS.npz" }; // to predict
+
 function drawCommands() {
   const folder = quoted(store.run.folder);
   const lines = [
     [`askless report ${folder}`, words.finishedReport],
     [`askless export ${folder} ${isText() ? "--to csv --out labels.csv" : "--to imagefolder --out labelled"}`, words.finishedExport],
-    [`askless predict ${folder} ${isText() ? "NEW_TEXTS.csv" : "NEW_IMAGES"} > predictions.csv`, words.finishedPredict],
+    [`askless predict ${folder} ${NEW[store.run.noun]} > predictions.csv`, words.finishedPredict],
   ];
   $("#commands").replaceChildren(...lines.map(([command, what]) => make("li", {},
     make("span", { class: "what", text: what }),
