@@ -1,0 +1,312 @@
+"""Three outlooks of the papers, tried: a horizon from the kernel, labels and unlabelled loss that adapt, and stability.
+
+    python benchmarks/outlooks_adapt.py                  # every study: about ten core minutes; needs `askless data fetch cifar10`
+    python benchmarks/outlooks_adapt.py --part horizon   # one of them, beside the others' results
+    python benchmarks/outlooks_adapt.py --docs           # only write the tables into docs/evidence/outlooks.md
+
+- horizon: training as long as the kernel of the labelled items predicts, against as long for everybody.
+- target: DARP's class counts, and how often each class comes in a labelled batch, estimated from the labels so far.
+- settled: items whose pseudo-label was stable along the training are worth less to the strategy.
+- stability: how accuracy varies over trainings of the same labels, for labels by five strategies and for three learners.
+
+Differences are paired by seed, in points of test accuracy, ± half of their 95 % t interval. CIFAR-10: 3,000 images by
+EfficientNet-Lite0, in their 128 main directions.
+"""
+
+import argparse
+import copy
+import dataclasses
+import json
+import math
+import time
+import warnings
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from suite import HERE, RESULTS, record
+from torch import nn
+
+import askless as al
+from askless import kernels, theory
+from askless.base.files import write_whole
+from askless.bench.plan import Data
+from askless.bench.presets.pools import Embedded, Measured, Rotated
+from askless.bench.statistics import paired, spread
+from askless.data import long_tailed
+from askless.learn.calibration import calibrated
+from askless.learn.observe import PlainItems
+
+PAGE = HERE.parent / "docs" / "evidence" / "outlooks.md"
+OUT = RESULTS / "outlooks_adapt.json"
+Rows = list[dict[str, Any]]
+
+
+@cache
+def pool_of(name: str) -> al.Pool:
+    """A pool by its name here; "..., tail" is long-tailed by 10."""
+    base, _, tail = name.partition(", ")
+    if tail:
+        return long_tailed(pool_of(base), 10)
+    if base == "digit images":
+        return Data(name="digits")()
+    if base == "digits":
+        return Measured(data=Data(name="digits"))()
+    return Rotated(of=Embedded(data=Data(name="cifar10", items=3000, test=1000)), directions=128, standardised=False)()
+
+
+def started(name: str, learner: al.learn.Learner, seed: int, labels: dict[int, int] | None = None) -> al.ActiveLearner:
+    """A learner on this pool with these labels."""
+    pool = pool_of(name)
+    net = "small-cnn" if pool.kind == "image" else "linear"
+    made = al.ActiveLearner(pool, net=net, learner=learner, seed=seed)
+    made.labels = dict(labels or {})
+    return made
+
+
+def fitted(learner: al.ActiveLearner, **given: Any) -> float:
+    """Test accuracy in %, after a training."""
+    learner.fit(**given)
+    return 100 * learner.score()
+
+
+def fixmatch(steps: int, darp: al.DARP | None = None) -> al.FixMatch:
+    return al.FixMatch(steps=steps, batch=32, mu=4, darp=darp, evaluate_every=max(1, steps // 10))
+
+
+# --- a horizon from the kernel ---------------------------------------------------------------------------------------
+
+STEPS = 500  # of the fixed schedule; the kernel may say less
+MEAN_COSINE = math.sin(7 * math.pi / 16) / (7 * math.pi / 16)  # of the rate over the horizon, as a share of lr
+LEFT = 0.01  # of the slowest mode, when training is over
+FOLDS = 5
+HORIZON = {
+    "supervised": (("digits", 10), ("digits", 40), ("digits", 160), ("CIFAR-10", 10), ("CIFAR-10", 40))
+    + (("CIFAR-10", 160), ("digit images", 40), ("digit images", 160)),
+    "FixMatch": (("digits", 10), ("digits", 40), ("digits", 160), ("CIFAR-10", 10), ("CIFAR-10", 40), ("CIFAR-10", 160)),
+}
+
+
+def horizons(learner: al.ActiveLearner) -> dict[str, int]:
+    """The steps that the kernel of the labelled items predicts, 1 to STEPS, by two rules.
+
+    Near the start p = softmax(f) moves by df / C, so a step of the rate lr with momentum m shrinks the residual p - Y of the
+    mean cross entropy by eta K, eta = lr / ((1 - m) n C). "slowest": until the mode of lambda_min is down to LEFT of its
+    start, ln(1 / LEFT) / (eta lambda_min), which is CRC's prediction. "held out": `theory.steps_to_minimum` on the labelled
+    items of each fold, predicted from the others; the median.
+    """
+    options, C, n = learner.learner, learner.classes, len(learner.labels)
+    net = calibrated(learner.first_network, learner.views, len(learner.pool))
+    items = PlainItems(learner.views, learner.labelled)
+    K = kernels.ntk(net, items, layers="all").numpy() / C
+    residual = kernels.look(net, items).logits.double().softmax(dim=1).numpy() - theory.one_hot(learner.known_labels, C)
+    eta = MEAN_COSINE * options.lr / ((1 - options.momentum) * n * C)  # type: ignore[attr-defined]
+    fold, found = np.random.default_rng(0).permutation(n) % FOLDS, []
+    parts = math.ceil(2 * eta * theory.spectrum(K).lambda_max)  # of a step: whole ones would diverge
+    for k in range(FOLDS):
+        there, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        kernel, cross = K[np.ix_(there, there)], K[np.ix_(out, there)]
+        small = eta * n / len(there) / parts
+        found.append(theory.steps_to_minimum(kernel, cross, residual[there], residual[out], small, STEPS * parts).step)
+    slowest = math.log(1 / LEFT) / (eta * theory.spectrum(K).lambda_min)
+    steps = {"slowest": slowest, "held out": float(np.median(found)) / parts}
+    return {rule: round(min(max(s, 1), STEPS)) for rule, s in steps.items()}
+
+
+def horizon(seeds: int) -> Rows:
+    rows = []
+    for name, settings in HORIZON.items():
+        fixed = al.Supervised(steps=STEPS) if name == "supervised" else fixmatch(STEPS)
+        cells = [(*setting, seed) for setting in settings for seed in range(seeds)]
+        labels, steps = {}, {}
+        for data, n, seed in cells:
+            learner = started(data, fixed, seed)
+            learner.start_balanced(n // learner.classes)
+            labels[data, n, seed], steps[data, n, seed] = learner.labels, horizons(learner)
+        even = round(float(np.mean([found["slowest"] for found in steps.values()])))  # as many in all, spread evenly
+        for data, n, seed in cells:
+            for rule, s in {"fixed": STEPS, "even": even, **steps[data, n, seed]}.items():
+                learner = started(data, dataclasses.replace(fixed, steps=s), seed, labels[data, n, seed])
+                rows.append(
+                    {"learner": name, "data": data, "labels": n, "seed": seed, "rule": rule, "steps": s}
+                    | {"accuracy": round(fitted(learner), 2)}
+                )
+    return rows
+
+
+# --- labels and unlabelled loss that adapt to each other -------------------------------------------------------------
+
+TARGET_LABELS = (10, 20, 40)
+TARGET_POOLS = ("digits", "digits, tail", "CIFAR-10, tail")
+
+
+def acquired(name: str, strategy: str, seed: int) -> dict[int, int]:
+    """Labels from none up to the last of TARGET_LABELS, asked for by a linear head."""
+    learner = started(name, al.Supervised(steps=100), seed)
+    learner.strategy = al.acquire.as_strategy(strategy)
+    for count in TARGET_LABELS:
+        batch = learner.ask(count - len(learner.labels))
+        learner.tell(batch, learner.pool.labels[batch.indices])
+        if count < TARGET_LABELS[-1]:
+            learner.fit()
+    return learner.labels
+
+
+def followed(learner: al.ActiveLearner) -> np.ndarray:
+    """Class counts (C,) as the labels so far tell them: each stands for the items nearest to it, and one item is added to
+    every class."""
+    x = learner.views.plain(np.arange(len(learner.pool)))
+    nearest = torch.cdist(x, x[learner.labelled]).argmin(dim=1).numpy()
+    return np.bincount(learner.known_labels[nearest], minlength=learner.classes) + 1.0
+
+
+def as_often(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Positions in `labels`, repeated so that the classes come about as often as `counts` says; each once at least."""
+    have = np.bincount(labels, minlength=len(counts))
+    times = counts[labels] / have[labels]
+    return np.repeat(np.arange(len(labels)), np.maximum(1, np.rint(times / times.min())).astype(int))
+
+
+def target(seeds: int) -> Rows:
+    rows = []
+    for name in TARGET_POOLS:
+        for strategy in ("random", "askless"):
+            for seed in range(seeds):
+                labels = acquired(name, strategy, seed)
+                for way in ("uniform", "labelled", "followed", "followed, sampler too", "true"):
+                    learner = started(name, fixmatch(200), seed, labels)
+                    counts = {"labelled": "labelled", "true": np.bincount(learner.pool.labels)}.get(way, "uniform")
+                    task = learner.task
+                    if way.startswith("followed"):
+                        counts = followed(learner)
+                        if way != "followed":
+                            at = as_often(task.labels, counts)
+                            task = task._replace(labelled=task.labelled[at], labels=task.labels[at])
+                    net, options = copy.deepcopy(learner.first_network), fixmatch(200, al.DARP(target=counts, every=20))
+                    learner.learnt = options.fit(net, task, seed=seed)
+                    right = learner.predict_pool().argmax(axis=1) == learner.pool.labels
+                    rows.append(
+                        {"data": name, "strategy": strategy, "seed": seed, "target": way}
+                        | {"accuracy": round(100 * learner.score(), 2), "pool": round(100 * float(right.mean()), 2)}
+                    )
+    return rows
+
+
+COUNTS = (10, 30, 50, 70)
+
+
+def along(learner: al.ActiveLearner) -> tuple[np.ndarray, Callable[[int, nn.Module], None]]:
+    """Where the pool's probabilities are kept at each look of a training, and the look."""
+    seen: list[np.ndarray] = []
+    x = learner.views.plain(np.arange(len(learner.pool)))
+
+    def look(step: int, net: nn.Module) -> None:
+        if step:
+            seen.append(kernels.look(net, x).logits.double().softmax(dim=1).numpy())
+
+    return seen, look  # type: ignore[return-value]
+
+
+def weighed(seen: np.ndarray, how: str) -> np.ndarray:
+    """Probabilities (N, C) for the strategy, of those at each look (T, N, C).
+
+    "settled": s one-hot + (1 - s) p, s the share of looks that agree with the last one, so that 1 - margin is (1 - s) times
+    that of p; "averaged": their mean.
+    """
+    if how == "averaged":
+        return seen.mean(axis=0)
+    last = seen[-1]
+    if how == "as it is":
+        return last
+    top = last.argmax(axis=1)
+    s = (seen[:-1].argmax(axis=2) == top).mean(axis=0)[:, None]
+    return s * np.eye(last.shape[1])[top] + (1 - s) * last
+
+
+def settled(seeds: int) -> Rows:
+    rows = []
+    for name in ("digits", "CIFAR-10"):
+        for seed in range(seeds):
+            for strategy in ("margin", "askless"):
+                for how in ("as it is", "settled", "averaged"):
+                    learner = started(name, fixmatch(200), seed)
+                    learner.start_balanced(1)
+                    curve = []
+                    for count in COUNTS:
+                        if more := count - len(learner.labels):
+                            picks = al.select(
+                                strategy,
+                                more,
+                                features=learner.pool.x.numpy(),
+                                probs=weighed(np.stack(seen), how),
+                                labelled=learner.labelled,
+                                labels=learner.known_labels,
+                                seed=seed,
+                            )
+                            learner.tell(picks.indices, learner.pool.labels[picks.indices])
+                        seen, look = along(learner)
+                        curve.append(round(fitted(learner, look=look), 2))
+                    rows.append({"data": name, "strategy": strategy, "seed": seed, "how": how, "curve": curve})
+    return rows
+
+
+# --- stability -------------------------------------------------------------------------------------------------------
+
+STABLE_LABELS = 40
+TRAININGS = 4
+LEARNERS = {"supervised": al.Supervised(steps=200), "FixMatch": fixmatch(200)}
+LEARNERS["FixMatch + DARP"] = fixmatch(200, al.DARP(every=20))
+
+
+def stability(seeds: int) -> Rows:
+    rows = []
+    for name in ("digits", "CIFAR-10"):
+        for strategy in ("random", "margin", "badge", "npc", "askless"):
+            for seed in range(seeds):
+                learner = started(name, al.Supervised(steps=100), seed)
+                learner.strategy = al.acquire.as_strategy(strategy)
+                learner.start_balanced(1)
+                while len(learner.labels) < STABLE_LABELS:
+                    learner.fit()
+                    batch = learner.ask(15)
+                    learner.tell(batch, learner.pool.labels[batch.indices])
+                for kind, options in LEARNERS.items():
+                    found = [fitted(started(name, options, 1000 + t, learner.labels)) for t in range(TRAININGS)]
+                    rows.append(
+                        {"data": name, "strategy": strategy, "seed": seed, "learner": kind}
+                        | {"accuracies": [round(a, 2) for a in found]}
+                    )
+    return rows
+
+
+PARTS: dict[str, Callable[[int], Rows]] = {
+    "horizon": horizon,
+    "target": target,
+    "settled": settled,
+    "stability": stability,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this study; may be repeated")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=OUT)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    for part in given.part or PARTS:
+        start = time.process_time()
+        rows = PARTS[part](given.seeds)
+        seconds = round(time.process_time() - start)
+        parts = json.loads(given.out.read_text())["parts"] if given.out.exists() else {}
+        parts[part] = {"seeds": given.seeds, "core_seconds": seconds, "rows": rows}
+        record(given.out, "outlooks_adapt", parts=parts)
+        print(f"{part}: {seconds} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
