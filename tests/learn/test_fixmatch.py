@@ -6,8 +6,11 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from askless.learn import DARP, FixMatch
+from askless.base.errors import InputError
+from askless.data import PlainViews, as_pool
+from askless.learn import DARP, FixMatch, Task, fixmatch
 from askless.learn.fixmatch import FixMatchLoss, Refinement
+from askless.learn.material import Material
 from askless.learn.ranks import ALONE
 
 
@@ -125,3 +128,24 @@ def test_the_target_may_be_the_labelled_frequencies_or_counts():
     assert Refinement(DARP(), 10, Fixed(), 2).target is None
     assert Refinement(DARP(target="labelled"), 10, Fixed(), 2).target == pytest.approx([1.0, 0.0], abs=1e-9)
     assert Refinement(DARP(target=[3, 1]), 10, Fixed(), 2).target.tolist() == [3, 1]
+
+
+def nearest_target(x, labelled, labels, classes):
+    views = PlainViews(as_pool(np.asarray(x, dtype=np.float32)))
+    task = Task(views, len(x), np.array(labelled), np.array(labels), classes)
+    return Refinement(DARP(target="nearest"), 10, Material(task, 0, torch.device("cpu")), classes).target
+
+
+def test_the_target_may_be_what_each_label_stands_for(monkeypatch):
+    """A label in a group of four, one in a group of two, none of the third class: 4, 2 and 0 items, and one more each."""
+    x = [[0.0], [0.1], [0.2], [0.3], [5.0], [5.1]]
+    assert nearest_target(x, [1, 4], [0, 1], 3).tolist() == [5, 3, 1]
+    monkeypatch.setattr(fixmatch, "TILE", 2)
+    assert nearest_target(x, [1, 4], [0, 1], 3).tolist() == [5, 3, 1]
+
+
+def test_what_labels_stand_for_needs_feature_vectors():
+    with pytest.raises(
+        InputError, match=r"'nearest' needs a pool of feature vectors, got items of shape \(1, 8, 8\); use"
+    ):
+        nearest_target(np.zeros((3, 1, 8, 8)), [0], [0], 2)

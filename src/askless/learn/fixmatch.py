@@ -15,12 +15,15 @@ from askless.learn.differing import check_differing
 from askless.learn.material import Material
 from askless.learn.training import Method, Training
 
+TILE = 4096  # items whose distances are computed together
+
 
 @options
 class DARP:
     """How pseudo-labels are refined towards a class distribution: see `askless.darp`.
 
-    `target`: "uniform" (NPC's choice), "labelled" (the labelled items' frequencies) or counts or shares, one per class.
+    `target`: "uniform" (NPC's choice), "labelled" (the labelled items' frequencies, right where these are a random sample),
+    "nearest" (an estimate for labels that a strategy chose: see `nearest_counts`) or counts or shares, one per class.
     It acts after `warm_up` of all steps, and then solves again every `every` steps; in between the stored solution holds.
     `mask_on`: which confidence must reach the threshold, the refined one (as the authors do), the original, or both.
 
@@ -39,7 +42,7 @@ class DARP:
 
     def __post_init__(self) -> None:
         if isinstance(self.target, str):
-            check_choice("DARP", "target", self.target, ("uniform", "labelled"))
+            check_choice("DARP", "target", self.target, ("uniform", "labelled", "nearest"))
 
 
 @options
@@ -149,11 +152,31 @@ class Refinement:
 def target_counts(target: Any, material: Material, classes: int) -> np.ndarray | None:
     """The counts that DARP aims at, or None for uniform ones."""
     if isinstance(target, str):
+        if target == "nearest":
+            return material.ranks.first(lambda: nearest_counts(material, classes))
         return None if target == "uniform" else np.maximum(material.class_counts(classes), 1e-12)
     counts = np.asarray(target, dtype=np.float64)
     if counts.shape != (classes,) or not np.isfinite(counts).all() or (counts < 0).any() or counts.sum() <= 0:
         raise InputError(
-            f"DARP: expected target to be 'uniform', 'labelled', or {classes} counts or shares >= 0, one per class, got "
-            f"{target!r}"
+            f"DARP: expected target to be 'uniform', 'labelled', 'nearest', or {classes} counts or shares >= 0, one per "
+            f"class, got {target!r}"
         )
     return counts
+
+
+def nearest_counts(material: Material, classes: int) -> np.ndarray:
+    """The pool's class counts (C,) as its labels tell them: each stands for the items nearest to it, and every class has one
+    item more, for those that have no label yet.
+
+    A strategy that covers the pool asks for rare items as soon as for common ones, so the frequencies of its labels are more
+    balanced than the pool; what each label stands for is not. Items are compared as the network takes them.
+    """
+    known = material.plain_labelled()
+    if known.ndim != 2 or not known.is_floating_point():
+        raise InputError(
+            f"DARP: target='nearest' needs a pool of feature vectors, got items of shape {tuple(known.shape[1:])}; use a "
+            "frozen backbone, or pass target='uniform', 'labelled', or counts"
+        )
+    parts = torch.arange(material.size).split(TILE)
+    nearest = torch.cat([torch.cdist(material.views.plain(part).to(known), known).argmin(dim=1) for part in parts])
+    return np.bincount(material.plain_labels()[nearest.cpu()].numpy(), minlength=classes) + 1.0
