@@ -57,6 +57,23 @@ def test_calibration_is_that_of_the_test_items(learner):
     assert found == Sample("calibration_error", pytest.approx(abs(sure.mean() - right.mean())))  # 30 items: one group
 
 
+def test_stability_is_that_of_other_trainings_of_the_same_labels(learner):
+    """Twice the same two trainings, by hand; the learner itself stays as it was."""
+    before = learner.predict_test()
+    sd, agreement = measures.Stability(times=2)(moment(learner))
+    guesses = []
+    for seed in stream(5, "stability").integers(2**62, size=2):
+        other = ActiveLearner(learner.pool, net="small-cnn", learner=learner.learner, seed=int(seed))
+        other.tell(learner.labelled, learner.known_labels)
+        other.fit()
+        guesses.append(other.predict_test().argmax(axis=1))
+    a, b = ((guess == learner.pool.test[1]).mean() for guess in guesses)
+    assert sd == Sample("training_sd", pytest.approx(abs(a - b) / 2**0.5))
+    assert agreement == Sample("training_agreement", np.mean(guesses[0] == guesses[1]))
+    assert 0 < agreement.value < 1
+    np.testing.assert_array_equal(learner.predict_test(), before)
+
+
 def test_drift_and_bound_are_those_of_the_theory(learner):
     found = {s.metric: s.value for s in measures.MMDAndBound(start=5)(moment(learner))}
     raw = kernel(learner.model, plain(learner, learner.labelled))

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import torch
@@ -11,6 +12,7 @@ from torch.nn import functional as F
 from askless import kernels, theory
 from askless.acquire import CRC
 from askless.active.learner import ActiveLearner
+from askless.base.options import Several
 from askless.base.rng import stream
 from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
@@ -55,6 +57,39 @@ class Calibration:
         probs = learner.predict_test()
         right = probs.argmax(axis=1) == np.asarray(learner.pool.test[1])
         return [Sample("calibration_error", calibration_error(probs.max(axis=1), right))]
+
+
+@dataclass(frozen=True)
+class Stability:
+    """How much chance decides beside the labels: `times` trainings of the same labels, each from first weights and in an
+    order of its own.
+
+    `training_sd` is the standard deviation of their test accuracies, `training_agreement` the share of test items on which
+    two of them agree. A network that was given as a module has first weights of its own, so only the order differs. Not for
+    a learner with `patience`, whose validation data it does not have.
+    """
+
+    times: Several = 4
+
+    def __call__(self, moment: Moment) -> Sequence[Sample]:
+        learner = moment.learner
+        assert learner.pool.test is not None
+        labels = np.asarray(learner.pool.test[1])
+        seeds = stream(moment.seed, "stability").integers(2**62, size=self.times)
+        guesses = np.stack([trained_again(learner, int(seed)).predict_test().argmax(axis=1) for seed in seeds])
+        accuracies = (guesses == labels).mean(axis=1)
+        pairs = [np.mean(a == b) for a, b in combinations(guesses, 2)]
+        agreement = Sample("training_agreement", float(np.mean(pairs)))
+        return [Sample("training_sd", float(accuracies.std(ddof=1))), agreement]
+
+
+def trained_again(learner: ActiveLearner, seed: int) -> ActiveLearner:
+    """The same labels, learnt from the start with another seed."""
+    options = {name: getattr(learner, name) for name in ("net", "learner", "views", "calibrate", "device")}
+    again = ActiveLearner(learner.pool, classes=learner.class_names, seed=seed, **options)
+    again.labels = dict(learner.labels)
+    again.fit()
+    return again
 
 
 @dataclass(frozen=True)
