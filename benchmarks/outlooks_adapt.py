@@ -1,6 +1,7 @@
 """Three outlooks of the papers, tried: a horizon from the kernel, labels and unlabelled loss that adapt, and stability.
 
-    python benchmarks/outlooks_adapt.py                  # every study: about ten core minutes; needs `askless data fetch cifar10`
+    askless data fetch cifar10
+    python benchmarks/outlooks_adapt.py                  # every study: about ten minutes of one core
     python benchmarks/outlooks_adapt.py --part horizon   # one of them, beside the others' results
     python benchmarks/outlooks_adapt.py --docs           # only write the tables into docs/evidence/outlooks.md
 
@@ -38,6 +39,8 @@ from askless.bench.presets.pools import Embedded, Measured, Rotated
 from askless.bench.statistics import paired, spread
 from askless.data import long_tailed
 from askless.learn.calibration import calibrated
+from askless.learn.fixmatch import nearest_counts
+from askless.learn.material import Material
 from askless.learn.observe import PlainItems
 
 PAGE = HERE.parent / "docs" / "evidence" / "outlooks.md"
@@ -83,11 +86,8 @@ STEPS = 500  # of the fixed schedule; the kernel may say less
 MEAN_COSINE = math.sin(7 * math.pi / 16) / (7 * math.pi / 16)  # of the rate over the horizon, as a share of lr
 LEFT = 0.01  # of the slowest mode, when training is over
 FOLDS = 5
-HORIZON = {
-    "supervised": (("digits", 10), ("digits", 40), ("digits", 160), ("CIFAR-10", 10), ("CIFAR-10", 40))
-    + (("CIFAR-10", 160), ("digit images", 40), ("digit images", 160)),
-    "FixMatch": (("digits", 10), ("digits", 40), ("digits", 160), ("CIFAR-10", 10), ("CIFAR-10", 40), ("CIFAR-10", 160)),
-}
+FEATURES = tuple((data, labels) for data in ("digits", "CIFAR-10") for labels in (10, 40, 160))
+HORIZON = {"supervised": (*FEATURES, ("digit images", 40), ("digit images", 160)), "FixMatch": FEATURES}
 
 
 def horizons(learner: al.ActiveLearner) -> dict[str, int]:
@@ -155,19 +155,27 @@ def acquired(name: str, strategy: str, seed: int) -> dict[int, int]:
     return learner.labels
 
 
-def followed(learner: al.ActiveLearner) -> np.ndarray:
-    """Class counts (C,) as the labels so far tell them: each stands for the items nearest to it, and one item is added to
-    every class."""
-    x = learner.views.plain(np.arange(len(learner.pool)))
-    nearest = torch.cdist(x, x[learner.labelled]).argmin(dim=1).numpy()
-    return np.bincount(learner.known_labels[nearest], minlength=learner.classes) + 1.0
-
-
 def as_often(labels: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Positions in `labels`, repeated so that the classes come about as often as `counts` says; each once at least."""
     have = np.bincount(labels, minlength=len(counts))
     times = counts[labels] / have[labels]
     return np.repeat(np.arange(len(labels)), np.maximum(1, np.rint(times / times.min())).astype(int))
+
+
+TARGETS = ("without DARP", "uniform", "labelled", "nearest", "nearest, and the sampler", "true")
+
+
+def refined(learner: al.ActiveLearner, way: str, seed: int) -> None:
+    """Trains by FixMatch whose pseudo-labels are refined in this way."""
+    task, counts = learner.task, way
+    if way == "true":
+        counts = np.bincount(learner.pool.labels)
+    if way == "nearest, and the sampler":
+        counts = nearest_counts(Material(task, seed, torch.device("cpu")), learner.classes)
+        at = as_often(task.labels, counts)
+        task = task._replace(labelled=task.labelled[at], labels=task.labels[at])
+    darp = None if way == "without DARP" else al.DARP(target=counts, every=20)
+    learner.learnt = fixmatch(200, darp).fit(copy.deepcopy(learner.first_network), task, seed=seed)
 
 
 def target(seeds: int) -> Rows:
@@ -176,17 +184,9 @@ def target(seeds: int) -> Rows:
         for strategy in ("random", "askless"):
             for seed in range(seeds):
                 labels = acquired(name, strategy, seed)
-                for way in ("uniform", "labelled", "followed", "followed, sampler too", "true"):
+                for way in TARGETS:
                     learner = started(name, fixmatch(200), seed, labels)
-                    counts = {"labelled": "labelled", "true": np.bincount(learner.pool.labels)}.get(way, "uniform")
-                    task = learner.task
-                    if way.startswith("followed"):
-                        counts = followed(learner)
-                        if way != "followed":
-                            at = as_often(task.labels, counts)
-                            task = task._replace(labelled=task.labelled[at], labels=task.labels[at])
-                    net, options = copy.deepcopy(learner.first_network), fixmatch(200, al.DARP(target=counts, every=20))
-                    learner.learnt = options.fit(net, task, seed=seed)
+                    refined(learner, way, seed)
                     right = learner.predict_pool().argmax(axis=1) == learner.pool.labels
                     rows.append(
                         {"data": name, "strategy": strategy, "seed": seed, "target": way}
@@ -196,18 +196,18 @@ def target(seeds: int) -> Rows:
 
 
 COUNTS = (10, 30, 50, 70)
+HOW = ("as it is", "settled", "averaged")
 
 
-def along(learner: al.ActiveLearner) -> tuple[np.ndarray, Callable[[int, nn.Module], None]]:
-    """Where the pool's probabilities are kept at each look of a training, and the look."""
-    seen: list[np.ndarray] = []
+def along(learner: al.ActiveLearner, seen: list[np.ndarray]) -> Callable[[int, nn.Module], None]:
+    """A look that puts the pool's probabilities (N, C) into `seen`, at each measure of a training."""
     x = learner.views.plain(np.arange(len(learner.pool)))
 
     def look(step: int, net: nn.Module) -> None:
         if step:
             seen.append(kernels.look(net, x).logits.double().softmax(dim=1).numpy())
 
-    return seen, look  # type: ignore[return-value]
+    return look
 
 
 def weighed(seen: np.ndarray, how: str) -> np.ndarray:
@@ -231,10 +231,11 @@ def settled(seeds: int) -> Rows:
     for name in ("digits", "CIFAR-10"):
         for seed in range(seeds):
             for strategy in ("margin", "askless"):
-                for how in ("as it is", "settled", "averaged"):
+                for how in HOW:
                     learner = started(name, fixmatch(200), seed)
                     learner.start_balanced(1)
-                    curve = []
+                    curve: list[float] = []
+                    seen: list[np.ndarray] = []
                     for count in COUNTS:
                         if more := count - len(learner.labels):
                             picks = al.select(
@@ -247,8 +248,8 @@ def settled(seeds: int) -> Rows:
                                 seed=seed,
                             )
                             learner.tell(picks.indices, learner.pool.labels[picks.indices])
-                        seen, look = along(learner)
-                        curve.append(round(fitted(learner, look=look), 2))
+                        seen = []
+                        curve.append(round(fitted(learner, look=along(learner, seen)), 2))
                     rows.append({"data": name, "strategy": strategy, "seed": seed, "how": how, "curve": curve})
     return rows
 
@@ -290,12 +291,145 @@ PARTS: dict[str, Callable[[int], Rows]] = {
 }
 
 
+# --- into the docs ---------------------------------------------------------------------------------------------------
+
+
+def values(rows: Rows, key: str, **where: Any) -> np.ndarray:
+    """One number, or one list, per seed."""
+    return np.array([row[key] for row in rows if all(row[name] == value for name, value in where.items())])
+
+
+def distinct(rows: Rows, *keys: str) -> list[tuple[Any, ...]]:
+    return list(dict.fromkeys(tuple(row[key] for key in keys) for row in rows))
+
+
+def gain(a: np.ndarray, b: np.ndarray, digits: int = 1) -> str:
+    """a - b, paired by seed, with its interval; bold where that excludes 0."""
+    found = paired(a, b)
+    text = f"{found.mean:+.{digits}f} ± {found.half:.{digits}f}"
+    return f"**{text}**" if found.clear else text
+
+
+def markdown(head: list[str], rows: list[list[str]], texts: int) -> str:
+    """A table whose first `texts` columns are words."""
+    lines = [head, ["---"] * texts + ["---:"] * (len(head) - texts), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def horizon_table(rows: Rows) -> str:
+    rules, lines = ("even", "slowest", "held out"), []
+    for (name,) in distinct(rows, "learner"):
+        own = [row for row in rows if row["learner"] == name]
+        settings = distinct(own, "data", "labels")
+        found = {}
+        for data, n in settings:
+            found[data, n] = {
+                rule: [values(own, key, data=data, labels=n, rule=rule) for key in ("accuracy", "steps")]
+                for rule in ("fixed", *rules)
+            }
+        mean = {rule: np.mean([found[setting][rule] for setting in settings], axis=0) for rule in ("fixed", *rules)}
+        for (data, n), by in [*found.items(), (("mean", ""), mean)]:
+            base, _ = by["fixed"]
+            cells = [f"{by[rule][1].mean():,.0f}: {gain(by[rule][0], base)}" for rule in rules]
+            lines.append([name, data, str(n), f"{base.mean():.1f}", *cells, gain(by["slowest"][0], by["even"][0])])
+    head = ["learner", "pool", "labels", f"{STEPS} steps", *rules, "slowest − even"]
+    return markdown(head, lines, 2)
+
+
+def target_table(rows: Rows, key: str) -> str:
+    lines = []
+    for data, strategy in distinct(rows, "data", "strategy"):
+        found = {way: values(rows, key, data=data, strategy=strategy, target=way) for way in TARGETS}
+        cells = [gain(found[way], found["uniform"]) for way in TARGETS if way != "uniform"]
+        lines.append(
+            [data, strategy, f"{found['uniform'].mean():.1f}", *cells, gain(found["nearest"], found["labelled"])]
+        )
+    others = [way for way in TARGETS if way != "uniform"]
+    return markdown(["pool", "labels by", "uniform", *others, "nearest − labelled"], lines, 2)
+
+
+def settled_table(rows: Rows) -> str:
+    lines = []
+    for data, strategy in distinct(rows, "data", "strategy"):
+        found = {how: values(rows, "curve", data=data, strategy=strategy, how=how)[:, 1:] for how in HOW}
+        base = found["as it is"]
+        for how in HOW[1:]:
+            cells = [gain(found[how][:, i], base[:, i]) for i in range(len(COUNTS) - 1)]
+            means = " / ".join(f"{mean:.1f}" for mean in base.mean(axis=0))
+            lines.append([data, strategy, how, means, *cells, gain(found[how].mean(axis=1), base.mean(axis=1))])
+    return markdown(["pool", "strategy", "weighed", "as it is", *map(str, COUNTS[1:]), "mean"], lines, 3)
+
+
+def deviations(rows: Rows, **where: Any) -> np.ndarray:
+    """The standard deviation over the trainings of each set of labels."""
+    return np.asarray(values(rows, "accuracies", **where).std(axis=1, ddof=1))
+
+
+def stability_table(rows: Rows) -> str:
+    strategies, lines = [name for (name,) in distinct(rows, "strategy")], []
+    for data, learner in distinct(rows, "data", "learner"):
+        cells = []
+        for strategy in strategies:
+            where = {"data": data, "learner": learner, "strategy": strategy}
+            found = values(rows, "accuracies", **where)
+            cell = f"{found.mean():.1f}: {deviations(rows, **where).mean():.1f}, {spread(found.mean(axis=1)).sd:.1f}"
+            if strategy != "random":
+                base = deviations(rows, **where | {"strategy": "random"})
+                cell += f" ({gain(deviations(rows, **where), base)})"
+            cells.append(cell)
+        lines.append([data, learner, *cells])
+    return markdown(["pool", "learner", *strategies], lines, 2)
+
+
+def learners_table(rows: Rows) -> str:
+    """By how much the deviation over trainings differs from that of supervised learning, over all strategies."""
+    lines = []
+    strategies = [name for (name,) in distinct(rows, "strategy")]
+    for (data,) in distinct(rows, "data"):
+        found = {
+            learner: np.mean([deviations(rows, data=data, learner=learner, strategy=s) for s in strategies], axis=0)
+            for learner in LEARNERS
+        }
+        base = found["supervised"]
+        lines.append([data, f"{base.mean():.2f}", *(gain(found[name], base, 2) for name in list(LEARNERS)[1:])])
+    return markdown(["pool", *LEARNERS], lines, 1)
+
+
+TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {  # name -> the study and the table
+    "horizon": ("horizon", horizon_table),
+    "target, the pool": ("target", lambda rows: target_table(rows, "pool")),
+    "target, the test": ("target", lambda rows: target_table(rows, "accuracy")),
+    "settled": ("settled", settled_table),
+    "stability": ("stability", stability_table),
+    "stability, learners": ("stability", learners_table),
+}
+
+
+def mark(name: str, which: str) -> str:
+    return f"<!-- {name} from benchmarks/results/outlooks_adapt.json: {which} -->"
+
+
+def renewed(page: str, parts: dict[str, Any]) -> str:
+    """The page with the tables of these results."""
+    for name, (part, table) in TABLES.items():
+        before, rest = page.split(mark(name, "begin"))
+        after = rest.split(mark(name, "end"))[1]
+        about = f"{parts[part]['seeds']} seeds, {parts[part]['core_seconds']} seconds of one core."
+        page = f"{before}{mark(name, 'begin')}\n\n{table(parts[part]['rows'])}\n\n{about}\n\n{mark(name, 'end')}{after}"
+    return page
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="only this study; may be repeated")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--out", type=Path, default=OUT)
+    parser.add_argument("--docs", action="store_true", help="only write the tables into docs/evidence/outlooks.md")
     given = parser.parse_args()
+    if given.docs:
+        page = renewed(PAGE.read_text(encoding="utf-8"), json.loads(given.out.read_text())["parts"])
+        write_whole(PAGE, lambda file: file.write(page.encode()))
+        return
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     for part in given.part or PARTS:

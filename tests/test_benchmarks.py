@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from askless import ActiveLearner, Supervised
 from askless.base.errors import InputError
 
 ROOT = Path(__file__).parents[1]
@@ -113,6 +114,41 @@ def test_encoders_are_compared_on_the_same_draws(monkeypatch, capsys):
     assert [row["accuracy"] for row in first] == [row["accuracy"] for row in again]
     assert first[0]["accuracy"]["200"] > first[1]["accuracy"]["200"] + 0.1
     assert "digits raw@8" in capsys.readouterr().out
+
+
+@pytest.fixture
+def outlooks(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("outlooks_adapt")
+
+
+def test_the_tables_of_outlooks_are_those_of_the_results(outlooks):
+    parts = json.loads(outlooks.OUT.read_text())["parts"]
+    page = outlooks.PAGE.read_text()
+    assert outlooks.renewed(page, parts) == page, "run `python benchmarks/outlooks_adapt.py --docs`"
+
+
+def test_a_slower_kernel_predicts_a_longer_horizon(outlooks):
+    """Two clouds of labelled items: the nearer they are to each other, the slower the mode that tells them apart."""
+    found = []
+    for apart in (4.0, 1.0):
+        x = np.array([[apart, 1.0], [-apart, 1.0]] * 10, dtype=np.float32)
+        learner = ActiveLearner((x, np.array([0, 1] * 10)), net="linear", learner=Supervised(lr=0.01), classes=2)
+        learner.tell(np.arange(6), [0, 1] * 3)
+        found.append(outlooks.horizons(learner)["slowest"])
+    assert 1 < found[0] < found[1] < outlooks.STEPS
+
+
+def test_items_that_stay_with_their_class_look_certain(outlooks):
+    seen = np.array([[[0.6, 0.4], [0.4, 0.6]], [[0.6, 0.4], [0.6, 0.4]]])  # the second item changes its class
+    assert outlooks.weighed(seen, "as it is").tolist() == [[0.6, 0.4], [0.6, 0.4]]
+    assert outlooks.weighed(seen, "settled").tolist() == [[1.0, 0.0], [0.6, 0.4]]
+    assert outlooks.weighed(seen, "averaged").tolist() == [[0.6, 0.4], [0.5, 0.5]]
+
+
+def test_labels_come_as_often_as_their_class(outlooks):
+    at = outlooks.as_often(np.array([0, 0, 1]), np.array([2.0, 3.0, 1.0]))
+    assert at.tolist() == [0, 1, 2, 2, 2]
 
 
 @pytest.mark.slow
