@@ -283,11 +283,11 @@ def stability(seeds: int) -> Rows:
     return rows
 
 
-PARTS: dict[str, Callable[[int], Rows]] = {
-    "horizon": horizon,
-    "target": target,
-    "settled": settled,
-    "stability": stability,
+PARTS: dict[str, tuple[Callable[[int], Rows], int]] = {  # name -> the study and its number of seeds
+    "horizon": (horizon, 5),
+    "target": (target, 10),
+    "settled": (settled, 10),
+    "stability": (stability, 6),
 }
 
 
@@ -337,15 +337,19 @@ def horizon_table(rows: Rows) -> str:
 
 
 def target_table(rows: Rows, key: str) -> str:
+    others, settings = [way for way in TARGETS if way != "uniform"], distinct(rows, "data", "strategy")
+    tails = tuple(setting for setting in settings if "tail" in setting[0])
     lines = []
-    for data, strategy in distinct(rows, "data", "strategy"):
-        found = {way: values(rows, key, data=data, strategy=strategy, target=way) for way in TARGETS}
-        cells = [gain(found[way], found["uniform"]) for way in TARGETS if way != "uniform"]
-        lines.append(
-            [data, strategy, f"{found['uniform'].mean():.1f}", *cells, gain(found["nearest"], found["labelled"])]
-        )
-    others = [way for way in TARGETS if way != "uniform"]
-    return markdown(["pool", "labels by", "uniform", *others, "nearest − labelled"], lines, 2)
+    for name, part in [(setting, [setting]) for setting in settings] + [(("mean of the tails", ""), tails)]:
+        found = {
+            way: np.mean([values(rows, key, data=data, strategy=by, target=way) for data, by in part], axis=0)
+            for way in TARGETS
+        }
+        cells = [gain(found[way], found["uniform"]) for way in others]
+        ahead = [gain(found["nearest"], found[way]) for way in ("without DARP", "labelled")]
+        lines.append([*name, f"{found['uniform'].mean():.1f}", *cells, *ahead])
+    head = ["pool", "labels by", "uniform", *others, "nearest − without", "nearest − labelled"]
+    return markdown(head, lines, 2)
 
 
 def settled_table(rows: Rows) -> str:
@@ -366,18 +370,19 @@ def deviations(rows: Rows, **where: Any) -> np.ndarray:
 
 
 def stability_table(rows: Rows) -> str:
-    strategies, lines = [name for (name,) in distinct(rows, "strategy")], []
-    for data, learner in distinct(rows, "data", "learner"):
+    strategies, settings = [name for (name,) in distinct(rows, "strategy")], distinct(rows, "data", "learner")
+    lines, found = [], {}
+    for data, learner in settings:
         cells = []
         for strategy in strategies:
             where = {"data": data, "learner": learner, "strategy": strategy}
-            found = values(rows, "accuracies", **where)
-            cell = f"{found.mean():.1f}: {deviations(rows, **where).mean():.1f}, {spread(found.mean(axis=1)).sd:.1f}"
-            if strategy != "random":
-                base = deviations(rows, **where | {"strategy": "random"})
-                cell += f" ({gain(deviations(rows, **where), base)})"
-            cells.append(cell)
+            accuracies, found[data, learner, strategy] = values(rows, "accuracies", **where), deviations(rows, **where)
+            own, between = found[data, learner, strategy].mean(), spread(accuracies.mean(axis=1)).sd
+            cells.append(f"{accuracies.mean():.1f}: {own:.1f}, {between:.1f}")
         lines.append([data, learner, *cells])
+    mean = {s: np.mean([found[(*setting, s)] for setting in settings], axis=0) for s in strategies}
+    lines.append(["mean", "", *(f"{mean[s].mean():.2f}" for s in strategies)])
+    lines.append(["minus random", "", "", *(gain(mean[s], mean["random"], 2) for s in strategies[1:])])
     return markdown(["pool", "learner", *strategies], lines, 2)
 
 
@@ -422,7 +427,7 @@ def renewed(page: str, parts: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--part", choices=PARTS, action="append", help="only this study; may be repeated")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, help="in place of the 5 to 10 of each study")
     parser.add_argument("--out", type=Path, default=OUT)
     parser.add_argument("--docs", action="store_true", help="only write the tables into docs/evidence/outlooks.md")
     given = parser.parse_args()
@@ -434,10 +439,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     for part in given.part or PARTS:
         start = time.process_time()
-        rows = PARTS[part](given.seeds)
+        study, seeds = PARTS[part]
+        rows = study(given.seeds or seeds)
         seconds = round(time.process_time() - start)
         parts = json.loads(given.out.read_text())["parts"] if given.out.exists() else {}
-        parts[part] = {"seeds": given.seeds, "core_seconds": seconds, "rows": rows}
+        parts[part] = {"seeds": given.seeds or seeds, "core_seconds": seconds, "rows": rows}
         record(given.out, "outlooks_adapt", parts=parts)
         print(f"{part}: {seconds} s", flush=True)
 
