@@ -235,7 +235,7 @@ def test_a_line_on_the_map_becomes_a_grid_to_label(look, served):
 def test_the_nearest_on_the_map_are_selected_by_keys(look, served):
     screen = look(served)
     screen.open("map")
-    screen("#map").focus()
+    screen.see("#map").focus()
     screen.page.keyboard.press("ArrowRight")
     screen.see("#map-tip img")
     until(lambda: ".png, " in screen.text("#map-tip"))

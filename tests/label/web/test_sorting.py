@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from askless.run.out.export import export_run
+from askless.run.steps.confidence import sharpened
 from askless.run.store.items import held_out_items
 from askless.run.store.labels import train_labels
 
@@ -43,7 +44,8 @@ def test_a_chunk_has_the_items_that_the_model_is_surest_of(ann, office):
     assert min(probs[i] for i in shown) >= max([p for i, p in probs.items() if i not in shown], default=0)
     waiting = {one["class"]: one["waiting"] for one in found["classes"]}
     left = [i for i in range(len(office.run.paths)) if i not in asked and i not in check]
-    sure = office.run.predictions().probs[left].max(axis=1)
+    predictions = office.run.predictions()
+    sure = sharpened(predictions.probs[left], 1 / predictions.sharpness).max(axis=1)
     assert found["expected_wrong"] == pytest.approx(float((1 - sure).sum()), abs=0.1)
     assert (
         sum(waiting.values()) + found["left_over"]

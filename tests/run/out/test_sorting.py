@@ -6,7 +6,7 @@ import pytest
 
 from askless.run.out.gather import gather
 from askless.run.out.report import page
-from askless.run.out.sorting import check_items, precisions, rest_of
+from askless.run.out.sorting import as_trained, check_items, precisions, rest_of
 from askless.run.store.asking import Desk
 from askless.run.store.chunks import Chunk
 from askless.run.store.extra import label_extra
@@ -45,7 +45,8 @@ def test_every_unlabelled_item_but_the_check_items_is_offered_once(run):
 def test_check_items_count_for_the_class_in_which_the_model_puts_them_as_surely(run):
     with run.store.look() as db:
         truth = labels_of_check_items(db)
-        said = {item: run.predictions().best(item) for item in truth}
+        trained = run.predictions()._replace(probs=as_trained(run.predictions()))
+        said = {item: trained.best(item) for item in truth}
         everything = check_items(db, run.folder, dict.fromkeys(range(4), 0.0))
         assert {number: n for number, (_, n) in everything.items()} == Counter(number for number, _ in said.values())
         assert sum(right for right, _ in everything.values()) == sum(said[i][0] == truth[i] for i in truth)

@@ -10,6 +10,7 @@ import numpy as np
 
 from askless.base.intervals import share
 from askless.run.out.account import Share
+from askless.run.steps.confidence import sharpened
 from askless.run.steps.round_files import Predictions, last_predictions
 from askless.run.steps.sorting import FEW, LEFT_OVER, Placed, Wrong, place, wrong_by_guess, wrong_left
 from askless.run.store.chunks import Chunk, chunks_of, sorted_answers
@@ -66,7 +67,7 @@ def rest_of(db: sqlite3.Connection, run: Path) -> Rest | None:
     refused = clicked_out(db, chunks_of(db))
     at = {item: i for i, item in enumerate(items.tolist())}
     placed = place(
-        predictions.probs[items],
+        as_trained(predictions)[items],
         final_numbers(db, predictions),
         {at[item]: out for item, out in refused.items() if item in at},
     )
@@ -74,6 +75,12 @@ def rest_of(db: sqlite3.Connection, run: Path) -> Rest | None:
     seen = [(final[label] != final[offered], 1 - prob) for label, offered, prob in sorted_answers(db)]
     wrong, expected = np.array(seen).reshape(-1, 2).sum(axis=0).tolist()
     return Rest(items, placed, frozenset(refused), wrong_by_guess(placed.probs, wrong, expected))
+
+
+def as_trained(predictions: Predictions) -> np.ndarray:
+    """The probabilities before check items had a say. These are a sample of everything; what is left, once the surest items
+    are sorted, is harder than that, and what people correct tells more of it."""
+    return sharpened(predictions.probs, 1 / predictions.sharpness)
 
 
 def final_numbers(db: sqlite3.Connection, predictions: Predictions) -> np.ndarray:
@@ -126,7 +133,7 @@ def check_items(db: sqlite3.Connection, run: Path, least: dict[int, float]) -> d
     if predictions is None or not truth:
         return {}
     items = list(truth)
-    placed = place(predictions.probs[items], final_numbers(db, predictions))
+    placed = place(as_trained(predictions)[items], final_numbers(db, predictions))
     found: dict[int, tuple[int, int]] = {}
     for item, number, prob in zip(items, placed.classes.tolist(), placed.probs.tolist(), strict=True):
         if number != LEFT_OVER and prob >= least.get(number, 2.0):
