@@ -203,13 +203,14 @@ def compute(plan: Plan, out: Path, options: argparse.Namespace) -> str:
     kept = adopt(plan.benchmark, folder, [out / other for other in plan.shared])
     if kept:
         print(f"{name}: {kept} cells are those of {', '.join(plan.shared)}")
+    on_gpu = [] if options.device == "cpu" else ["--device", options.device]
     with progress_of(name) as progress:
         results = run(
             plan.benchmark,
             folder,
             workers=options.workers,
             threads=options.threads,
-            command=["python", *sys.argv],
+            command=["askless", "bench", "run", name, "--scale", options.scale, *on_gpu],
             what=name,
             source=partial(benchmark_of, name, options.scale, options.tiny),
             progress=progress,
