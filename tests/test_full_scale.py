@@ -85,6 +85,13 @@ def test_two_presets_run_on_files_of_all_four_data_sets_and_resume(data, tmp_pat
     assert "crc.table4: finished" in capsys.readouterr().out
 
 
+@pytest.mark.slow
+def test_every_preset_runs_on_them(data, tmp_path):
+    assert full_scale.main(["--tiny", "--out", str(tmp_path / "out")]) == 0
+    reports = {path.parent.name for path in (tmp_path / "out").glob("*/report.html")}
+    assert reports == set(full_scale.NAMES)
+
+
 def test_data_that_are_not_the_official_files_are_refused(data, monkeypatch):
     monkeypatch.setattr(full_scale, "fetch", lambda name, report: data / name)
     with pytest.raises(AsklessError, match=r"data_batch_1, .* differ from the official files; remove them"):

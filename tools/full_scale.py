@@ -253,26 +253,29 @@ def tiny(benchmark: Benchmark) -> Benchmark:
     return replace(benchmark, rows=tuple(map(tiny_row, benchmark.rows)), seeds=benchmark.seeds[:1])
 
 
+def at_most(options: Any, **most: int) -> Any:
+    """A strategy or measure with none of these options larger than so."""
+    given = {name: getattr(options, name, None) for name in most}
+    return replace(options, **{name: min(value, most[name]) for name, value in given.items() if value is not None})
+
+
 def tiny_row(row: Row) -> Row:
     start = min(row.start, 10)
     first = start if start and row.counts[0] == row.start else start + 10
-    strategy: Any = row.strategy
-    if getattr(strategy, "draws", None) is not None:
-        strategy = replace(strategy, draws=20)
-    if getattr(strategy, "group", None) is not None:
-        strategy = replace(strategy, group=min(strategy.group, 10))
     data: Any = row.data
     if "size" in data.options:
         data = replace(data, options=data.options | {"size": 32})
     return replace(
         row,
-        strategy=strategy,
+        strategy=at_most(row.strategy, draws=20, group=10),
         data=data,
         net="mlp" if row.net == "mlp" else "small-cnn",
         net_options=(),
         learner=tiny_learner(row.learner),
         start=start,
         counts=(first, first + 10)[: len(row.counts)],
+        measures=tuple(at_most(measure, draws=5, size=10, start=start) for measure in row.measures),
+        along=tuple(at_most(measure, draws=5, size=10) for measure in row.along),
         validation=min(row.validation, 5),
         trials=row.trials and (2, row.trials[1]),
     )
