@@ -60,7 +60,7 @@ def test_imports_run_downhill_only():
 
 # Tests of several modules at once, or of something beside the package.
 ACROSS = {
-    "test_benchmarks", "test_constraints", "test_docs", "test_evidence", "test_examples", "test_palette",
+    "test_benchmarks", "test_constraints", "test_docs", "test_evidence", "test_examples", "test_full_scale", "test_palette",
     "test_layers", "test_mistakes", "test_prose",
     "test_reference", "test_seeding", "test_site", "acquire/test_contract", "acquire/test_independent",
     "active/embedding/test_embed", "active/embedding/test_on_ray", "bench/test_golden", "bench/test_on_ray",

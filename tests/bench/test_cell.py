@@ -533,3 +533,26 @@ def test_each_round_is_reported_with_its_numbers(tmp_path):
 def test_a_pool_without_test_items_has_the_pool_accuracy_alone(tmp_path):
     result = run(tmp_path, data=lambda: dataclasses.replace(TINY(), test=None), counts=(10,))
     assert {r[3] for r in result["records"]} == {"class_coverage", "pool_accuracy"}
+
+
+def test_a_cell_trains_on_the_device_it_is_given(tmp_path, monkeypatch):
+    seen, init = [], ActiveLearner.__init__
+
+    def spy(self, *given, device="cpu", **options):
+        seen.append(device)
+        init(self, *given, device="cpu", **options)
+
+    monkeypatch.setattr(ActiveLearner, "__init__", spy)
+    made = row(counts=(10, 14), value=(("longer", FEW),))
+    for device in ("cpu", "cpu:0"):
+        seen.clear()
+        run_cell(made, 0, tmp_path / device, device=device)
+        assert len(seen) == 3
+        assert set(seen) == {device}
+    assert (tmp_path / "cpu" / "result.json").read_text() == (tmp_path / "cpu:0" / "result.json").read_text()
+
+
+def test_views_of_images_are_made_on_the_device():
+    assert prepare(row(), device="meta")[1].device == torch.device("meta")
+    assert prepare(row(views=(("padding", 1),)), device="meta")[1].device == torch.device("meta")
+    assert prepare(row())[1].device is None

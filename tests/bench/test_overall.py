@@ -62,6 +62,13 @@ def race(**about):
     return made(values, labels=(10, 20, 30, 40), seeds=range(10), oracle="oracle", **about)
 
 
+def test_groups_in_which_no_method_differs_have_no_thirds():
+    """Two steps of training leave every method with the network of the start."""
+    values = {(g, m): 0.5 for g in GROUPS for m in "ab"}
+    assert all(not part.labels for part in panel(made(values), "test_accuracy", "one").thirds())
+    assert len(overall_tables(made(values))) == 2
+
+
 def test_thirds_are_those_of_the_labels_without_the_shared_start():
     low, middle, high = panel(race(), "test_accuracy", "one").thirds()
     assert (low.labels, middle.labels, high.labels) == ((20,), (30,), (40,))

@@ -170,3 +170,54 @@ def test_the_data_file_is_part_of_the_package():
 
 def test_a_figure_has_no_printed_table():
     assert rows("npc.fig1") == ()
+
+
+# --- what the papers print against themselves; docs/evidence/claims.md tells of it
+
+
+def mean(preset, group, method, column):
+    [found] = [r.mean for r in rows(preset) if (r.group, r.method, r.column) == (group, method, column)]
+    return found
+
+
+def test_margin_of_npc_has_the_same_numbers_at_50_and_at_70_labels():
+    cells = {r.column: (r.mean, r.sd) for r in rows("npc.table1") if r.method == "margin"}
+    assert cells["50"] == cells["70"] == (90.85, 3.64)
+
+
+def test_the_chance_of_missing_the_best_batches_is_printed_for_that_of_finding_one():
+    """NPC, section 3.4: of 1,000 random batches none is among the best hundredth with probability .99^1000."""
+    found = 0.99**1000
+    assert found == pytest.approx(4.3e-5, rel=0.01)  # printed as the probability that one is
+
+
+def test_three_plans_of_dynamical_have_other_numbers_in_its_table_1_than_in_tables_3_8_and_9():
+    printed = {
+        ("CIFAR-10 + CNN", "R = 2, b = 500"): ("dal.table3", "round 2", 36.71, 36.78),
+        ("Caltech-101 + ResNet", "R = 2, b = 500"): ("dal.table8", "round 2", 35.91, 36.14),
+        ("Caltech-101 + ResNet", "R = 1, b = 1000"): ("dal.table9", "round 1", 33.82, 33.83),
+        ("CIFAR-10 + ResNet", "R = 2, b = 500"): ("dal.table4", "round 2", 40.46, 40.46),  # and these agree
+        ("CIFAR-10 + ResNet", "R = 1, b = 1000"): ("dal.table5", "round 1", 40.09, 40.09),
+        ("SVHN + VGG", "R = 2, b = 500"): ("dal.table6", "round 2", 74.10, 74.10),
+        ("SVHN + VGG", "R = 1, b = 1000"): ("dal.table7", "round 1", 70.04, 70.04),
+    }
+    for (group, plan), (table, column, here, there) in printed.items():
+        assert mean("dal.table1", group, plan, "1000 labels") == here
+        assert mean(table, "", "dynamical", column) == there
+
+
+def test_dynamical_leads_in_51_of_its_67_rounds_and_not_in_all():
+    lead = {}
+    for n in range(2, 10):
+        table = [r for r in rows(f"dal.table{n}") if r.column != "round 0"]
+        for column in dict.fromkeys(r.column for r in table):
+            others = max(r.mean for r in table if r.column == column and r.method != "dynamical")
+            lead[n, column] = mean(f"dal.table{n}", "", "dynamical", column) > others
+    assert (sum(lead.values()), len(lead)) == (51, 67)
+    assert not any(led for (table, _), led in lead.items() if table == 7)
+
+
+def test_crc_has_its_runs_of_table_2_a_hundredth_higher_in_table_3():
+    ten = [r.mean for r in rows("crc.table2") if r.method == "G = 10"]
+    again = [r.mean for r in rows("crc.table3") if (r.group, r.method) == ("Q = 100", "crc")]
+    assert [round(b - a, 2) for a, b in zip(ten, again, strict=True)] == [0.0, 0.0, 0.01, 0.01, 0.0]

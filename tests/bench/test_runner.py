@@ -678,3 +678,16 @@ def test_what_was_run_is_noted_in_full(tmp_path):
     assert {"askless", "python", "torch", "numpy"} <= set(about["versions"])
     assert len(about["cells"]) == 4
     assert about["cells"][0]["settings"]["counts"] == "[10, 12]"
+
+
+@pytest.mark.parametrize("device", ["gpu", "meta"])
+def test_an_unknown_device_is_refused_before_anything_is_written(tmp_path, device):
+    with pytest.raises(OptionError, match=f"device: expected 'cpu', 'cuda', 'cuda:1' or the like, got '{device}'"):
+        run(benchmark(row()), tmp_path / "out", device=device)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_gpu_that_torch_does_not_see_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(OptionError, match="expected a GPU that torch sees, got 'cuda' on a machine where it sees none"):
+        run(benchmark(row()), tmp_path / "out", device="cuda")

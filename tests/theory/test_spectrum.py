@@ -89,3 +89,13 @@ def test_the_default_step_has_the_smallest_factor():
 
 def test_modes_that_never_move_are_left_out_of_the_rate():
     assert descent_rate(np.diag([0.0, 1.0, 2.0]), 0.5).factor == pytest.approx(0.5)
+
+
+def test_a_perturbed_kernel_has_eigenvalues_within_the_norm_of_what_was_added():
+    # CRC's proposition 1, by Weyl: what the empirical kernel says of the true one.
+    rng = np.random.default_rng(0)
+    for n in (2, 5, 20):
+        K, N = (m @ m.T for m in rng.normal(size=(2, n, n)))
+        N = N - rng.normal() * np.eye(n)  # symmetric, of either sign
+        moved = np.linalg.eigvalsh(K + N) - np.linalg.eigvalsh(K)
+        assert np.abs(moved).max() <= np.linalg.norm(N, 2) * (1 + 1e-12)

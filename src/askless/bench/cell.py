@@ -30,6 +30,7 @@ from askless.bench.oracle import Oracle
 from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
 from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
+from askless.features.frozen import as_frozen
 
 Report = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, dict[str, float], bool], None]  # steps of all rounds, the numbers, whether a training ends there
@@ -59,16 +60,16 @@ class Cell(NamedTuple):
 
 class Stage:
     """The data of cells, kept for later cells that use the same: those used last, while the items of all of them fit in
-    `most` bytes; one pool is always kept."""
+    `most` bytes; one pool is always kept. Views of images are made on `device`."""
 
-    def __init__(self, most: int = 2**28) -> None:
-        self.most = most
+    def __init__(self, most: int = 2**28, device: str = "cpu") -> None:
+        self.most, self.device = most, device
         self.ready: dict[tuple[Any, ...], Prepared] = {}  # the one used last at the end
 
     def __call__(self, row: Row) -> Prepared:
         """The pool, its views, and what is held out of it for early stopping."""
         key = (data_key(row), text_of((row.net, row.augment, row.views, row.validation)))
-        prepared = self.ready.pop(key, None) or prepare(row)
+        prepared = self.ready.pop(key, None) or prepare(row, device=self.device)
         self.ready[key] = prepared
         while len(self.ready) > 1 and sum(size(pool) for pool, _, _ in self.ready.values()) > self.most:
             del self.ready[next(iter(self.ready))]
@@ -80,18 +81,20 @@ def size(pool: Pool) -> float:
     return float(getattr(pool.x, "nbytes", np.inf))
 
 
-def prepare(row: Row, progress: Callable[[int, int], None] | None = None) -> Prepared:
+def prepare(row: Row, progress: Callable[[int, int], None] | None = None, device: str = "cpu") -> Prepared:
     pool, held_out = row.data(), None
     if row.validation:
         order = stream(0, "validation").permutation(len(pool))
         held = np.sort(order[: row.validation])
         held_out = (pool.take(held), pool.labels[held])
         pool = subset(pool, np.sort(order[row.validation :]))
-    own = None
+    own, options = None, dict(row.views)
+    if device != "cpu" and pool.kind == "image" and as_frozen(row.net) is None:
+        options["device"] = device
     if not row.augment and pool.kind == "image":  # weak views are the images themselves
-        own = views_for(dataclasses.replace(pool, flip=False), **{"padding": 0, **dict(row.views)})
-    elif row.views:
-        own = views_for(pool, **dict(row.views))
+        own = views_for(dataclasses.replace(pool, flip=False), **{"padding": 0, **options})
+    elif options:
+        own = views_for(pool, **options)
     return pool, make_views(pool, row.net, own, progress), held_out
 
 
@@ -141,14 +144,15 @@ def run_cell(
     stage: Stage | None = None,
     report: Report | None = None,
     steps: Steps | None = None,
+    device: str = "cpu",
 ) -> None:
-    """Computes what is missing of a cell and writes `result.json` and `times.json`; `report` receives each round, `steps`
-    each step of the trainings."""
+    """Computes what is missing of a cell on `device` and writes `result.json` and `times.json`; `report` receives each
+    round, `steps` each step of the trainings."""
     if finished(folder, row, seed, start_seed):
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "failure.json").unlink(missing_ok=True)
-    experiment = Experiment(row, seed, folder, start_seed, (stage or Stage())(row), steps)
+    experiment = Experiment(row, seed, folder, start_seed, (stage or Stage(device=device))(row), steps, device)
     for count in row.counts[experiment.state["rounds"] :]:
         began = time.perf_counter()
         batch = experiment.ask(count)
@@ -172,9 +176,16 @@ class Experiment:
     """A cell while it is computed: its learner, and its `state`, which is all that is known of it so far."""
 
     def __init__(
-        self, row: Row, seed: int, folder: Path, start_seed: int | None, prepared: Prepared, steps: Steps | None
+        self,
+        row: Row,
+        seed: int,
+        folder: Path,
+        start_seed: int | None,
+        prepared: Prepared,
+        steps: Steps | None,
+        device: str = "cpu",
     ) -> None:
-        self.row, self.seed, self.folder, self.steps = row, seed, folder, steps
+        self.row, self.seed, self.folder, self.steps, self.device = row, seed, folder, steps, device
         self.pool, self.views, self.held_out = prepared
         self.net = network(row, self.pool)
         # A strategy that is not saved with the learner is passed again.
@@ -189,6 +200,7 @@ class Experiment:
                 net=self.net,
                 learner=row.learner,
                 views=self.views,
+                device=device,
                 **own,
             )
             if self.state.get("memory"):  # an older askless has here what a strategy that is not saved remembered
@@ -203,7 +215,14 @@ class Experiment:
     def new_learner(self, seed: int, learner: Any, strategy: Any) -> ActiveLearner:
         options = {name: getattr(self.row, name) for name in ("fresh", "calibrate", "layers", "width")}
         return ActiveLearner(
-            self.pool, net=self.net, learner=learner, strategy=strategy, seed=seed, views=self.views, **options
+            self.pool,
+            net=self.net,
+            learner=learner,
+            strategy=strategy,
+            seed=seed,
+            views=self.views,
+            device=self.device,
+            **options,
         )
 
     def place(self, rounds: int) -> Path:

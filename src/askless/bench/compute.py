@@ -45,16 +45,18 @@ class Trouble(NamedTuple):
 class CellWorker:
     """Computes the cells it is given in the folder `out`; the benchmark is made once, and data are kept for the next cell.
 
-    It tells of every round, and of training steps at these `rates`. `shared`: where nodes share the folder, the digest of
-    what they must see there; a cell is then computed while nobody else does.
+    It trains on `device`. It tells of every round, and of training steps at these `rates`. `shared`: where nodes share the
+    folder, the digest of what they must see there; a cell is then computed while nobody else does.
 
     Learners refer to themselves in circles. Python's collector, which counts objects and not their bytes, would leave a
     gigabyte of them: the worker calls it every few seconds.
     """
 
-    def __init__(self, source: Source, out: Path, rates: tuple[int, ...] = (), shared: str = "") -> None:
-        self.out, self.rates, self.shared = out, rates, shared
-        self.stage, self.broken, self.collected = Stage(), "", time.monotonic()
+    def __init__(
+        self, source: Source, out: Path, rates: tuple[int, ...] = (), shared: str = "", device: str = "cpu"
+    ) -> None:
+        self.out, self.rates, self.shared, self.device = out, rates, shared, device
+        self.stage, self.broken, self.collected = Stage(device=device), "", time.monotonic()
         self.rows: dict[tuple[str, str], Row] = {}
         try:
             plan = source if isinstance(source, Benchmark) else source()
@@ -92,6 +94,7 @@ class CellWorker:
                 stage=self.stage,
                 report=lambda numbers: tell(("round", numbers)),
                 steps=step if self.rates else None,
+                device=self.device,
             )
             return None
         except Exception as error:

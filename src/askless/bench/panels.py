@@ -59,7 +59,7 @@ class Panel(NamedTuple):
 
     def thirds(self) -> list["Panel"]:
         """The low, middle and high third of the numbers of labels that all methods have reached, without a shared start."""
-        parts = np.array_split([k for k in self.shared if k in self.differing], 3)
+        parts = np.array_split(np.array([k for k in self.shared if k in self.differing], dtype=np.int64), 3)
         return [self._replace(labels=tuple(self.labels[k] for k in p), values=self.values[:, :, p]) for p in parts]
 
     def labels_to_end_of(self, other: str, method: str) -> float:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+import torch
+
 from askless.base.engine import NotSent, check_engine, work
 from askless.base.errors import AsklessError, InputError, OptionError, unknown
 from askless.base.locks import held
@@ -47,6 +49,7 @@ def run(
     gpus: float = 0.0,
     track: Tracker | Sequence[Tracker] | None = None,
     groups: Sequence[str] = (),
+    device: str = "cpu",
 ) -> Results:
     """Computes every cell that is not finished in `out`, and reads back all of them. With `groups`, names or patterns such
     as "CIFAR-10*", only cells of those groups are computed: a long benchmark can be run piece by piece.
@@ -59,7 +62,8 @@ def run(
     every round that is computed, and of training steps; each cell is a run of theirs.
 
     With the engine "ray" the workers are actors of Ray, each with as many cores as a cell has threads and with `gpus`
-    GPUs: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine.
+    GPUs: of the cluster at RAY_ADDRESS, whose nodes must all see the folder `out`, or of this machine. `device`: where
+    networks train, as torch names it: "cpu", or "cuda", on which the last digits differ.
 
     Data without a test set are refused before any cell runs, unless `metrics` of the benchmark is without test accuracy.
 
@@ -74,6 +78,7 @@ def run(
     True
     """
     check_engine("run", engine, workers, gpus)
+    check_device(device, engine)
     if threads is not None:
         check_count("run", "threads", threads)
     out, rows = Path(out), rows_of(benchmark, groups)
@@ -86,7 +91,8 @@ def run(
         stack.enter_context(
             held(out / ".lock", f"another benchmark is running in {out}; wait for it, or use another folder")
         )
-        about = describe(benchmark, threads or 1, command) | {"what": what, "file": file_digest(what)}
+        about = describe(benchmark, threads or 1, command)
+        about |= {"what": what, "file": file_digest(what), "device": device}
         before = read_json(out / ABOUT) if (out / ABOUT).exists() else None
         if before is not None and before["name"] != benchmark.name:
             raise InputError(
@@ -104,8 +110,9 @@ def run(
         notes = thread_notes(out, workers, threads, about["threads"], engine)
         for note in [*version_notes(out, before, about), *notes]:
             log.warning("%s", note)
-        make = partial(CellWorker, benchmark if source is None else source, out.resolve(), trail.rates)
-        here = CellWorker(benchmark, out, trail.rates)
+        plan = benchmark if source is None else source
+        make = partial(CellWorker, plan, out.resolve(), trail.rates, device=device)
+        here = CellWorker(benchmark, out, trail.rates, device=device)
 
         def compute(cells: list[Cell]) -> None:
             todo = tally.unfinished(cells)
@@ -162,6 +169,21 @@ def embed_once(cells: list[Cell], tally: Tally) -> None:
                 views.test()
             except Exception:
                 continue  # the cells that need it will say what is wrong
+
+
+def check_device(device: str, engine: str) -> None:
+    """An error where torch knows no such device, or has no GPU here; a node of Ray has its own."""
+    try:
+        kind = torch.device(device).type
+    except RuntimeError:
+        kind = ""
+    if kind not in ("cpu", "cuda", "mps"):
+        raise OptionError(f"device: expected 'cpu', 'cuda', 'cuda:1' or the like, got {device!r}")
+    if kind == "cuda" and engine == "local" and not torch.cuda.is_available():
+        raise OptionError(
+            f"device: expected a GPU that torch sees, got {device!r} on a machine where it sees none; install torch for "
+            "your GPU, or use 'cpu'"
+        )
 
 
 def thread_notes(out: Path, workers: int, asked: int | None, threads: int, engine: str) -> list[str]:

@@ -110,6 +110,7 @@ def run_benchmark(
         typer.Option(help="local (processes of this machine) or ray (this machine, or the cluster at RAY_ADDRESS)."),
     ] = "local",
     gpus: Annotated[float, typer.Option(help="With --engine ray: GPUs per cell, such as 0.25.", min=0)] = 0.0,
+    device: Annotated[str, typer.Option(help="Where networks train, as torch names it: cpu, cuda.")] = "cpu",
     track: Track = None,
 ) -> None:
     """Run a benchmark, or resume an unfinished one. Writes report.html, tables and results.csv."""
@@ -131,6 +132,7 @@ def run_benchmark(
     given += ["--workers", str(workers)]
     given += [] if threads is None else ["--threads", str(threads)]
     given += [] if engine == "local" else ["--engine", engine, *(["--gpus", f"{gpus:g}"] if gpus else [])]
+    given += [] if device == "cpu" else ["--device", device]
     warn_of_edits(what, folder)
     with progress_of(benchmark.name) as progress, stoppable():
         results = run(
@@ -146,6 +148,7 @@ def run_benchmark(
             gpus=gpus,
             track=trackers,
             groups=group or (),
+            device=device,
         )
     report = write(results, folder)
     show_results(report, results)

@@ -508,6 +508,12 @@ DATA_SETS: dict[str, DataSet] = {
             "data_batch_4.bin": "sha1:aab85764eb3584312d3c7f65fd2fd016e36a258e",
             "data_batch_5.bin": "sha1:26e2849e66a845b7f1e4614ae70f4889ae604628",
             "test_batch.bin": "sha1:67eb016db431130d61cd03c7ad570b013799c88c",
+            "data_batch_1": "md5:c99cafc152244af753f735de768cd75f",
+            "data_batch_2": "md5:d4bba439e000b95fd0a9bffe97cbabec",
+            "data_batch_3": "md5:54ebc095f3ab1f0389bbae665268c751",
+            "data_batch_4": "md5:634d18415352ddfa80567beed471001a",
+            "data_batch_5": "md5:482c414d41f54cd18b22e5b47cb7c3cb",
+            "test_batch": "md5:40351d587109b95175f43aff81a1287e",
         },
     ),
     "cifar100": DataSet(
@@ -515,6 +521,11 @@ DATA_SETS: dict[str, DataSet] = {
         "161 MB",
         (("train.bin", "test.bin"), ("train", "test", "meta")),
         (Home(f"{CIFAR_HOME}/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8", untar),),
+        digests={
+            "train": "md5:16019d7e3df5f24257cddd939b257f8d",
+            "test": "md5:f0ef6b0ae62326f3e7ffdfab6717acfc",
+            "meta": "md5:7973b15100ade9c7d40fb424638fde48",
+        },
         note="from its host only",
     ),
     "svhn": DataSet(
@@ -525,6 +536,10 @@ DATA_SETS: dict[str, DataSet] = {
             Home(f"{SVHN_HOME}/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373", keep),
             Home(f"{SVHN_HOME}/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3", keep),
         ),
+        digests={
+            "train_32x32.mat": "md5:e26dedcc434d2e4c54c9b2d4a06d8373",
+            "test_32x32.mat": "md5:eb5a983be6a315427106f1b164d9cef3",
+        },
         note="from its host only; flips are off",
     ),
     "caltech101": DataSet(
