@@ -29,6 +29,8 @@ MOST = 120_000  # bytes
 LOADED = """() => [...document.querySelectorAll("#sort-grid img")]
     .filter(image => image.getBoundingClientRect().top < innerHeight).every(image => image.complete && image.naturalWidth)"""
 
+SEEN = "[...document.querySelectorAll('#doubt img')].every(image => image.complete && image.naturalWidth)"
+
 
 def answer(run: al.Run, truth: dict[str, str], most: int) -> None:
     """Answers what the run asks until it has `most` answers or its budget is used."""
@@ -76,8 +78,9 @@ def main() -> None:
         try:
             with sync_playwright() as playwright:
                 chromium = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=browser.FLAGS)
-                screen = browser.Screen(chromium.new_context(color_scheme="light"), served)
+                screen = browser.Screen(chromium.new_context(color_scheme="light", reduced_motion="reduce"), served)
                 screen.ready()
+                screen.see('#worker-text:has-text("Waiting for labels")')
                 shoot(screen.page, "single")
                 screen.open("grid")
                 tiles = screen("#grid [role=option]")
@@ -93,6 +96,11 @@ def main() -> None:
                 screen.see("#sort-grid .tile")
                 screen.page.wait_for_function(LOADED)
                 shoot(screen.page, "sort")
+                screen.open("review")
+                screen('#review-show button[data-show="doubtful"]').click()
+                screen.see("#doubt #doubt-image")
+                screen.page.wait_for_function(SEEN)
+                shoot(screen.page, "doubtful", 800)
                 served.stop()
                 with al.Run.open(place / "digits-run") as run:
                     answer(run, truth, BUDGET)
