@@ -2,8 +2,9 @@
 
 A simulated person talks to `askless start` over HTTP, as the browser does. They answer what is asked until the budget is
 used, accept chunks under Sort and correct every wrong image in them, stop when few are left, and press "Sort into folders"
-with the rest by the model's best guess. A label, an accepted chunk, a corrected image and a button count one each. Between
-two chunks they wait for the training that the last one started, as a person who looks at 96 images does without noticing.
+with the rest by the model's best guess. A label, an accepted chunk, a corrected image and a button count one each. As on the
+page, the next chunk comes as soon as one is accepted. While the person looks at its 96 images, the model trains on what they
+corrected in the one before; so the simulated person waits for that.
 
     python benchmarks/sorting.py --data cifar10_subset.npz --out benchmarks/results/sorting.json
     python benchmarks/sorting.py --docs    # write the table into docs/evidence/labelling.md
@@ -78,23 +79,24 @@ class Person:
             else:
                 time.sleep(0.2)
 
-    def sort(self, leave: int) -> None:
-        """Accepts chunks until no more than `leave` images wait."""
+    def sort(self, leave: int) -> dict[str, float]:
+        """Accepts chunks until no more than `leave` images wait; what the page says of those."""
         self.buttons += 1  # the tab
+        trained = None
         while True:
             found = self.client.get(f"/api/sort?n={self.chunk}")
             if found["chunk"] is None or found["waiting"] <= leave:
-                return
+                return {"left": found["waiting"], "expected_wrong": found["expected_wrong"]}
+            if trained is not None:
+                self.wait_for_training(trained)
             number = found["chunk"]["class"]
             true = {item["id"]: self.numbers[self.truth[item["name"]]] for item in found["chunk"]["items"]}
             accepted = [item for item, c in true.items() if c == number]
             right = [{"item": item, "class": c} for item, c in true.items() if c != number]
-            trained = self.state()["model"]["labels"]
+            trained = self.state()["model"]["labels"] if right else None
             self.send("/api/sort", tab=self.client.tab, **{"class": number}, accepted=accepted, right=right)
             self.chunks += 1
             self.put_right += len(right)
-            if right:
-                self.wait_for_training(trained)
             name = next(c for c, i in self.numbers.items() if i == number)
             print(f"{self.actions} actions: {len(accepted)} + {len(right)} of {name}", flush=True)
 
@@ -139,7 +141,7 @@ def one(given: argparse.Namespace, six: tuple[str, ...], seed: int) -> dict[str,
             ready = next(event for event in map(json.loads, start.stdout) if event["event"] == "ready")
             person = Person(ready["url"], truth, given.chunk)
             person.answer_all()
-            person.sort(given.leave)
+            stopped = person.sort(given.leave)
             told = person.client.get("/api/sort")["precision"][-1]
             person.sort_into_folders(work / "sorted")
             right, n = share_right(work / "sorted", truth)
@@ -157,6 +159,7 @@ def one(given: argparse.Namespace, six: tuple[str, ...], seed: int) -> dict[str,
         "buttons": person.buttons,
         "actions": person.actions,
         "sorted": n,
+        **stopped,
         "right": right,
         "share": right / n,
         "precision": told,
@@ -166,8 +169,9 @@ def one(given: argparse.Namespace, six: tuple[str, ...], seed: int) -> dict[str,
 
 def table(record: dict[str, Any]) -> str:
     lines = [
-        "| classes | images | seed | labels | chunks accepted | put right | buttons | keys and clicks | right |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| classes | images | seed | labels | chunks accepted | put right | buttons | keys and clicks "
+        "| left: wrong, expected | right |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in record["rows"]:
         names = ("labels", "chunks", "put_right", "buttons", "actions")
@@ -175,6 +179,7 @@ def table(record: dict[str, Any]) -> str:
             f"{row['sorted']:,}",
             str(row["seed"]),
             *(str(row[name]) for name in names),
+            f"{row['left']}: {row['sorted'] - row['right']}, {row['expected_wrong']:.0f}",
             f"{100 * row['share']:.1f} %",
         ]
         lines.append("| " + " | ".join([", ".join(row["classes"]), *cells]) + " |")
@@ -206,9 +211,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="npz with x_train and y_train of CIFAR-10")
     parser.add_argument("--classes", default=",".join(SIX))
     parser.add_argument("--images", type=int, default=2000)
-    parser.add_argument("--budget", type=int, default=60)
+    parser.add_argument("--budget", type=int, default=20)
     parser.add_argument("--chunk", type=int, default=96)
-    parser.add_argument("--leave", type=int, default=100, help="how many are left to the model's best guess")
+    parser.add_argument("--leave", type=int, default=150, help="how many are left to the model's best guess")
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--cache", type=Path, help="RUN/cache of an earlier run on the same images by the same encoder")
     parser.add_argument("--work", type=Path, default=Path("build/sorting"), help="folder for images and runs")
