@@ -50,5 +50,7 @@ def sorted_answers(db: sqlite3.Connection) -> list[tuple[int, int, float]]:
 
 
 def looked_over(db: sqlite3.Connection) -> set[int]:
-    """The items with a label from a chunk: somebody looked at them."""
-    return {item for chunk in chunks_of(db) for item in chunk.labels}
+    """The items that were accepted on a screen: somebody looked at them."""
+    accepted = "SELECT item FROM task WHERE kind = 'accepted'"
+    query = f"SELECT item FROM answer WHERE suggestion_shown = 'sort' AND item IN ({accepted})"
+    return {row[0] for row in db.execute(query)}
