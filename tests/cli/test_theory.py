@@ -174,7 +174,10 @@ def test_a_benchmark_that_is_no_longer_what_it_was(capsys, benchmark_folder, tmp
     (tmp_path / "other.py").write_text(FILE.replace("items=80", "items=90"))
     changed = copy_of(benchmark_folder, tmp_path / "b", what=str(tmp_path / "other.py"))
     code, _, err = run(capsys, "theory", changed)
-    assert (code, "was made with data = Data(name='digits', items=80" in err) == (3, True)
+    assert (code, "was made with other settings (old → new): data.items: 80 → 90; run the cell again" in err) == (
+        3,
+        True,
+    )
     (tmp_path / "fewer.py").write_text(FILE.replace('"random", "margin"', '"margin",'))
     fewer = copy_of(benchmark_folder, tmp_path / "c", what=str(tmp_path / "fewer.py"))
     code, _, err = run(capsys, "theory", fewer)

@@ -35,8 +35,12 @@ EXAMPLES = {
         "askless bench run npc.table1 --scale smoke --workers 1 --out runs/table1",
         "askless bench run mine.py --seeds 2 --out runs/mine",
     ],
+    "bench new": ["askless bench new another.py"],
     "bench report": ["askless bench report runs/mine"],
-    "bench compare": ["askless bench compare runs/table1 runs/mine"],
+    "bench compare": [
+        "askless bench compare runs/table1 runs/mine",
+        "askless bench compare runs/table1 runs/mine --out compared.html",
+    ],
     "theory": ["askless theory runs/mine --items 10"],
     "labelstudio serve": ["askless labelstudio serve photos-run --url http://localhost:8080"],
     "labelstudio check": ["askless labelstudio check photos-run --url http://localhost:8080"],

@@ -116,6 +116,7 @@ def load_learner(place: Path) -> "ActiveLearner":
 
 def row_of(place: Path) -> "Row":
     """The row that a cell was computed from."""
+    from askless.bench.differ import differences
     from askless.bench.plan import settings
     from askless.bench.results import ABOUT, cell_name
     from askless.bench.trials import trial_rows
@@ -131,9 +132,8 @@ def row_of(place: Path) -> "Row":
     else:
         raise InputError(f"{place}: expected a row of {benchmark.name}, which no longer has one of that name")
     now = settings(row)
-    for name in DATA:
-        if then[name] != now[name]:
-            raise InputError(f"{place} was made with {name} = {then[name]}, now it is {now[name]}; run the cell again")
+    if changed := differences({name: then[name] for name in DATA}, {name: now[name] for name in DATA}):
+        raise InputError(f"{place} was made with other settings (old → new): {some(changed)}; run the cell again")
     return row
 
 
