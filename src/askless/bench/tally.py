@@ -69,7 +69,8 @@ class Tally:
         """What the engine has to say of a cell."""
         if kind == "told":
             name, *news = content
-            {"round": self.round, "step": self.step, "now": self.now}[name](cell, *news)
+            hearers: dict[str, Callable[..., None]] = {"round": self.round, "step": self.step, "now": self.now}
+            hearers[name](cell, *news)
         elif kind == "again":
             self.tell(f"{cell.title}: {content}; askless will retry it")
         elif kind == "lost":

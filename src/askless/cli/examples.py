@@ -41,7 +41,7 @@ EXAMPLES = {
         "askless bench compare runs/table1 runs/mine",
         "askless bench compare runs/table1 runs/mine --out compared.html",
     ],
-    "theory": ["askless theory runs/mine --items 10"],
+    "theory": ["askless theory runs/mine --items 10", "askless theory runs/mine --cell '*--0' --items 10"],
     "labelstudio serve": ["askless labelstudio serve photos-run --url http://localhost:8080"],
     "labelstudio check": ["askless labelstudio check photos-run --url http://localhost:8080"],
     "labelstudio push": ["askless labelstudio push photos-run --url http://localhost:8080"],
