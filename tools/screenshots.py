@@ -33,7 +33,7 @@ KINDS = {
 }
 BUDGET, ANSWERED, BATCH, WRONG = 150, 100, 20, 3
 WIDTH, HEIGHT = 1120, 700
-MOST = 120_000  # bytes
+MOST = 450_000  # bytes
 LOADED = """() => [...document.querySelectorAll("#sort-grid img")]
     .filter(image => image.getBoundingClientRect().top < innerHeight).every(image => image.complete && image.naturalWidth)"""
 
@@ -74,7 +74,7 @@ def shoot(page: Page, name: str, height: int = HEIGHT) -> None:
     whole = Image.open(io.BytesIO(page.screenshot(animations="disabled"))).convert("RGB")
     content = png(whole)
     if len(content) > MOST:
-        content = png(whole.quantize(256, method=Image.Quantize.MEDIANCUT))
+        content = png(whole.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE))
     write_whole(PICTURES / f"{name}.png", lambda file: file.write(content))
     print(f"docs/pictures/{name}.png: {len(content) / 1000:.0f} kB")
 
