@@ -1,6 +1,7 @@
 """Several benchmarks on one page: areas, paired differences, and all curves in one picture."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from askless.bench.figures import curves
@@ -18,8 +19,8 @@ def comparison_page(results: Sequence[Results], command: str) -> str:
     versions = [str((r.about.get("versions") or {}).get("askless", "")) for r in results]
     sections = [
         Section("Curves", _curves(results, names)),
-        Section(areas.title, areas.html()),
-        *(Section(table.title, table.html()) for table in differences),
+        Section(areas.title, replace(areas, title="").html()),
+        *(Section(table.title, replace(table, title="").html()) for table in differences),
         Section(
             "How to reproduce this",
             again(command, {n: _said(r, v) for n, r, v in zip(names, results, versions, strict=True)}),
@@ -42,7 +43,7 @@ def _curves(results: Sequence[Results], names: Sequence[str]) -> Any:
     if figure is None:
         return note(f"No curves of {words(metric)}: the results are too few.")
     caption = (
-        "against the number of labels: the mean over the seeds and, from three seeds on, its 95 % interval as a band"
+        "against the number of labels: the mean over the seeds and, from three seeds on, its 95 % interval as a band."
     )
     return plot(figure, "curves", sentence(f"{words(metric)} {caption}"))
 

@@ -358,7 +358,7 @@ def compare(results: Sequence[Results]) -> list[Table]:
         for method, areas in zip(p.methods, p.areas(), strict=True)
     ]
     head = ["benchmark", "group", "learner", "method", "metric", "labels", "AUBC"]
-    out = [Table("Areas under the curve", head, rows, MEAN)]
+    out = [Table("Areas under the curve", head, rows, MEAN, left=range(5))]
     if len(results) > 1:
         pairs = [
             [f"{names[b]} minus {names[a]}", *row]
@@ -372,7 +372,7 @@ def compare(results: Sequence[Results]) -> list[Table]:
             if pairs
             else "These benchmarks have no group, learner, method and seed in common, so there is nothing to pair."
         )
-        out.append(Table("Paired differences", head, pairs, note))
+        out.append(Table("Paired differences", head, pairs, note, left=range(4)))
     return out
 
 
