@@ -33,7 +33,7 @@ KINDS = {
 }
 BUDGET, ANSWERED, BATCH, WRONG = 150, 100, 20, 3
 WIDTH, HEIGHT = 1120, 700
-MOST = 450_000  # bytes
+MOST = 400_000  # bytes
 LOADED = """() => [...document.querySelectorAll("#sort-grid img")]
     .filter(image => image.getBoundingClientRect().top < innerHeight).every(image => image.complete && image.naturalWidth)"""
 
