@@ -172,7 +172,7 @@ site: .stamps/site .stamps/dev ## the documentation as a site in build/site, to 
 	.venv-site/bin/python -m sphinx -q -W --keep-going -b html -c tools/sphinx -d build/site-cache build/site-pages build/site
 	@echo "open build/site/index.html"
 
-screenshots: .stamps/dev chromium ## the pictures of the page in docs/pictures, in headless Chromium
+screenshots: .stamps/dev chromium ## the pictures of the page in docs/pictures, in headless Chromium; after `askless data fetch groceries`
 	$(ONE_THREAD) $(BIN)/python tools/screenshots.py
 
 clean: ## remove the environment and everything made

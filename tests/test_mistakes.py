@@ -239,6 +239,7 @@ MISTAKES = [
     ("the array as pool=", lambda: al.select("random", 3, pool=X), "expected the number of items|got an array of shape (30, 5)|features=X"),
     ("the last picks as history", lambda: coreset(history=PICKS), "expected a list|got <Selection of 4|pass [first, second]"),
     ("a RandomState as seed", lambda: coreset(seed=np.random.RandomState(0)), "seed must be|got RandomState|np.random.default_rng(0)"),
+    ("a label beyond the classes", lambda: coreset(labels=[0, 3], classes=3), "from 0 to 2 for 3 classes|got 3 at place 1|fix the label"),
     ("no seed", lambda: coreset(seed=None).info["seed"] >= 0, True),
     # --- own strategies
     ("an array returned", lambda: al.select(Own(lambda v, n, r: v.unlabelled[:n]), 3, features=X), "must return a Selection|got an array of shape (3,)|al.Selection(picks)"),
@@ -299,6 +300,11 @@ MISTAKES = [
     ("predict before fit", lambda: loop().predict(X), "not been trained|tell it some labels|call fit()"),
     ("predict one item, a list, a sparse matrix", lambda: [len(fitted().predict(x)) for x in (X[0], X.tolist(), csr_matrix(X))] == [1, 30, 30], True),
     ("predict items of another width", lambda: fitted().predict(X[:, :4]), "expected shape (5,)|got (4,)|prepare them like the pool"),
+    ("predict an item with a gap", lambda: fitted().predict(np.where(X > 2, np.nan, X)), "expected finite numbers|nan|leave out the row"),
+    ("validation items without labels", lambda: fitted().fit(validation=X), "expected a pair (x, y)|got an array of shape (30, 5)|validation=(x, y)"),
+    ("a device that there is not", lambda: loop(device="gpu"), "expected 'cpu', 'cuda'|got 'gpu'|pass one of these"),
+    ("a position beyond the pool", lambda: loop().tell([99], [0]), "expected labelled positions from 0 to 29|got 99|positions in the pool"),
+    ("a misspelt name of the package", lambda: al.Margins, "has no attribute 'Margins'|did you mean|'Margin'?"),
     ("score without a test set", lambda: fitted().score(), "needs items with known labels|no held-out test|pass x and y"),
     ("no seed for the loop", lambda: loop(seed=None).seed >= 0, True),
     # --- pools and data
@@ -368,7 +374,7 @@ def test_it_works_or_says_what_to_do(act, comes, tmp_path, monkeypatch):
     if comes is True:
         assert act()
         return
-    with pytest.raises((al.AsklessError, AssertionError, ValueError, TypeError)) as caught:
+    with pytest.raises((al.AsklessError, AssertionError, AttributeError, ValueError, TypeError)) as caught:
         act()
     said = str(caught.value)
     assert re.search(".*".join(map(re.escape, comes.split("|"))), said, flags=re.DOTALL), said

@@ -1,9 +1,11 @@
-"""The pictures of the page in docs/pictures, from a run on the digits, in headless Chromium.
+"""The pictures of the page in docs/pictures, from a run on photographs of fruit, in headless Chromium.
 
+    askless data fetch groceries         # once
     python tools/screenshots.py          # or `make screenshots`
 
-Most of the budget is answered from the known labels, so that there is something to see; then the page is opened as a person
-would see it. The environment variable CHROMIUM names another browser than Debian's.
+Most of the budget is answered from the known labels, a few of them wrongly, so that there is something to see; then the page
+is opened as a person would see it. The environment variable CHROMIUM names another browser than Debian's. The photographs
+are of the Grocery Store data set (Klasson, Zhang and Kjellström 2019, MIT licence).
 """
 
 import io
@@ -16,31 +18,52 @@ from playwright.sync_api import Page, sync_playwright
 
 import askless as al
 from askless.base.files import write_whole
-from askless.bench.demo import write_images
 
 ROOT = Path(__file__).parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 sys.path.insert(0, str(ROOT / "tests" / "label"))
 import browser  # noqa: E402  (how the tests drive the page)
 
-BUDGET, ANSWERED, BATCH = 120, 80, 20
+KINDS = {
+    "apple": ("Golden-Delicious", "Granny-Smith", "Pink-Lady", "Red-Delicious", "Royal-Gala"),
+    "pear": ("Anjou", "Conference", "Kaiser"),
+    "melon": ("Cantaloupe", "Galia-Melon", "Honeydew-Melon", "Watermelon"),
+    "orange": ("Orange",),
+    "satsuma": ("Satsumas",),
+}
+BUDGET, ANSWERED, BATCH, WRONG = 150, 100, 20, 3
 WIDTH, HEIGHT = 1120, 700
-MOST = 120_000  # bytes
+MOST = 400_000  # bytes
 LOADED = """() => [...document.querySelectorAll("#sort-grid img")]
     .filter(image => image.getBoundingClientRect().top < innerHeight).every(image => image.complete && image.naturalWidth)"""
 
 SEEN = "[...document.querySelectorAll('#doubt img')].every(image => image.complete && image.naturalWidth)"
 
 
-def answer(run: al.Run, truth: dict[str, str], most: int) -> None:
-    """Answers what the run asks until it has `most` answers or its budget is used."""
+def write_fruit(folder: Path) -> dict[str, str]:
+    """The photographs as files, and what each shows."""
+    pool = al.data.groceries()
+    kinds = {sort: kind for kind, sorts in KINDS.items() for sort in sorts}
+    truth = {f"fruit-{i:03d}.jpg": kinds[pool.classes[label]] for i, label in enumerate(pool.labels)}
+    folder.mkdir()
+    for i, name in enumerate(truth):
+        Image.fromarray(pool.take([i])[0].numpy().transpose(1, 2, 0)).save(folder / name, quality=92)
+    return truth
+
+
+def answer(run: al.Run, truth: dict[str, str], most: int, wrong: int = 0) -> None:
+    """Answers what the run asks until it has `most` answers or its budget is used; the last `wrong` chosen apples of the
+    first batch become pears."""
     given = 0
     while not run.is_finished() and given < most:
         while run.advance():
             pass
-        asked = run.waiting()
-        run.tell({path: truth[path] for path in asked})
-        given += len(asked)
+        said = {path: truth[path] for path in run.waiting()}
+        for path in [path for path, kind in said.items() if kind == "apple"][-wrong:] if wrong else ():
+            said[path] = "pear"
+        wrong = 0 if run.predictions() is not None else wrong
+        run.tell(said)
+        given += len(said)
     while run.advance():
         pass
 
@@ -68,19 +91,20 @@ def main() -> None:
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
-        images = write_images(place)
-        truth = dict(line.split(",") for line in (place / "truth.csv").read_text().splitlines()[1:])
-        classes = [str(i) for i in range(10)]
-        options = {"classes": classes, "budget": BUDGET, "batch": BATCH, "net": "frozen:raw", "steps": 60}
-        with al.Run.create(images, place / "digits-run", **options) as run:
-            answer(run, truth, ANSWERED)
-        served = browser.Served(place / "digits-run")
+        truth = write_fruit(place / "fruit")
+        with al.Run.create(place / "fruit", place / "fruit-run", classes=[*KINDS], budget=BUDGET, batch=BATCH) as run:
+            answer(run, truth, ANSWERED, wrong=WRONG)
+        served = browser.Served(place / "fruit-run")
         try:
             with sync_playwright() as playwright:
                 chromium = playwright.chromium.launch(executable_path=browser.CHROMIUM, args=browser.FLAGS)
                 screen = browser.Screen(chromium.new_context(color_scheme="light", reduced_motion="reduce"), served)
-                screen.ready()
-                screen.see('#worker-text:has-text("Waiting for labels")')
+                for given in range(40):  # for the strip of last answers; then an apple
+                    screen.ready()
+                    if given >= 8 and truth[screen.text("#name")] == "apple":
+                        break
+                    screen.label(str([*KINDS].index(truth[screen.text("#name")]) + 1))
+                screen.saved()
                 shoot(screen.page, "single")
                 screen.open("grid")
                 tiles = screen("#grid [role=option]")
@@ -100,9 +124,9 @@ def main() -> None:
                 screen('#review-show button[data-show="doubtful"]').click()
                 screen.see("#doubt #doubt-image")
                 screen.page.wait_for_function(SEEN)
-                shoot(screen.page, "doubtful", 800)
+                shoot(screen.page, "doubtful", 820)
                 served.stop()
-                with al.Run.open(place / "digits-run") as run:
+                with al.Run.open(place / "fruit-run") as run:
                     answer(run, truth, BUDGET)
                     report = run.write_report()
                 screen.page.goto(report.resolve().as_uri())

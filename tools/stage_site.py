@@ -28,7 +28,19 @@ ORDER = {  # every page of docs/, by heading
     "Methods": ["methods.md", "askless.md", "kernels.md", "infinite.md", "theory.md"],
     "Measured": [
         f"evidence/{page}.md"
-        for page in ("race", "askless", "README", "labelling", "encoders", "infinite", "scale", "results", "speed")
+        for page in (
+            "race",
+            "askless",
+            "README",
+            "claims",
+            "outlooks",
+            "labelling",
+            "encoders",
+            "infinite",
+            "scale",
+            "results",
+            "speed",
+        )
     ],
     "Python reference": [f"api/{page}.md" for page in reference.PAGES],
     "Reference": ["glossary.md", "commands.md", "architecture.md", "notebooks/README.md"],

@@ -229,7 +229,7 @@ def test_a_start_may_have_a_seed_of_its_own(tmp_path):
     assert result["settings"]["start_seed"] == "8"
     learner = saved_learner(tmp_path)
     assert learner.seed == 3
-    with pytest.raises(InputError, match="was made with start_seed = 8, now it is 7; use another folder"):
+    with pytest.raises(InputError, match=r"other settings .*: start_seed: 8 → 7; use another folder"):
         run_cell(row(counts=(10,)), 3, tmp_path, start_seed=7)
 
 
@@ -294,7 +294,7 @@ def test_a_cell_sees_the_views_of_its_row(tmp_path):
 
     dark = (("mean", 0.0), ("std", 100.0))  # nothing can be learned from pixels that are all but 0
     assert accuracy("a") != accuracy("b", views=dark)
-    with pytest.raises(InputError, match=r"was made with views = \[\['mean', 0\.0\].*now it is \[\]"):
+    with pytest.raises(InputError, match=r"views: \[\['mean', 0\.0\].* → \[\]"):
         run(tmp_path / "b")
 
 
@@ -442,9 +442,13 @@ def test_a_finished_cell_is_left_alone_and_other_settings_are_refused(tmp_path, 
     after = (tmp_path / "result.json").stat()
     assert (before.st_mtime_ns, before.st_ino) == (after.st_mtime_ns, after.st_ino)
     assert finished(tmp_path, row(counts=(10,)), 0)
-    for options, words in (({"counts": (10, 12)}, "counts"), ({"counts": (10,), "learner": FixMatch()}, "learner")):
+    fixmatch = {"counts": (10,), "learner": FixMatch()}
+    for options, words in (
+        ({"counts": (10, 12)}, r"counts: \[10\] → \[10, 12\]"),
+        (fixmatch, r"learner: Supervised\(…\) → FixMatch\(…\)"),
+    ):
         with pytest.raises(
-            InputError, match=f"was made with {words} = .*, now it is .*; use another folder, or remove"
+            InputError, match=f"made with other settings .old → new.: {words}.*; use another folder, or remove"
         ):
             run_cell(row(**options), 0, tmp_path)
 
@@ -460,20 +464,18 @@ def test_results_of_another_revision_of_a_method_are_refused(tmp_path, monkeypat
     monkeypatch.setattr(changed, "revision", 1, raising=False)
     assert finished(tmp_path, one, 0)
     monkeypatch.setattr(changed, "revision", 2)
-    setting = "learner" if of == "learner" else "strategy"
-    said = f"was made with {setting} = .*, now it is .*{changed.__name__}\\(.*revision=2.*: the method has another revision"
+    setting = {"part": r"strategy.strategies\[1\]."}.get(of, f"{of}.")
+    said = rf": {setting}.*revision: 1 → 2; another revision of a method gives other results"
     with pytest.raises(InputError, match=said):
         finished(tmp_path, one, 0)
     shutil.rmtree(tmp_path)
     run_cell(one, 0, tmp_path)
     assert finished(tmp_path, one, 0)
     monkeypatch.setattr(changed, "revision", 3)
-    with pytest.raises(
-        InputError, match=r"revision=2.* now it is .*revision=3.*; use another folder, or remove this one"
-    ):
+    with pytest.raises(InputError, match=r"revision: 2 → 3; .*; use another folder, or remove this one"):
         finished(tmp_path, one, 0)
     monkeypatch.setattr(changed, "revision", 1)
-    with pytest.raises(InputError, match="the method has another revision"):
+    with pytest.raises(InputError, match="revision: 2 → 1; another revision"):
         finished(tmp_path, one, 0)
 
 
@@ -494,7 +496,7 @@ def test_what_a_kill_after_the_result_left_is_removed(tmp_path, monkeypatch):
 def test_an_unfinished_cell_of_other_settings_is_refused_too(tmp_path, monkeypatch):
     kill_in_round(monkeypatch, tmp_path, 1)
     assert not finished(tmp_path, row(), 0)
-    with pytest.raises(InputError, match=r"was made with counts = \[10, 15, 20\], now it is \[10, 15\]"):
+    with pytest.raises(InputError, match=r"counts: \[10, 15, 20\] → \[10, 15\]"):
         finished(tmp_path, row(counts=(10, 15)), 0)
 
 

@@ -111,6 +111,19 @@ def test_win_loss_writes_the_counts(make):
     assert [t.get_text() for t in axes.texts] == ["–", "0", "3", "–"]
 
 
+def test_without_a_win_there_is_no_matrix_of_wins(curve_results):
+    flat = {m: [[0.5, 0.6], [0.6, 0.7], [0.5, 0.7]] for m in ("random", "npc")}
+    assert figures.draw(curve_results(flat), {"kind": "win_loss"}) is None
+
+
+def test_a_band_needs_three_seeds(curve_results):
+    """Of two it would be 13 standard errors wide."""
+    for seeds, bands in ((2, 0), (3, 1)):
+        results = curve_results({"random": [[0.5, 0.6], [0.6, 0.8], [0.5, 0.7]][:seeds]})
+        (axes,) = shown(figures.draw(results, {"kind": "curves"}))
+        assert len(axes.collections) == bands
+
+
 def test_iou_has_a_matrix_for_each_count(results):
     assert len(shown(figures.iou(results, group="SVHN"))) == 3
 

@@ -70,8 +70,8 @@ def test_every_picture_says_what_it_shows(written):
     assert page.tags.count("img") == 2
     assert alts == ["curves", "critical difference"]
     assert (
-        "The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band, cut where it "
-        "leaves the axes." in page.text
+        "Test accuracy against the number of labels: the mean over the seeds and, from three seeds on, its 95 % interval "
+        "as a band, cut where it leaves the axes." in page.text
     )
     assert "bars join methods closer than Nemenyi's critical difference (5 %)" in page.text
 

@@ -345,13 +345,13 @@ def test_other_settings_in_the_same_folder_are_refused_by_name(tmp_path):
     run(benchmark(), tmp_path)
     about, before = (tmp_path / "benchmark.json").read_bytes(), snapshot(tmp_path)
     for changed, words in (
-        (benchmark(row(counts=(10, 13)), row("margin")), r"counts = \[10, 12\], now it is \[10, 13\]"),
-        (benchmark(row(learner=Supervised(steps=4)), row("margin")), r"learner = Supervised\(steps=3, .*steps=4"),
-        (benchmark(row(), row("margin", Margin(on="logit"))), r"strategy = Margin\(on='prob'\), now it is"),
-        (benchmark(row(trials=(2, "best")), row("margin")), r"trials = None, now it is \[2, 'best'\]"),
+        (benchmark(row(counts=(10, 13)), row("margin")), r"counts: \[10, 12\] → \[10, 13\]"),
+        (benchmark(row(learner=Supervised(steps=4)), row("margin")), "learner.steps: 3 → 4"),
+        (benchmark(row(), row("margin", Margin(on="logit"))), "strategy.on: 'prob' → 'logit'"),
+        (benchmark(row(trials=(2, "best")), row("margin")), r"trials: None → \[2, 'best'\]"),
         (benchmark(row(counts=(10, 13)), row("margin"), seeds=(2,)), "counts"),  # seeds that ran before would be kept
     ):
-        with pytest.raises(InputError, match=f"cells/all--.* was made with {words}"):
+        with pytest.raises(InputError, match=f"cells/all--.* was made with other settings .old → new.: {words}"):
             run(changed, tmp_path)
     assert (tmp_path / "benchmark.json").read_bytes() == about
     assert snapshot(tmp_path) == before
@@ -664,6 +664,10 @@ def test_progress_adds_up(tmp_path):
     rounds = [p.latest for p in told if "labels" in p.latest]
     assert len(rounds) == 2 + 2 + 3 + 1
     assert rounds[0].startswith("random, seed 0, 10 labels: ")
+    inside = [p for p in told if p.latest.startswith("random, seed 0, round 2 of 2, ")]
+    assert [p.latest.rpartition(", ")[2] for p in inside] == ["choosing", "training", "training step 3 of 3"]
+    assert [p.part for p in inside] == [0.0, 0.0, 1.0]
+    assert all(p.rounds + p.part <= p.all_rounds for p in told)
     assert rounds[0].endswith(" %")
 
 

@@ -143,7 +143,11 @@ def test_win_loss_table_counts_both_ways(curve_results):
     (table,) = tables.win_loss_tables(curve_results(CURVES))
     assert cells(table, "npc") == ["npc", "1", "–", "1", "2"]
     assert cells(table, "all losses") == ["all losses", "1", "0", "1", ""]
-    assert "of the 1 settings" in table.note
+    assert "of 1 setting (group x number of labels)" in table.note
+
+
+def test_without_a_clear_difference_there_is_no_table_of_wins(curve_results):
+    assert tables.win_loss_tables(curve_results({m: CURVES[m] for m in ("random", "margin")})) == []
 
 
 def test_the_papers_numbers_are_marked_when_not_comparable(make):
@@ -286,16 +290,17 @@ def test_every_row_of_a_latex_table_has_its_columns(make):
 def test_compare_pairs_the_seeds_that_both_have(curve_results, store, tmp_path):
     first = curve_results({"random": [[0.5, 0.5], [0.6, 0.6], [0.9, 0.9]]})
     second = curve_results({"random": [[0.6, 0.6], [0.8, 0.8]], "npc": [[0.5, 0.5]]})
-    text = tables.compare(
+    found = tables.compare(
         [dataclasses.replace(r, folder=tmp_path / name) for r, name in ((first, "one"), (second, "two"))]
     )
+    text = markdown(found)
     assert "| one | – | supervised | random | test accuracy, % | 10–20 | 66.7 ± 20.8 (3) |" in text
     assert "| two | – | supervised | npc | test accuracy, % | 10–20 | 50.0 (1) |" in text
     assert "| two minus one | – | supervised | random | 10–20 | +15.0 ± 63.5 | 2 |" in text
 
 
 def test_compare_of_strangers_says_that_nothing_pairs(curve_results):
-    text = tables.compare([curve_results({"a": [[0.5, 0.5]]}), curve_results({"b": [[0.5, 0.5]]})])
+    text = markdown(tables.compare([curve_results({"a": [[0.5, 0.5]]}), curve_results({"b": [[0.5, 0.5]]})]))
     assert "there is nothing to pair" in text
     assert "tiny #1" in text
     assert "tiny #2" in text
@@ -304,7 +309,7 @@ def test_compare_of_strangers_says_that_nothing_pairs(curve_results):
 def test_compare_shares_what_labels_there_are(curve_results):
     first = curve_results({"random": [[0.5, 0.6, 0.9]] * 2}, labels=(10, 20, 30))
     second = curve_results({"random": [[0.6, 0.7]] * 2}, labels=(10, 20))
-    assert "| 10–20 | +10.00 ± 0.00 | 2 |" in tables.compare([first, second])
+    assert "| 10–20 | +10.00 ± 0.00 | 2 |" in markdown(tables.compare([first, second]))
 
 
 def test_the_tables_of_a_folder_are_those_in_memory(results, store, tmp_path):

@@ -1,4 +1,4 @@
-"""`askless bench`: list, run, report, compare; what is wrong is said before anything runs."""
+"""`askless bench`: list, new, run, report, compare; what is wrong is said before anything runs."""
 
 import json
 import re
@@ -166,6 +166,38 @@ def test_compare_sets_runs_side_by_side(capsys, file, finished, tmp_path):
     assert shown.count("|") > 10
 
 
+def test_compare_writes_a_page(capsys, finished, tmp_path):
+    other, page = copytree(finished, tmp_path / "other"), tmp_path / "compared.html"
+    assert run(capsys, "compare", finished, other, "--out", page)[:2] == (0, f"Page: {page}\n")
+    text = page.read_text()
+    assert all(f">{title}<" in text for title in ("Curves", "Areas under the curve", "Paired differences"))
+    assert "other minus out" in text
+    assert text.count("<img") == 1
+    code, _, said = run(capsys, "compare", finished, other, "--out", page)
+    assert (code, "pass --overwrite to replace it" in said) == (2, True)
+    code, _, said = run(capsys, "compare", finished, "--out", tmp_path / "compared.md")
+    assert (code, "expected the name of an .html file" in said) == (2, True)
+
+
+def test_a_new_benchmark_runs_as_it_is(capsys, tmp_path):
+    mine = tmp_path / "mine.py"
+    assert run(capsys, "new", mine)[0] == 0
+    code, shown, said = run(
+        capsys, "run", mine, "--scale", "smoke", "--seeds", 1, "--workers", 1, "--out", tmp_path / "o"
+    )
+    assert code == 0, said
+    assert [row.split(" | ")[0] for row in shown.splitlines() if row.startswith("| ")] == [
+        "| method",
+        "| random",
+        "| margin",
+        "| askless",
+    ]
+    code, _, said = run(capsys, "new", mine)
+    assert (code, "pass --overwrite to replace it" in said) == (2, True)
+    code, _, said = run(capsys, "new", tmp_path / "mine")
+    assert (code, "expected the name of a Python file" in said) == (2, True)
+
+
 @pytest.mark.parametrize("command", ["report", "compare"])
 def test_a_folder_that_is_none_of_a_run_is_refused(capsys, tmp_path, command):
     code, _, said = run(capsys, command, tmp_path)
@@ -242,5 +274,6 @@ def test_other_settings_in_the_same_folder_are_exit_code_3(capsys, file, finishe
     file.write_text(FILE.replace("steps=2", "steps=5"))
     code, _, said = run(capsys, "run", file, "--workers", 1, "--out", finished)
     assert code == 3
-    assert "was made with learner = Supervised(steps=2," in said
-    assert "use another folder, or remove this one" in said
+    assert (
+        "was made with other settings (old → new): learner.steps: 2 → 5; use another folder, or remove this one" in said
+    )

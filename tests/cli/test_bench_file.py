@@ -126,7 +126,7 @@ def test_other_options_of_an_own_strategy_are_not_taken_for_the_same(capsys, own
     own.write_text(OWN.replace("Last(2)", "Last(3)"))
     code, _, said = run(capsys, own, "--seeds", 1, "--workers", 1, "--out", tmp_path / "out")
     assert code == 3
-    assert "was made with strategy = Last({step: 2}), now it is Last({step: 3}); use another folder" in said
+    assert "(old → new): strategy: Last({step: 2}) → Last({step: 3}); use another folder" in said
 
 
 def test_a_benchmark_of_ones_own_is_not_held_against_a_paper(capsys, own, tmp_path):

@@ -4,6 +4,7 @@ import re
 import shutil
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -133,8 +134,40 @@ def test_the_rows_of_the_demo_by_gradient_descent_and_by_auto(capsys, tmp_path):
         row = dataclasses.replace(plan.rows[0], learner=learner, counts=(10, 20))
         bench.run(dataclasses.replace(plan, rows=(row,)), tmp_path / name)
     assert run(capsys, "theory", tmp_path / "supervised", "--items", 4, "--queries", 1)[0] == 0
-    code, _, err = run(capsys, "theory", tmp_path / "auto", "--items", 4, "--queries", 1)
-    assert (code, "got Auto, which the theory does not cover; use FixMatch or Supervised" in err) == (3, True)
+    code, out, _ = run(capsys, "theory", tmp_path / "auto", "--items", 4, "--queries", 1)
+    assert (code, "Auto computes its head without gradient descent" in out) == (0, True)
+    assert re.search(r"rate of this run +– ", out)
+
+
+def test_cells_side_by_side(capsys, benchmark_folder, tmp_path):
+    code, out, err = run(capsys, "theory", benchmark_folder, "--cell", "*--0", "--out", tmp_path, *FEW)
+    assert code == 0, err
+    assert re.search(r"quantity +all--random--0 +all--margin--0", out)
+    ranks = re.search(r"rank, last layer +(\d+ of 12) +(\d+ of 12)", out)
+    cells = json.loads((tmp_path / "theory.json").read_text())["cells"]
+    assert [f"{c['spectra']['last']['rank']} of 12" for c in cells.values()] == [*ranks.groups()]
+    page = (tmp_path / "theory.html").read_text()
+    assert all(f"<h2>{title}</h2>" in page for title in ("Side by side", "all--random--0", "all--margin--0"))
+    assert "--cell &#x27;*--0&#x27;" in page
+
+
+def test_a_labelling_run(capsys, tmp_path):
+    rng = np.random.default_rng(0)
+    np.savez(tmp_path / "rows.npz", X=rng.normal(size=(40, 6)).astype("float32"))
+    options = {"classes": ["a", "b"], "budget": 12, "check": 0.0, "batch": 6, "net": "linear"}
+    with al.Run.create(tmp_path / "rows.npz", tmp_path / "run", **options) as made:
+        code, _, err = run(capsys, "theory", tmp_path / "run", *FEW)
+        assert (code, "expected a run with a trained model, got one without; label a batch first" in err) == (3, True)
+        while not made.is_finished():
+            while made.advance():
+                pass
+            made.tell({path: "ab"[i % 2] for i, path in enumerate(made.waiting())})
+        while made.advance():
+            pass
+    code, out, err = run(capsys, "theory", tmp_path / "run", *FEW)
+    assert code == 0, err
+    assert "12 of 12" in out
+    assert (tmp_path / "run" / "theory" / "theory.html").exists()
 
 
 def copy_of(folder, tmp_path, **changes):
@@ -146,7 +179,9 @@ def copy_of(folder, tmp_path, **changes):
 
 
 def test_what_is_no_run_is_said_with_exit_3(capsys, benchmark_folder, tmp_path):
-    expected = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
+    expected = (
+        "expected a labelling run, a folder written by ActiveLearner.save, or one of `askless bench run` or its cells"
+    )
     code, _, err = run(capsys, "theory", tmp_path / "none")
     assert (code, expected in err, "no such folder" in err) == (3, True, True)
     code, _, err = run(capsys, "theory", tmp_path)
@@ -174,7 +209,10 @@ def test_a_benchmark_that_is_no_longer_what_it_was(capsys, benchmark_folder, tmp
     (tmp_path / "other.py").write_text(FILE.replace("items=80", "items=90"))
     changed = copy_of(benchmark_folder, tmp_path / "b", what=str(tmp_path / "other.py"))
     code, _, err = run(capsys, "theory", changed)
-    assert (code, "was made with data = Data(name='digits', items=80" in err) == (3, True)
+    assert (code, "was made with other settings (old → new): data.items: 80 → 90; run the cell again" in err) == (
+        3,
+        True,
+    )
     (tmp_path / "fewer.py").write_text(FILE.replace('"random", "margin"', '"margin",'))
     fewer = copy_of(benchmark_folder, tmp_path / "c", what=str(tmp_path / "fewer.py"))
     code, _, err = run(capsys, "theory", fewer)

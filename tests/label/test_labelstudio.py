@@ -437,13 +437,16 @@ def test_the_file_route_from_start_to_report(shapes, tmp_path, monkeypatch, caps
         assert read_config(Path(f"tasks{number}.xml").read_text()).choices == ("red", "green", "blue", "grey")
         Path("export.json").write_text(json.dumps(labelled(tasks, shapes.truth, 100 * number)))
         code, said_, _ = call(capsys, "import", "run", "--from", "labelstudio", "export.json")
-        assert (code, said_.splitlines()[0]) == (0, "12 answers taken, 0 changed, 0 skipped, 0 known before")
-        assert "0 answers taken" in call(capsys, "import", "run", "--from", "labelstudio", "export.json")[1]
+        assert (code, said_.splitlines()[0]) == (0, "12 labels imported, 0 changed, 0 skipped, 0 known before")
+        assert "0 labels imported" in call(capsys, "import", "run", "--from", "labelstudio", "export.json")[1]
         assert call(capsys, "start", "run", "--no-page")[0] == 0
     assert call(capsys, "report", "run", "--no-browser")[0] == 0
     assert json.loads(Path("run/report.json").read_text())["labels"]["spent"] == 24
     code, _, problem = call(capsys, "export", "run", "--to", "labelstudio", "--out", "tasks3.json")
-    assert (code, "no batch is open" in problem) == (3, True)
+    assert (code, "because the budget of 24 is used; raise it on the page (`askless start run`)" in problem) == (
+        3,
+        True,
+    )
 
 
 def test_texts_go_by_files_too(tmp_path, monkeypatch, capsys):
@@ -469,7 +472,7 @@ def test_texts_go_by_files_too(tmp_path, monkeypatch, capsys):
         truth = {path: truth_of(text) for path, text in texts.items()}
         Path("export.json").write_text(json.dumps(labelled(tasks, truth, 100 * number)))
         said_ = call(capsys, "import", "run", "--from", "labelstudio", "export.json")[1]
-        assert said_.splitlines()[0] == "8 answers taken, 0 changed, 0 skipped, 0 known before"
+        assert said_.splitlines()[0] == "8 labels imported, 0 changed, 0 skipped, 0 known before"
         assert call(capsys, "start", "run", "--no-page")[0] == 0
     with Run.open("run") as run:
         assert run.is_finished()

@@ -512,7 +512,10 @@ def test_the_file_route_both_ways(studio, begin, shapes, tmp_path, capsys):
     export = studio.ask("GET", f"/api/projects/{project}/export?exportType=JSON&download_all_tasks=true")
     (tmp_path / "export.json").write_text(json.dumps(export))
     code, said, _ = call(capsys, "import", run.folder, "--from", "labelstudio", tmp_path / "export.json")
-    assert (code, said.splitlines()[0]) == (0, f"{len(tasks) - 1} answers taken, 0 changed, 1 skipped, 0 known before")
+    assert (code, said.splitlines()[0]) == (
+        0,
+        f"{len(tasks) - 1} labels imported, 0 changed, 1 skipped, 0 known before",
+    )
     assert {(path, name) for path, _, name in answers(run)} == {(p, shapes.truth[p]) for p in items(tasks)[1:]}
     before = events(run)
     assert take_annotations(run, read_export(tmp_path / "export.json")[0]).new == 0

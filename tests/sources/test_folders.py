@@ -80,7 +80,7 @@ def test_a_folder_that_is_none_or_empty_is_refused(tmp_path):
     (tmp_path / "file.png").write_text("")
     with pytest.raises(InputError, match="expected a folder of images, got a file"):
         folder(tmp_path / "file.png")
-    with pytest.raises(InputError, match="expected a folder of images, got nothing there"):
+    with pytest.raises(InputError, match="expected a folder of images, found nothing there"):
         folder(tmp_path / "absent")
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"expected images \(png, jpg, .*\), found none"):

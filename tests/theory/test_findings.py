@@ -259,10 +259,9 @@ def test_what_cannot_be_examined_is_said():
     with pytest.raises(al.AsklessError, match="with labelled items, got none"):
         examine(empty)
     x, y = blobs(30)
-    for kind in (al.LabelPropagation, al.Auto):
-        spread = al.ActiveLearner(al.data.as_pool(x, y), net="linear", learner=kind(), strategy="random")
-        with pytest.raises(al.InputError, match=f"trains by gradient descent, got {kind.__name__}"):
-            examine(spread)
+    spread = al.ActiveLearner(al.data.as_pool(x, y), net="linear", learner=al.LabelPropagation(), strategy="random")
+    with pytest.raises(al.InputError, match="trains a network, got LabelPropagation"):
+        examine(spread)
     with pytest.raises(al.InputError, match="items: expected a whole number >= 4, got 3"):
         examine(empty, items=3)
     with pytest.raises(al.InputError, match="queries: expected a whole number >= 1, got 0"):

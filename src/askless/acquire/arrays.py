@@ -56,6 +56,12 @@ def check_arrays(strategy: Strategy, arrays: dict[str, Any], pool: int | None, c
         raise InputError("labelled: expected a list, in the order of the labels, got a set; pass two lists")
     labelled = check_labelled(arrays["labelled"], N)
     labels = labels_of_labelled(strategy.name, arrays["labels"], labelled, "labels" in needs)
+    if classes and labels is not None and (labels >= classes).any():
+        place = int((labels >= classes).argmax())
+        raise InputError(
+            f"labels: expected class numbers from 0 to {classes - 1} for {classes} classes, got {labels[place]} at place "
+            f"{place}; fix the label, or raise classes"
+        )
     unlabelled = np.delete(np.arange(N), labelled)
     classes = classes or known_classes(per_item, labels)
     return View(N=N, labelled=labelled, unlabelled=unlabelled, labels=labels, classes=classes, **per_item)

@@ -17,6 +17,7 @@ from askless.active.exporting import export_model
 from askless.active.notebook import Batch, Labelling
 from askless.active.prepare import (
     Net,
+    check_device,
     check_network,
     check_passes,
     class_names,
@@ -118,6 +119,7 @@ class ActiveLearner:
                 "fresh='new' draws new weights for every fit, but a module only has its own; pass a function that makes it, "
                 "such as net=lambda seed: MyNet(), the name of a network, or fresh=True"
             )
+        check_device(device)
         self.fresh, self.calibrate = fresh, calibrate
         self.layers, self.width, self.head, self.device = layers, int(width), head, device
         if not 0 <= random_share < 1:
@@ -355,11 +357,14 @@ class ActiveLearner:
             )
         held_out = None
         if validation is not None:
+            if not isinstance(validation, tuple | list) or len(validation) != 2:
+                raise InputError(f"validation: expected a pair (x, y), got {short(validation)}; pass validation=(x, y)")
             x = torch.cat(list(self._outside(validation[0])))
             held_out = (x, torch.from_numpy(self._targets(validation[1], len(x))))
         watch = self.tracking.steps(watch)
         course = Course(held_out, self.device, checkpoint, log, watch, look, bar, blocks)
         seed = int(stream(self.seed, f"fit {len(self.labels)}").integers(2**62))
+        check_device(self.device, there=True)
         try:
             self.learnt = self.learner.fit(self._start(), self.task, seed=seed, before=self.learnt, course=course)
         except TrainingError as stopped:

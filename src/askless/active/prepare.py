@@ -138,6 +138,18 @@ def check_passes(strategy: Strategy, net: nn.Module | None, views: Any) -> None:
         raise ModelError(f"the strategy {strategy.name}: {error}") from None
 
 
+def check_device(device: str, there: bool = False) -> None:
+    """An error where torch knows no such device or, with `there`, where this machine has none."""
+    try:
+        kind = torch.device(device).type
+    except (RuntimeError, TypeError):
+        raise InputError(
+            f"device: expected 'cpu', 'cuda', 'cuda:1' or the like, got {device!r}; pass one of these"
+        ) from None
+    if there and kind == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device: expected a GPU that torch can use, found none for {device!r}; pass device='cpu'")
+
+
 def check_network(net: nn.Module, views: Any, classes: int) -> None:
     """One item through the network, so that what does not fit is said before any label is asked for."""
     if not any(True for _ in net.parameters()):

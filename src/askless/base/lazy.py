@@ -12,7 +12,14 @@ def lazily(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     def find(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            from difflib import get_close_matches
+
+            close = (
+                ""
+                if name.startswith("_")
+                else "".join(f"; did you mean {n!r}?" for n in get_close_matches(name, homes, 1))
+            )
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{close}")
         module = import_module(f"{package}.{homes[name]}")
         value = module if homes[name].rpartition(".")[2] == name else getattr(module, name)
         setattr(sys.modules[package], name, value)

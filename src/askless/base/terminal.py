@@ -64,7 +64,7 @@ def progress_bar(text: str, console: Console = notes) -> Iterator[Callable[..., 
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(visible(text), total=None, latest="")
 
-        def move(done: int, total: int, latest: str = "") -> None:
+        def move(done: float, total: int, latest: str = "") -> None:
             bar.update(task, completed=done, total=total, latest=visible(latest))
 
         yield move

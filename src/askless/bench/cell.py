@@ -22,9 +22,10 @@ from askless.acquire.albl import history_of
 from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net, class_names, make_views
 from askless.active.saving import plain_or_none
-from askless.base.errors import InputError
+from askless.base.errors import InputError, some
 from askless.base.files import write_whole
 from askless.base.rng import stream
+from askless.bench.differ import differences
 from askless.bench.memory import forget_peak, peak_mb
 from askless.bench.oracle import Oracle
 from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
@@ -34,6 +35,7 @@ from askless.features.frozen import as_frozen
 
 Report = Callable[[dict[str, Any]], None]
 Steps = Callable[[int, dict[str, float], bool], None]  # steps of all rounds, the numbers, whether a training ends there
+Within = Callable[[str, float], None]  # what a cell does now, and the share of its round that is done
 Prepared = tuple[Pool, Any, tuple[Any, np.ndarray] | None]
 
 
@@ -125,14 +127,15 @@ def check_same(folder: Path, now: dict[str, str], but: str = "") -> None:
     """An error where what there is of the cell was made with other settings; `but` is one that is not compared."""
     made = next((path for path in (folder / "result.json", folder / "progress.json") if path.exists()), None)
     then = now if made is None else read_json(made)["settings"]
-    for name in dict.fromkeys([*now, *then]):
-        was, is_now = (found.get(name, default_settings().get(name)) for found in (then, now))
-        if was != is_now and name != but:
-            revised = re.search(r"\brevision[=:] ?\d", f"{was} {is_now}")
-            why = ": the method has another revision, so the same options give different results" if revised else ""
-            raise InputError(
-                f"{folder} was made with {name} = {was}, now it is {is_now}{why}; use another folder, or remove this one"
-            )
+    names = [name for name in dict.fromkeys([*now, *then]) if name != but]
+    was, is_now = ({name: found.get(name, default_settings().get(name)) for name in names} for found in (then, now))
+    if changed := differences(was, is_now):
+        revised = any(re.search(r"\brevision\b", text) for text in changed)
+        why = "; another revision of a method gives other results with the same options" if revised else ""
+        raise InputError(
+            f"{folder} was made with other settings (old → new): {some(changed, 5)}{why}; use another folder, or remove "
+            "this one"
+        )
 
 
 def run_cell(
@@ -145,14 +148,16 @@ def run_cell(
     report: Report | None = None,
     steps: Steps | None = None,
     device: str = "cpu",
+    within: Within | None = None,
 ) -> None:
     """Computes what is missing of a cell on `device` and writes `result.json` and `times.json`; `report` receives each
-    round, `steps` each step of the trainings."""
+    round, `steps` each step of the trainings, `within` what is done inside a round."""
     if finished(folder, row, seed, start_seed):
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "failure.json").unlink(missing_ok=True)
-    experiment = Experiment(row, seed, folder, start_seed, (stage or Stage(device=device))(row), steps, device)
+    prepared = (stage or Stage(device=device))(row)
+    experiment = Experiment(row, seed, folder, start_seed, prepared, steps, device, within)
     for count in row.counts[experiment.state["rounds"] :]:
         began = time.perf_counter()
         batch = experiment.ask(count)
@@ -184,8 +189,10 @@ class Experiment:
         prepared: Prepared,
         steps: Steps | None,
         device: str = "cpu",
+        within: Within | None = None,
     ) -> None:
-        self.row, self.seed, self.folder, self.steps, self.device = row, seed, folder, steps, device
+        self.row, self.seed, self.folder, self.steps = row, seed, folder, steps
+        self.device, self.within = device, within
         self.pool, self.views, self.held_out = prepared
         self.net = network(row, self.pool)
         # A strategy that is not saved with the learner is passed again.
@@ -225,6 +232,10 @@ class Experiment:
             **options,
         )
 
+    def now(self, what: str, share: float = 0.0) -> None:
+        if self.within is not None:
+            self.within(f"round {self.state['rounds'] + 1} of {len(self.row.counts)}, {what}", share)
+
     def place(self, rounds: int) -> Path:
         return self.folder / f"learner-{rounds}"
 
@@ -240,6 +251,7 @@ class Experiment:
         if not n:
             return Selection(np.empty(0, dtype=np.int64))
         forget_peak()
+        self.now("choosing")
         began = time.perf_counter()
         batch = self.asker().ask(n)
         seconds, peak = time.perf_counter() - began, peak_mb()
@@ -273,13 +285,15 @@ class Experiment:
                 along.extend(measure(self.learner, step, model))
 
         def watch(done: int, total: int, numbers: dict[str, float]) -> None:
+            self.now(f"training step {done:,} of {total:,}", done / max(total, 1))
             if self.steps is not None:
                 self.steps(before + done, {name: v for name, v in numbers.items() if name != "step"}, done == total)
 
+        self.now("training")
         self.learner.fit(
             checkpoint=checkpoint,
             look=look if self.row.along else None,
-            watch=None if self.steps is None else watch,
+            watch=None if self.steps is None and self.within is None else watch,
             **self.stopped_by(self.row.learner),
         )
         if checkpoint is not None:
@@ -312,6 +326,7 @@ class Experiment:
         for name, other in self.row.value:
             judge = self.new_learner(self.seed, other, "random")
             judge.labels = dict(self.learner.labels)
+            self.now(f"training {name} on the same labels", 1.0)
             began = time.perf_counter()
             judge.fit(**self.stopped_by(other))
             self.clock("fit_seconds", time.perf_counter() - began, learner=name)

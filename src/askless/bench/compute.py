@@ -22,6 +22,7 @@ from askless.bench.trials import trial_rows
 from askless.track import due
 
 PATIENCE = 60.0  # seconds, for a shared file system to show what another node wrote, and for a lost worker to be gone
+SAY_EVERY = 1.0  # seconds, of training steps
 COLLECT_EVERY = 10.0  # seconds: a collection takes a tenth of one, as long as some cells
 Source = Benchmark | Callable[[], Benchmark]
 
@@ -85,6 +86,14 @@ class CellWorker:
             if due(self.rates, at, last):
                 tell(("step", at, numbers, last))
 
+        said = 0.0
+
+        def within(what: str, share: float) -> None:
+            nonlocal said
+            if not 0 < share < 1 or time.monotonic() - said > SAY_EVERY:
+                said = time.monotonic()
+                tell(("now", what, share))
+
         try:
             run_cell(
                 cell.row,
@@ -95,6 +104,7 @@ class CellWorker:
                 report=lambda numbers: tell(("round", numbers)),
                 steps=step if self.rates else None,
                 device=self.device,
+                within=within,
             )
             return None
         except Exception as error:

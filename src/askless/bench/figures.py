@@ -31,9 +31,10 @@ from askless.bench.panels import (
 from askless.bench.results import Record, Results
 from askless.bench.statistics import average_ranks, cliques, critical_difference, friedman, interval, kendall
 from askless.report import plots
-from askless.report.numbers import known
+from askless.report.numbers import known, many
 from askless.report.plots import COLOURS, DASHES, HATCHES, MARKERS, plain
 
+LEAST_SEEDS = 3  # of a band: the interval of two is 13 times their standard error, and would hide the curves
 BASELINE: dict[str, Any] = {"color": plots.GREY, "marker": "o", "linestyle": ":"}
 
 
@@ -58,8 +59,8 @@ def check_figure(spec: dict[str, Any]) -> None:
 def curves(
     results: Results, metric: str | None = None, log_x: bool = False, methods: Sequence[str] | None = None
 ) -> Any:
-    """The metric against the number of labels: the mean over the seeds, and its 95 % interval as a band, cut where it leaves
-    the axes.
+    """The metric against the number of labels: the mean over the seeds and, from three seeds on, its 95 % interval as a
+    band, cut where it leaves the axes.
 
     Of the main metric, if no other is named; axes by group x learner; of these methods, or of all.
     """
@@ -67,13 +68,14 @@ def curves(
 
 
 def pool_curves(results: Results, log_x: bool = False) -> Any:
-    """Accuracy on the pool against the number of labels: what the trained network knows of the items that nobody labelled,
-    and of those labelled. Bands: 95 % intervals."""
+    """Accuracy on the pool, labelled and unlabelled items together, against the number of labels: the mean over the seeds
+    and, from three seeds on, its 95 % interval as a band."""
     return _by_labels(results, "pool_accuracy", log_x)
 
 
 def gains(results: Results, metric: str | None = None) -> Any:
-    """What each query gained: the metric minus that before the query, seed by seed; the mean, and its 95 % interval."""
+    """What each query gained: the metric minus that before the query, seed by seed; the mean and, from three seeds on, its
+    95 % interval."""
     return _by_labels(results, metric or main_metric(results), gained=True)
 
 
@@ -152,13 +154,13 @@ def win_loss_matrix(results: Results, learner: str | None = None) -> Any:
     """In how many settings (group x number of labels) the method of the row is clearly better than that of the column."""
     metric = main_metric(results)
     methods, W, settings = win_loss(results, metric, learner)
-    if len(methods) < 2 or not more_is_better(metric):
+    if len(methods) < 2 or not more_is_better(metric) or not W.any():
         return None
     figure, axes = plots.figure(2.6 + 0.55 * len(methods), 2.2 + 0.5 * len(methods))
     texts = np.where(np.eye(len(methods), dtype=bool), "–", W.astype(str))
     image = plots.matrix(axes, W / max(settings, 1), texts, methods, (), cmap="Blues", vmax=1)
     axes.set(xlabel="loses to the row", ylabel="beats the column")
-    axes.set_title(f"wins out of {settings} settings", fontsize=10)
+    axes.set_title(f"wins out of {many(settings, 'setting')}", fontsize=10)
     figure.colorbar(image, ax=axes, label="share of the settings", shrink=0.8)
     return figure
 
@@ -196,7 +198,7 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
 ) -> Any:
-    """The metric within a round: the mean over the seeds, and its 95 % interval as a band.
+    """The metric within a round: the mean over the seeds and, from three seeds on, its 95 % interval as a band.
 
     Against the `x` of the records; axes by group and number of labels (with `labels`, of that one); `reference` is a level.
     """
@@ -418,6 +420,7 @@ def _band(axes: Any, results: Results, method: str, x: np.ndarray, table: np.nda
     x, mean, half = x[there], mean[there], half[there]
     look = {**style(results, method), **({} if markers else {"marker": ""})}
     axes.plot(x, mean, lw=1.8, markersize=5, **look)
+    half[(~np.isnan(table[:, there])).sum(axis=0) < LEAST_SEEDS] = np.nan
     if (~np.isnan(half)).any():
         axes.fill_between(x, mean - half, mean + half, color=look["color"], alpha=0.15, lw=0)
 

@@ -1,5 +1,6 @@
 """The report of a benchmark: CSV, Markdown, LaTeX, and one self-contained HTML page."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -109,9 +110,10 @@ def _figures(results: Results) -> Markup:
     out = []
     for spec in results.about.get("figures", []):
         figure = draw(results, spec)
-        caption = str(spec.get("caption") or plots.caption(FIGURES[spec["kind"]]))
+        metric = words(spec.get("metric") or main_metric(results))
+        caption = re.sub(r"\b[Tt]he metric\b", metric, str(spec.get("caption") or plots.caption(FIGURES[spec["kind"]])))
         name = str(spec.get("caption") or words(spec["kind"]))
-        missing = note(f"{name}: not drawn, because the results are too few.")
+        missing = note(f"{name}: not drawn; the results are too few, or show no clear difference.")
         out.append(missing if figure is None else plot(figure, name, sentence(caption)))
     return markup(out)
 

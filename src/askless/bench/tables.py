@@ -32,8 +32,8 @@ from askless.bench.statistics import (
     spread,
     wilcoxon,
 )
-from askless.report.numbers import known, plus_minus, sentence
-from askless.report.table import NOTHING, Cell, Column, Table, markdown
+from askless.report.numbers import known, many, plus_minus, sentence
+from askless.report.table import NOTHING, Cell, Column, Table
 
 MEAN = "Mean ± standard deviation (number of seeds)."
 
@@ -172,10 +172,10 @@ def _reach(p: Panel, method: str, baseline: str) -> str:
 
 
 def win_loss_tables(results: Results) -> list[Table]:
-    """Who is clearly better than whom, and how often; nothing where methods cannot be ranked."""
+    """Who is clearly better than whom, and how often; nothing where methods cannot be ranked, or where no one is."""
     metric = main_metric(results)
     methods, W, settings = win_loss(results, metric)
-    if len(methods) < 2 or not more_is_better(metric):
+    if len(methods) < 2 or not more_is_better(metric) or not W.any():
         return []
     rows = [
         [m, *(NOTHING if i == j else str(n) for j, n in enumerate(W[i])), str(W[i].sum())]
@@ -183,7 +183,7 @@ def win_loss_tables(results: Results) -> list[Table]:
     ]
     lost = ["all losses", *map(str, W.sum(axis=0)), ""]
     note = (
-        f"The number of the {settings} settings (group x number of labels) in which the row's method is clearly better than "
+        f"How often, of {many(settings, 'setting')} (group x number of labels), the row's method is clearly better than "
         "the column's: the 95 % t interval of the difference paired by seed excludes 0."
     )
     return [Table(f"Wins and losses in {words(metric)}", ["wins of", *methods, "all wins"], [*rows, lost], note)]
@@ -347,9 +347,9 @@ def failure_tables(results: Results) -> list[Table]:
     return [Table("Cells that failed", head, rows, note)] if rows else []
 
 
-def compare(results: Sequence[Results]) -> str:
-    """Several benchmarks side by side, as Markdown: AUBC of each, and paired differences where they share seeds."""
-    names = _names(results)
+def compare(results: Sequence[Results]) -> list[Table]:
+    """Several benchmarks side by side: AUBC of each, and paired differences where they share seeds."""
+    names = folder_names(results)
     rows = [
         [name, p.group or NOTHING, p.learner or NOTHING, method, unit(p.metric), labels, _mean(areas, p.metric)]
         for name, r in zip(names, results, strict=True)
@@ -358,7 +358,7 @@ def compare(results: Sequence[Results]) -> str:
         for method, areas in zip(p.methods, p.areas(), strict=True)
     ]
     head = ["benchmark", "group", "learner", "method", "metric", "labels", "AUBC"]
-    out = [Table("Areas under the curve", head, rows, MEAN)]
+    out = [Table("Areas under the curve", head, rows, MEAN, left=range(5))]
     if len(results) > 1:
         pairs = [
             [f"{names[b]} minus {names[a]}", *row]
@@ -372,8 +372,8 @@ def compare(results: Sequence[Results]) -> str:
             if pairs
             else "These benchmarks have no group, learner, method and seed in common, so there is nothing to pair."
         )
-        out.append(Table("Paired differences", head, pairs, note))
-    return markdown(out)
+        out.append(Table("Paired differences", head, pairs, note, left=range(4)))
+    return out
 
 
 def _differences(first: Results, second: Results) -> list[list[str]]:
@@ -396,7 +396,7 @@ def _differences(first: Results, second: Results) -> list[list[str]]:
     return rows
 
 
-def _names(results: Sequence[Results]) -> list[str]:
+def folder_names(results: Sequence[Results]) -> list[str]:
     """The folder's own name where it tells them apart, else its path, else the benchmark's name and its place."""
     short = [r.folder.name if r.folder else str(r.about.get("name", "")) for r in results]
     long = [str(r.folder) if r.folder else f"{n} #{i + 1}" for i, (r, n) in enumerate(zip(results, short, strict=True))]

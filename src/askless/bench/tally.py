@@ -17,7 +17,8 @@ from askless.track import Event, Trail
 class Progress:
     """How a run goes: rounds and cells done and in all, the cells that failed, and the latest number in words.
 
-    `all_rounds` and `all_cells` are the totals, and `cell_done` says whether a cell was finished just now.
+    `all_rounds` and `all_cells` are the totals, and `cell_done` says whether a cell was finished just now. `part`: what is
+    done of the rounds that are computed now, in rounds.
 
     >>> Progress(rounds=1, all_rounds=4, cells=0, all_cells=2, failed=0, latest="random 0: 62.0 %").all_rounds
     4
@@ -30,6 +31,7 @@ class Progress:
     failed: int
     latest: str
     cell_done: bool = False
+    part: float = 0.0
 
 
 class Tally:
@@ -43,12 +45,13 @@ class Tally:
         self.all_rounds, self.all_cells = sum(len(c.row.counts) for c in cells), len(cells)
         self.rounds = self.cells = self.failed = 0
         self.seen: dict[str, set[int]] = defaultdict(set)  # the rounds of a cell, by their numbers of labels
+        self.parts: dict[str, float] = {}  # of the cells that are computed now, the share of the round that is done
         self.begun: set[str] = set()  # the cells of which the trackers have heard
 
     def tell(self, latest: str, cell_done: bool = False) -> None:
         if self.progress is not None:
             done = (self.rounds, self.all_rounds, self.cells, self.all_cells, self.failed)
-            self.progress(Progress(*done, latest, cell_done))
+            self.progress(Progress(*done, latest, cell_done, sum(self.parts.values())))
 
     def unfinished(self, cells: list[Cell]) -> list[Cell]:
         """Those that were not finished before."""
@@ -66,7 +69,8 @@ class Tally:
         """What the engine has to say of a cell."""
         if kind == "told":
             name, *news = content
-            (self.round if name == "round" else self.step)(cell, *news)
+            hearers: dict[str, Callable[..., None]] = {"round": self.round, "step": self.step, "now": self.now}
+            hearers[name](cell, *news)
         elif kind == "again":
             self.tell(f"{cell.title}: {content}; askless will retry it")
         elif kind == "lost":
@@ -76,11 +80,16 @@ class Tally:
                 await_result(cell.place(self.out) / "result.json")
             self.ended(cell, content)
 
+    def now(self, cell: Cell, what: str, share: float) -> None:
+        self.parts[cell.name] = share
+        self.tell(f"{cell.title}, {what}")
+
     def round(self, cell: Cell, numbers: dict[str, Any]) -> None:
         """A round is done; one reported twice, such as by a retried cell, counts once."""
         if numbers["labels"] not in self.seen[cell.name]:
             self.seen[cell.name].add(numbers["labels"])
             self.rounds += 1
+            self.parts.pop(cell.name, None)
             self._started(cell)
             rest = {name: value for name, value in numbers.items() if name != "labels"}
             self.trail.tell(Event("round", self._run(cell), numbers["labels"], rest))
@@ -113,6 +122,7 @@ class Tally:
             self._rest_of(cell)
         if cell.name in self.begun:
             self.trail.tell(Event("end", self._run(cell)))
+        self.parts.pop(cell.name, None)
         self.rounds += len(cell.row.counts) - len(self.seen[cell.name])
         if trouble is None:
             self.cells += 1

@@ -1,8 +1,9 @@
-"""`askless bench`: list, run, report, compare."""
+"""`askless bench`: list, new, run, report, compare."""
 
 import itertools
 import json
 import runpy
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from askless.base.errors import AsklessError, InputError, OptionError, unknown
 from askless.base.terminal import notes, out, progress_bar
-from askless.cli.files import Track, check_folder
+from askless.cli.files import Overwrite, Track, check_folder, check_writable, may_replace, write_text
 
 if TYPE_CHECKING:
     from askless.bench import Benchmark, Progress, Results
@@ -79,6 +80,22 @@ def list_presets() -> None:
     for name, what in PRESETS.items():
         table.add_row(name, what)
     out.print(table)
+
+
+@bench_app.command("new")
+def new_file(
+    file: Annotated[Path, typer.Argument(help="The Python file to write, such as mine.py.")],
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a benchmark of your own to start from: a Python file that runs as it is."""
+    from askless.bench.template import template
+
+    if file.suffix != ".py":
+        raise OptionError(f"expected the name of a Python file, got {file}; write {file.with_suffix('.py')}")
+    check_writable(file)
+    may_replace(file, overwrite)
+    write_text(file, template(str(file), file.stem))
+    out.print(f"Wrote {file}. Try it: askless bench run {file} --scale smoke --workers 1 --out runs/{file.stem}-smoke")
 
 
 @bench_app.command("run")
@@ -202,13 +219,31 @@ def report_again(folder: Annotated[Path, typer.Argument(help="Folder of a benchm
 
 
 @bench_app.command("compare")
-def compare_runs(folders: Annotated[list[Path], typer.Argument(help="Folders of benchmarks.")]) -> None:
+def compare_runs(
+    folders: Annotated[list[Path], typer.Argument(help="Folders of benchmarks.")],
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Write an .html page with tables and curves, instead of printing.")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
     """Compare several benchmarks, paired where they share seeds."""
     from askless.bench import read
+    from askless.bench.comparison import comparison_page
     from askless.bench.results import compared
     from askless.bench.tables import compare
+    from askless.report.table import markdown
 
-    out.write(compare([compared(read(folder)) for folder in folders]) + "\n")
+    if to is not None and to.suffix != ".html":
+        raise OptionError(f"--out: expected the name of an .html file, got {to}; write {to.with_suffix('.html')}")
+    check_writable(to)
+    may_replace(to, overwrite)
+    results = [compared(read(folder)) for folder in folders]
+    if to is None:
+        out.write(markdown(compare(results)) + "\n")
+        return
+    command = shlex.join(["askless", "bench", "compare", *map(str, folders), "--out", str(to)])
+    write_text(to, comparison_page(results, command))
+    out.print(f"Page: {to}")
 
 
 def warn_of_edits(what: str, folder: Path) -> None:
@@ -237,13 +272,14 @@ def stoppable() -> Iterator[None]:
 
 @contextmanager
 def progress_of(name: str) -> Iterator[Callable[["Progress"], None]]:
-    """A bar with the rounds done and the latest number; without a terminal, a line for each finished cell."""
+    """A bar with the rounds done, the time left, and what is computed now; without a terminal, a line for each finished
+    cell."""
     began = time.monotonic()
     with progress_bar(name, notes) as bar:
 
         def move(p: "Progress") -> None:
             failed = f", {p.failed} failed" if p.failed else ""
-            bar(p.rounds, p.all_rounds, f"{p.cells} of {p.all_cells} cells{failed}; {p.latest}")
+            bar(p.rounds + p.part, p.all_rounds, f"{p.cells} of {p.all_cells} cells{failed}; {p.latest}")
             if p.cell_done and not notes.is_terminal:
                 minutes = (time.monotonic() - began) / 60
                 done = f"{p.cells} of {p.all_cells} cells{failed}, {minutes:.1f} minutes"

@@ -12,6 +12,7 @@ from askless.base.terminal import notes, out, progress_bar
 from askless.cli import files
 from askless.cli.doctor import show_findings, warned_of_damage
 from askless.cli.files import RunFolder
+from askless.report.numbers import many
 
 if TYPE_CHECKING:
     from askless.label.labelstudio import Client, Images, Taken
@@ -254,7 +255,8 @@ def tell_notes(told: list[tuple[str, str]]) -> None:
 def tell_taken(taken: "Taken") -> None:
     unasked = f" ({taken.unasked} for items the run did not ask for, which cost no budget)" if taken.unasked else ""
     out.print(
-        f"{taken.new} answers taken{unasked}, {taken.changed} changed, {taken.skipped} skipped, {taken.known} known before"
+        f"{many(taken.new, 'label')} imported{unasked}, {taken.changed} changed, {taken.skipped} skipped, "
+        f"{taken.known} known before"
     )
     if taken.added_classes:
         out.print(f"New classes: {', '.join(taken.added_classes)}")

@@ -1,7 +1,10 @@
 """`askless theory`: apply the papers' theory to a finished run."""
 
+import fnmatch
 import json
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,67 +19,97 @@ if TYPE_CHECKING:
     from askless.active.learner import ActiveLearner
     from askless.bench import Benchmark, Row
 
-EXPECTED = "expected a folder written by ActiveLearner.save, a folder of `askless bench run`, or one of its cells"
+EXPECTED = (
+    "expected a labelling run, a folder written by ActiveLearner.save, or one of `askless bench run` or its cells"
+)
 DATA = ("data", "net", "augment", "validation")  # settings of a row that decide what its network sees
 
 
 def theory(
-    run: Annotated[Path, typer.Argument(help="A saved learner, a benchmark's folder, or one of its cells.")],
+    run: Annotated[
+        Path, typer.Argument(help="A labelling run, a saved learner, a benchmark's folder, or one of its cells.")
+    ],
     cell: Annotated[
-        str | None, typer.Option(help="With a benchmark: a name under cells/. Default: the first finished one.")
+        list[str] | None,
+        typer.Option(
+            help="With a benchmark: a name under cells/, or a pattern such as '*--0'; several are set side by side. "
+            "Repeatable. Default: the first finished one."
+        ),
     ] = None,
-    to: Annotated[Path | None, typer.Option("--out", help="Folder. Default: RUN/theory, or RUN/theory/CELL.")] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="Folder. Default: RUN/theory, or RUN/theory/CELL for one cell.")
+    ] = None,
     items: Annotated[int, typer.Option(help="Maximum number of labelled items to look at.", min=4)] = 200,
     queries: Annotated[int, typer.Option(help="Number of random queries for the approximation ratio.", min=1)] = 20,
     seed: Annotated[int, typer.Option(help="The same seed gives the same numbers.", min=0)] = 0,
 ) -> None:
     """Compute kernel, bounds and training dynamics of a finished run. Writes theory.html and theory.json."""
-    from askless.theory.findings import examine
-    from askless.theory.page import write
-    from askless.theory.words import table
+    from askless.theory.findings import Findings, examine
+    from askless.theory.page import write, write_side_by_side
+    from askless.theory.words import side_by_side, table
 
-    place, name, default = locate(run, cell)
+    places, name, default = locate(run, cell or [])
     folder = to or default
     files.check_folder(folder)
-    learner = load_learner(place)
-    with progress_bar(name, notes) as progress:
-        found = examine(learner, items=items, queries=queries, seed=seed, progress=progress)
-    out.print(table(found, f"What the theory says about {name}").terminal())
-    for note in found.notes:
-        out.print(f"Note: {note}")
-    options = {"--cell": cell, "--items": items, "--queries": queries, "--seed": seed}
-    given = [str(word) for option in options.items() if option[1] is not None for word in option]
+    found: dict[str, Findings] = {}
+    for place in places:
+        with trained(place) as learner, progress_bar(name if len(places) == 1 else place.name, notes) as progress:
+            found[place.name] = examine(learner, items=items, queries=queries, seed=seed, progress=progress)
+    options = {"--items": items, "--queries": queries, "--seed": seed}
+    given = [*(word for one in cell or () for word in ("--cell", one)), *(str(w) for o in options.items() for w in o)]
     command = shlex.join(["askless", "theory", str(run), *given])
-    out.print(f"Page: {write(found, folder, name, command)}")
+    title = f"What the theory says about {name}"
+    if len(found) == 1:
+        (one,) = found.values()
+        out.print(table(one, title).terminal())
+        for note in one.notes:
+            out.print(f"Note: {note}")
+        out.print(f"Page: {write(one, folder, name, command)}")
+        return
+    out.print(side_by_side(found, title).terminal())
+    out.print(f"Page: {write_side_by_side(found, folder, name, command)}")
 
 
-def locate(run: Path, cell: str | None) -> tuple[Path, str, Path]:
-    """The folder of a learner or of a finished cell, its name, and the default folder of its page."""
+def locate(run: Path, cells: list[str]) -> tuple[list[Path], str, Path]:
+    """The folders of the learner, of the run or of finished cells, their name, and the default folder of their page."""
     from askless.bench.results import ABOUT, CELLS
+    from askless.run.run import NAME as DATABASE
 
     if not run.is_dir():
         raise InputError(f"{run}: no such folder; {EXPECTED}")
     run_name = run.resolve().name
     if (run / ABOUT).exists():
         finished = finished_cells(run)
-        if cell is None and not finished:
+        if not cells and not finished:
             raise InputError(f"{run}: expected a benchmark with a finished cell, got none; resume the benchmark")
-        chosen = run / CELLS / (finished[0] if cell is None else cell)
-        if not (chosen / "result.json").exists():
-            known = some(finished, 12) or "none"
-            raise InputError(f"{chosen}: expected a finished cell, got none; the finished ones are {known}")
-        return chosen, f"{run_name}, {chosen.name}", run / "theory" / chosen.name
-    if cell is not None:
+        names = matching(run, cells, finished) if cells else finished[:1]
+        if len(names) > 1:
+            return [run / CELLS / name for name in names], run_name, run / "theory"
+        return [run / CELLS / names[0]], f"{run_name}, {names[0]}", run / "theory" / names[0]
+    if cells:
         raise OptionError(
             f"--cell is for a folder of `askless bench run`, got {run}, which has no {ABOUT}; leave it out"
         )
     if run_name == "learner" and (run.parent / "result.json").exists():
         run, run_name = run.parent, run.resolve().parent.name  # what a cell saved, without its data
-    if (run / "learner.json").exists() or (run / "result.json").exists():
-        return run, run_name, run / "theory"
+    if any((run / name).exists() for name in ("learner.json", "result.json", DATABASE)):
+        return [run], run_name, run / "theory"
     if (run / "progress.json").exists():
         raise InputError(f"{run}: expected a finished cell, got one with rounds left; resume the benchmark")
-    raise InputError(f"{run}: {EXPECTED}; got a folder with none of {ABOUT}, learner.json and result.json")
+    raise InputError(f"{run}: {EXPECTED}; got a folder with none of {ABOUT}, learner.json, result.json and {DATABASE}")
+
+
+def matching(run: Path, patterns: list[str], finished: list[str]) -> list[str]:
+    """The finished cells of these names or patterns, in their order."""
+    from askless.bench.results import CELLS
+
+    for pattern in patterns:
+        if not fnmatch.filter(finished, pattern):
+            known = some(finished, 12) or "none"
+            raise InputError(
+                f"{run / CELLS / pattern}: expected a finished cell, got none; the finished ones are {known}"
+            )
+    return [name for name in finished if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
 
 
 def finished_cells(run: Path) -> list[str]:
@@ -93,6 +126,27 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected a file written by askless, got one that cannot be read ({error})") from None
+
+
+@contextmanager
+def trained(place: Path) -> Iterator["ActiveLearner"]:
+    """The learner of a labelling run, as its last training left it, or a saved one."""
+    from askless.run.run import NAME as DATABASE
+
+    if not (place / DATABASE).exists():
+        yield load_learner(place)
+        return
+    from askless.run import Run
+    from askless.run.steps.one_round import load_learner as learner_of_round
+    from askless.run.steps.round_files import round_folder
+    from askless.run.store.fits import last_fitted
+
+    with Run.open(place) as run:
+        with run.store.look() as db:
+            number = last_fitted(db)
+        if number is None:
+            raise InputError(f"{place}: expected a run with a trained model, got one without; label a batch first")
+        yield learner_of_round(round_folder(run.folder, number) / "learner", run.pool_now())
 
 
 def load_learner(place: Path) -> "ActiveLearner":
@@ -116,6 +170,7 @@ def load_learner(place: Path) -> "ActiveLearner":
 
 def row_of(place: Path) -> "Row":
     """The row that a cell was computed from."""
+    from askless.bench.differ import differences
     from askless.bench.plan import settings
     from askless.bench.results import ABOUT, cell_name
     from askless.bench.trials import trial_rows
@@ -131,9 +186,8 @@ def row_of(place: Path) -> "Row":
     else:
         raise InputError(f"{place}: expected a row of {benchmark.name}, which no longer has one of that name")
     now = settings(row)
-    for name in DATA:
-        if then[name] != now[name]:
-            raise InputError(f"{place} was made with {name} = {then[name]}, now it is {now[name]}; run the cell again")
+    if changed := differences({name: then[name] for name in DATA}, {name: now[name] for name in DATA}):
+        raise InputError(f"{place} was made with other settings (old → new): {some(changed)}; run the cell again")
     return row
 
 

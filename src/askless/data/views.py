@@ -232,6 +232,11 @@ class PlainViews:
                 f"items: expected shape {self.pool.shape} as in the pool, got {tuple(rows.shape[1:])}; prepare them like "
                 "the pool"
             )
+        if self.pool.kind == "features" and not (finite := rows.isfinite().all(dim=1)).all():
+            raise InputError(
+                f"items: expected finite numbers, got a nan or an infinity in row {int(finite.long().argmin())}; fix or "
+                "leave out the row"
+            )
         return self._ready(rows)
 
     def _ready(self, x: Tensor) -> Tensor:

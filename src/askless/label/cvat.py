@@ -16,7 +16,7 @@ from PIL import Image
 
 from askless.base.errors import InputError
 from askless.base.files import free_folder, whole_folder
-from askless.label.labelstudio.batch import batch
+from askless.label.labelstudio.batch import batch, nothing_open
 from askless.label.labelstudio.exchange import Progress, choices_for, nothing
 from askless.run.out.answers import LabelRow
 from askless.sources import UnreadableError
@@ -50,9 +50,7 @@ def write_task(run: "Run", out: Path, *, overwrite: bool = False, progress: Prog
     labels = [{"name": name, "type": "tag", "attributes": []} for name in choices_for(run)]
     asked = batch(run, guesses=False)
     if not asked:
-        raise InputError(
-            f"{run.folder}: nothing is open; `askless start {run.folder} --no-page` chooses the next batch"
-        )
+        raise nothing_open(run)
     rows: list[object] = [{"version": "1.1"}, {"type": "images"}]
     notes = []
     with whole_folder(out) as folder:
@@ -129,7 +127,7 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             with archive.open(MEMBER) as member:
                 yield member
     except FileNotFoundError:
-        raise InputError(f"{path}: expected {EXPECTED}, got nothing there") from None
+        raise InputError(f"{path}: expected {EXPECTED}, found nothing there") from None
     except (OSError, zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError) as error:
         raise InputError(f"{path}: expected {EXPECTED}, which cannot be read: {error}") from None
 

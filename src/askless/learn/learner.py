@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from askless.acquire import Strategy
-from askless.base.errors import InputError
+from askless.base.errors import InputError, some
 from askless.base.rng import Seed
 from askless.base.terminal import training_bar
 from askless.data import Views
@@ -154,7 +154,10 @@ def check_labelled(labelled: Any, labels: Any, size: int, classes: int) -> tuple
     if labelled.shape != labels.shape:
         raise InputError(f"expected one label per labelled item, {len(labelled)}, got {len(labels)}")
     if labelled.min() < 0 or labelled.max() >= size:
-        raise InputError(f"expected labelled positions from 0 to {size - 1}, got {labelled.min()} to {labelled.max()}")
+        outside = labelled[(labelled < 0) | (labelled >= size)]
+        raise InputError(
+            f"expected labelled positions from 0 to {size - 1}, got {some(outside)}; pass positions in the pool"
+        )
     outside = (labels < 0) | (labels >= classes)
     if outside.any():
         raise InputError(

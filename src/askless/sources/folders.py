@@ -32,7 +32,9 @@ def image_folder(root: Path, follow_links: bool = False, labels_from_folders: bo
 
 def check_folder(root: Path) -> None:
     if not root.is_dir():
-        raise InputError(f"{root}: expected a folder of images, got {'a file' if root.exists() else 'nothing there'}")
+        raise InputError(
+            f"{root}: expected a folder of images, {'got a file' if root.exists() else 'found nothing there'}"
+        )
 
 
 def folder_labels(root: Path, names: Sequence[str], wanted: bool) -> tuple[list[tuple[str, str]], str]:

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -45,7 +45,7 @@ class Steps(NamedTuple):
 
     squared: DescentRate  # at the best step
     cross_entropy: Admissible  # with the learner's momentum
-    own: float  # the learning rate of the learner
+    own: float  # the learning rate of the learner, NaN where it has none
     momentum: float
 
 
@@ -177,10 +177,10 @@ def network_of(learner: ActiveLearner) -> nn.Module:
 
     float64: a kernel's smallest eigenvalues are below the rounding of float32 gradients.
     """
-    if not isinstance(learner.learner, Training):
+    if not learner.learner.has_network:
         raise InputError(
-            f"expected a learner that trains by gradient descent, got {type(learner.learner).__name__}, which the theory "
-            "does not cover; use FixMatch or Supervised"
+            f"expected a learner that trains a network, got {type(learner.learner).__name__}, which the theory does not "
+            "cover; use Auto, FixMatch or Supervised"
         )
     if not learner.labels:
         raise AsklessError("expected a learner with labelled items, got none; tell it some labels and train it first")
@@ -253,11 +253,18 @@ def both_spectra(K_last: np.ndarray, K: np.ndarray, notes: list[str]) -> Spectra
 
 
 def step_sizes(work: Work, K: np.ndarray, phi: Tensor) -> Steps:
-    training: Any = work.learner.learner
-    momentum = training.momentum if training.optimiser == "sgd" else 0.0
+    training = work.learner.learner
+    own, momentum = float("nan"), 0.0
+    if isinstance(training, Training):
+        own, momentum = training.lr, training.momentum if training.optimiser == "sgd" else 0.0
+    else:
+        work.notes.append(
+            f"{type(training).__name__} computes its head without gradient descent: the step sizes are those that gradient "
+            "descent on this head would have."
+        )
     _, layer = kernels.find_head(work.model, work.at(work.S), work.learner.head)
     admissible = admissible_rate(phi, momentum, bias=layer.bias is not None)
-    return Steps(theory.descent_rate(K), admissible, training.lr, momentum)
+    return Steps(theory.descent_rate(K), admissible, own, momentum)
 
 
 def both_theorems(K: np.ndarray, Y: np.ndarray) -> Theorems:

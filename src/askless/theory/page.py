@@ -1,40 +1,65 @@
 """`theory.html`, one self-contained page with the pictures and the table, and `theory.json`, all the numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from askless.report.data import as_data, json_text, write_files
-from askless.report.markup import tag
+from askless.report.markup import Markup, markup, tag
 from askless.report.numbers import digits
 from askless.report.page import Section, again, bullets, html_page, plot
 from askless.report.plots import BLUE, GREEN, GREY, RED, caption, figure
 from askless.theory import Bounds
 from askless.theory.findings import Findings
-from askless.theory.words import table
+from askless.theory.words import side_by_side, table
+
+FOR_WIDE = (
+    "The theorems are about the squared error, gradient descent and very wide networks: for a network like these they "
+    "describe and do not promise."
+)
 
 
 def write(found: Findings, folder: Path, title: str, command: str = "") -> Path:
     """Writes `theory.json` and `theory.html` into `folder`, each atomically, and returns the page."""
-    data = as_data(found, lambda value: {"holds": value.holds()} if isinstance(value, Bounds) else {})
+    data = as_data(found, _holds)
     texts = {"theory.json": json_text({"run": title, **data}), "theory.html": page(found, title, command)}
     write_files(folder, texts)
     return folder / "theory.html"
 
 
-def page(found: Findings, title: str, command: str = "") -> str:
+def write_side_by_side(found: Mapping[str, Findings], folder: Path, title: str, command: str = "") -> Path:
+    """The same for several learners: their numbers side by side, and the pictures and numbers of each below."""
+    inside = [
+        Section("Side by side", side_by_side(found).html()),
+        *(Section(name, markup(*_plots(one), table(one).html(), bullets(one.notes))) for name, one in found.items()),
+        Section("How to reproduce this", again(command), "Reproduce"),
+    ]
+    about = f"The quantities of NPC, CRC and dynamicAL for {len(found)} trained networks. {FOR_WIDE}"
+    html = html_page(f"What the theory says about {title}", about, inside, tab=f"Theory of {title}")
+    holds = {name: as_data(one, _holds) for name, one in found.items()}
+    write_files(folder, {"theory.json": json_text({"run": title, "cells": holds}), "theory.html": html})
+    return folder / "theory.html"
+
+
+def _holds(value: Any) -> dict[str, bool]:
+    return {"holds": value.holds()} if isinstance(value, Bounds) else {}
+
+
+def _plots(found: Findings) -> list[Markup]:
     drawn = [(made, caption(draw)) for draw in FIGURES if (made := draw(found)) is not None]
-    plots = [plot(made, made.axes[0].get_title(), said) for made, said in drawn]
+    return [tag("div", [plot(made, made.axes[0].get_title(), said) for made, said in drawn], cls="plots")]
+
+
+def page(found: Findings, title: str, command: str = "") -> str:
     about = (
         f"The quantities of NPC, CRC and dynamicAL, for {len(found.positions)} of the {found.labelled} labelled items, seen "
         f"by the trained network in eval mode. K is the tangent kernel over all layers divided by the {found.classes} "
-        "classes, in float64. The theorems are about the squared error, gradient descent and very wide networks: for a "
-        "network like this one they describe and do not promise."
+        f"classes, in float64. {FOR_WIDE}"
     )
     sections = [
-        Section("Pictures", tag("div", plots, cls="plots")),
+        Section("Pictures", markup(*_plots(found))),
         Section("The numbers", table(found).html()),
         Section("What was left out", bullets(found.notes), "Left out"),
         Section("How to reproduce this", again(command), "Reproduce"),

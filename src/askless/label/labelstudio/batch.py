@@ -17,7 +17,15 @@ from askless.label.labelstudio.tasks import IMAGE, TEXT, Asked, Control, Guess
 from askless.label.labelstudio.tasks import task as task_for
 from askless.run.pictures import JPEG, Picture, encoded
 from askless.run.steps.round_files import last_predictions
-from askless.run.store.asking import count_chosen, current_round, done_tasks, left_to_choose, open_tasks, plan
+from askless.run.store.asking import (
+    count_chosen,
+    current_round,
+    done_tasks,
+    left_to_choose,
+    left_to_pay,
+    open_tasks,
+    plan,
+)
 from askless.run.store.classes import class_names
 from askless.sources import UnreadableError
 
@@ -50,6 +58,19 @@ class Images:
 
 
 INLINE = Images()
+
+
+def nothing_open(run: "Run") -> InputError:
+    """Why there is no batch to export, and what to do."""
+    with run.store.look() as db:
+        budget, left, paid = plan(db).budget, left_to_choose(db), left_to_pay(db) == 0
+    if left:
+        why = f"; choose one with `askless start {run.folder} --no-page`"
+    elif paid:
+        why = f", because the budget of {budget} is used; raise it on the page (`askless start {run.folder}`)"
+    else:
+        why = f", because every {run.noun} is labelled; export the labels with --to csv"
+    return InputError(f"{run.folder}: expected an open batch, found none{why}")
 
 
 def batch(run: "Run", there: frozenset[str] = frozenset(), guesses: bool = True) -> list[Asked]:

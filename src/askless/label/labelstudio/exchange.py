@@ -9,7 +9,7 @@ from askless.base.errors import InputError
 from askless.base.files import write_whole
 from askless.base.locks import held
 from askless.label.labelstudio.annotations import Taken, take_annotations
-from askless.label.labelstudio.batch import INLINE, Images, batch, control_for, tasks_of
+from askless.label.labelstudio.batch import INLINE, Images, batch, control_for, nothing_open, tasks_of
 from askless.label.labelstudio.client import Client, LabelStudioError
 from askless.label.labelstudio.tasks import (
     ITEM,
@@ -255,7 +255,7 @@ def write_tasks(
     names = choices_for(run)
     asked = batch(run, guesses=shows_guesses(run))  # nobody knows whether the project will show them: most do
     if not asked:
-        raise InputError(f"{run.folder}: no batch is open; `askless start {run.folder} --no-page` chooses the next one")
+        raise nothing_open(run)
     tasks, notes = tasks_of(run, asked, images, control, model_version(run), progress)
     write_whole(out, lambda file: file.write(json.dumps(tasks, ensure_ascii=False, indent=1).encode()))
     write_whole(config, lambda file: file.write((config_xml(names, control) + "\n").encode()))

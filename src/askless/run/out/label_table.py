@@ -203,7 +203,9 @@ def parquet_bytes(table: LabelTable) -> bytes:
     try:
         arrow, parquet = import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise InputError("parquet: expected pyarrow, which is not installed; pip install 'askless[parquet]'") from None
+        raise InputError(
+            "parquet: expected pyarrow, which is not installed; run `pip install 'askless[parquet]'`"
+        ) from None
     kind = {"seconds": arrow.float64(), "round": arrow.int64(), "rank": arrow.int64()}
     kind |= {"model_prob": arrow.float64(), "pseudo_prob": arrow.float64()}
     schema = arrow.schema([(name, kind.get(name, arrow.string())) for name in table.header])
