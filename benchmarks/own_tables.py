@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from askless.base.files import write_whole
+from askless.bench import preset
 from askless.bench.statistics import Difference, aubc, average_ranks, paired
 
 ROOT = Path(__file__).parents[1]
@@ -76,6 +77,25 @@ def against_all(path: Path) -> str:
         rows.append(row)
     head = ["method", *(cell for group in curves for cell in (f"{group}: area", f"{OWN} minus it"))]
     return table(head, rows)
+
+
+def dynamical(runs: Path) -> str:
+    """dynamicAL in its tables 2 to 9, 11 and 12: its area, against random's and the best other one's, and the rounds that it
+    leads."""
+    rows = []
+    for name in (f"dal.table{n}" for n in (*range(2, 10), 11, 12) if (runs / f"dal.table{n}").exists()):
+        curves, counts = read(runs / name / "results.csv")
+        [(group, found)] = curves.items()
+        area = areas(curves, counts, group)
+        own, best = area.pop("dynamical"), max(area, key=lambda m: area[m].mean())
+        means = {m: curve.mean(axis=0)[1:] for m, curve in found.items()}
+        led = sum(means["dynamical"] >= np.max(list(means.values()), axis=0))
+        setting = f"{preset(name).rows[0].data.name}, {counts[group][1] - counts[group][0]} a round"  # type: ignore[union-attr]
+        row = [f"`{name}`", setting, f"{own.mean():.1f}", words(paired(own, area[YARDSTICK]))]
+        rows.append([*row, f"{best} {words(paired(own, area[best]))}", f"{led} of {len(means[best])}"])
+    return table(
+        ["preset", "setting", "dynamicAL: area", "minus random", "minus the best other", "rounds it leads"], rows
+    )
 
 
 def learners(path: Path) -> str:
@@ -182,6 +202,7 @@ TABLES = {
     "bait thirds": lambda runs: section(runs / "race.bait" / "tables.md", TOGETHER + THIRDS),
     "scratch": lambda runs: against_all(runs / "askless.scratch" / "results.csv"),
     "ablation": lambda runs: against_all(runs / "askless.ablation" / "results.csv"),
+    "dynamical": dynamical,
     "learners": lambda runs: learners(runs / "learners" / "results.csv"),
 }
 
