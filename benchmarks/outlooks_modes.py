@@ -31,6 +31,7 @@ from askless.theory.spectrum import Eigenbasis, eigenbasis
 
 OUT = RESULTS / "outlooks_modes.json"
 SEEDS, TRAININGS = 12, 2
+POOLS = ("digits", "CIFAR-10")
 STARTS = {"10, 15, 15": (15, 15), "40 at once": (40,)}  # the first 10 are balanced and random
 STRATEGIES: dict[str, str | al.acquire.Strategy] = {
     **{name: name for name in ("random", "margin", "badge", "npc")},
@@ -90,7 +91,7 @@ def measured(kernel: Kernel, y: np.ndarray, S: np.ndarray) -> dict[str, float]:
 
 def study(seeds: int) -> Rows:
     rows = []
-    for name in ("digits", "CIFAR-10"):
+    for name in POOLS:
         for start in STARTS:
             for strategy in STRATEGIES:
                 for seed in range(seeds):
@@ -140,27 +141,24 @@ def over(rows: Rows, key: str, learner: str, data: str) -> np.ndarray:
     """The correlation over the strategies, for each seed: the mean of the ways to start."""
     seeds = [seed for (seed,) in distinct(rows, "seed")]
     groups = [[{"data": data, "start": start, "seed": seed} for start in STARTS] for seed in seeds]
-    return np.array(
-        [np.mean([correlation(values(rows, key, **g), values(rows, learner, **g)) for g in of]) for of in groups]
-    )
+    found = [[correlation(values(rows, key, **g), values(rows, learner, **g)) for g in of] for of in groups]
+    return np.mean(found, axis=1)
 
 
 def predictions_table(rows: Rows) -> str:
-    """How each measure goes with accuracy."""
+    """How each measure goes with accuracy: the mean of the correlations of the learners."""
+    others = [row for row in rows if row["strategy"] != "askless"]
+    ways = {"within": (within, rows), "over": (over, rows), "over, not askless": (over, others)}
     lines = []
-    for kind in ("head", "wide"):
-        for key, name in MEASURES.items():
-            cells = []
-            for data in ("digits", "CIFAR-10"):
-                for learner in TRAINED:
-                    for way in (within, over):
-                        found = interval(way(rows, f"{kind}, {key}", learner, data))
-                        text = f"{found.mean:+.2f} ± {found.half:.2f}"
-                        cells.append(f"**{text}**" if found.clear else text)
-            lines.append([kind, name, *cells])
-    settings = [f"{data}, {learner}" for data in ("digits", "CIFAR-10") for learner in TRAINED]
-    head = ["kernel", "measure", *(f"{setting}: {way}" for setting in settings for way in ("within", "over"))]
-    return markdown(head, lines, 2)
+    for kind, key in [(kind, key) for kind in ("head", "wide") for key in MEASURES]:
+        cells = []
+        for data in POOLS:
+            for way, some in ways.values():
+                found = interval(np.mean([way(some, f"{kind}, {key}", learner, data) for learner in TRAINED], axis=0))
+                text = f"{found.mean:+.2f} ± {found.half:.2f}"
+                cells.append(f"**{text}**" if found.clear else text)
+        lines.append([kind, MEASURES[key], *cells])
+    return markdown(["kernel", "measure", *(f"{data}: {way}" for data in POOLS for way in ways)], lines, 2)
 
 
 TABLES = {"modes, batches": ("modes", batches_table), "modes, predictions": ("modes", predictions_table)}
