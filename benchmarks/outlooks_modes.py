@@ -44,6 +44,7 @@ MEASURES = {
     "own": "share of a random function",
     "breadth": "breadth",
     "least": "λ min of the labels",
+    "error": "error of the regression",
 }
 
 
@@ -78,14 +79,19 @@ def labelled(name: str, start: str, strategy: str, seed: int) -> dict[int, int]:
 
 
 def measured(kernel: Kernel, y: np.ndarray, S: np.ndarray) -> dict[str, float]:
-    """What the labels learn of the target and of a random function, how broadly, and NPC's criterion."""
+    """What the labels learn of the target and of a random function, how broadly, NPC's criterion, the squared error of the
+    regression over the pool as a share of the target's variance, and the labels' mean K(x, x) over that of the pool."""
     found, own = of_basis(kernel.basis, y, S), of_basis(kernel.basis, None, S)
+    Y, inside = theory.one_hot(y, int(y.max()) + 1), kernel.K[np.ix_(S, S)]
+    missed = Y - kernel.K[:, S] @ np.linalg.solve(inside, Y[S])
     return {
         "target": found.share,
         "by chance": found.expected_share,
         "own": own.share,
         "breadth": found.breadth,
-        "least": theory.spectrum(kernel.K[np.ix_(S, S)]).lambda_min,
+        "least": theory.spectrum(inside).lambda_min,
+        "error": float(np.square(missed).sum() / np.square(Y - Y.mean(axis=0)).sum()),
+        "length": float(np.trace(inside) / len(S) / np.trace(kernel.K) * len(Y)),
     }
 
 
@@ -113,6 +119,7 @@ def study(seeds: int) -> Rows:
 def batches_table(rows: Rows) -> str:
     """What each strategy's labels learn, as differences from random labels."""
     shown = {"head, target": "target, %", "head, own": "random function, %", "head, breadth": "breadth"}
+    shown |= {"head, length": "length"}
     lines = []
     for data, start in distinct(rows, "data", "start"):
         for key, name in (shown | {learner: f"{learner}, %" for learner in TRAINED}).items():

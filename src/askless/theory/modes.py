@@ -63,7 +63,8 @@ def modes(K: Any, y: Any, batch: Any, *, ridge: float = 0.0) -> Modes:
     `y`: class numbers (n,), or targets (n,) or (n, C), whose mean over the pool is left out; None stands for a function
     drawn from the Gaussian process of K, whose power is that of the eigenvalues. `batch`: positions of all items with a
     label (p,). `ridge` is added to the diagonal of K(S, S). The modes of equal eigenvalues have no order of their own; only
-    the sum over them counts.
+    the sum over them counts. What a mode that is not learned adds to the prediction of others is left out, so a larger share
+    need not mean a smaller error.
 
     >>> modes(np.diag([4.0, 1.0]), [0, 1], [0])  # a random item: 4 / (4 + 2) of one mode and 1 / (1 + 2) of the other
     Modes(2 modes; the batch learns 0.500 of the target, a random one 0.500)

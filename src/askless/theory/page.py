@@ -130,7 +130,8 @@ def agreement(found: Findings) -> Any:
 
 def modes(found: Findings) -> Any:
     """How much of the true labels kernel regression on the labelled items learns of the first modes of K over a sample of
-    the pool, and what as many random items would be expected to learn. Grey: all there is to learn."""
+    the pool, and what as many random items would be expected to learn. Grey: all there is to learn. A larger share need not
+    mean a more accurate model."""
     m = found.modes
     if m is None:
         return None
