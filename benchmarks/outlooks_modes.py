@@ -91,7 +91,7 @@ def measured(kernel: Kernel, y: np.ndarray, S: np.ndarray) -> dict[str, float]:
         "breadth": found.breadth,
         "least": theory.spectrum(inside).lambda_min,
         "error": float(np.square(missed).sum() / np.square(Y - Y.mean(axis=0)).sum()),
-        "length": float(np.trace(inside) / len(S) / np.trace(kernel.K) * len(Y)),
+        "sq length": float(np.trace(inside) / len(S) / np.trace(kernel.K) * len(Y)),
     }
 
 
@@ -119,11 +119,11 @@ def study(seeds: int) -> Rows:
 def batches_table(rows: Rows) -> str:
     """What each strategy's labels learn, as differences from random labels."""
     shown = {"head, target": "target, %", "head, own": "random function, %", "head, breadth": "breadth"}
-    shown |= {"head, length": "length"}
+    shown |= {"head, sq length": "squared length, %"}
     lines = []
     for data, start in distinct(rows, "data", "start"):
         for key, name in (shown | {learner: f"{learner}, %" for learner in TRAINED}).items():
-            scale = 100 if "share" in MEASURES.get(key.removeprefix("head, "), "") else 1
+            scale = 100 if key in ("head, target", "head, own", "head, sq length") else 1
             found = {s: scale * values(rows, key, data=data, start=start, strategy=s) for s in STRATEGIES}
             chance = ""
             if key == "head, target":
