@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,8 @@ import pytest
 import askless as al
 from askless import ActiveLearner, Supervised
 from askless.base.errors import InputError
+from askless.bench import Data, Moment
+from askless.bench.measures import MMDAndBound
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
@@ -163,6 +166,37 @@ def test_labels_come_in_rounds_or_at_once(outlook_of_modes, monkeypatch):
     monkeypatch.setattr(outlook_of_modes, "STARTS", {"rounds": (4, 5), "at once": (6,)})
     assert len(outlook_of_modes.labelled("any", "rounds", "npc", 0)) == 3 + 4 + 5
     assert len(outlook_of_modes.labelled("any", "at once", "npc, swap", 0)) == 6
+
+
+@pytest.fixture
+def wide(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("outlooks_wide")
+
+
+def test_the_tables_of_infinite_width_are_those_of_the_results(wide):
+    parts = json.loads(wide.OUT.read_text())["parts"]
+    page = wide.PAGE.read_text()
+    assert wide.renewed(page, parts, wide.TABLES, "outlooks_wide") == page, (
+        "run `python benchmarks/outlooks_wide.py --docs`"
+    )
+
+
+def test_both_kernels_are_those_of_the_measure(wide, monkeypatch):
+    """A part of the kernel of the whole pool is that of the labelled items."""
+    [row, *_] = wide.rows_of("dal.fig1")
+    small = replace(row, data=Data(name="digits", items=30, test=10))
+    monkeypatch.setattr(wide, "rows_of", lambda name: [small])
+    monkeypatch.setattr(wide, "START", 4)
+    learner = ActiveLearner(small.data(), net="cnn-gap")
+    learner.tell(np.arange(9), learner.pool.labels[:9])
+    moment = Moment(learner, np.arange(0), {}, 0, [], lambda arrays: None)
+    found = wide.DriftByBoth()(moment)
+    for width in ("finite", "infinite"):
+        expected = MMDAndBound(start=4, kernel=width)(moment)
+        part = [s for s in found if s.metric.startswith(width)]
+        assert [s.metric for s in part] == [f"{width}, {s.metric}" for s in expected]
+        np.testing.assert_allclose([s.value for s in part], [s.value for s in expected], rtol=1e-6)
 
 
 def test_a_slower_kernel_predicts_a_longer_horizon(outlooks):

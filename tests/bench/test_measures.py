@@ -6,10 +6,12 @@ import torch
 from scipy.stats import kendalltau
 from torch.nn import functional as F
 
-from askless import ActiveLearner, Supervised, kernels, theory
+from askless import ActiveLearner, Supervised, kernels, nets, theory
 from askless.acquire import CRC
+from askless.base.errors import InputError, OptionError
 from askless.base.rng import stream
 from askless.bench import Moment, Sample, measures
+from askless.bench.plan import text_of
 from askless.data import digits, subset, two_moons
 
 
@@ -122,6 +124,94 @@ def test_dynamics_and_alignment_over_random_queries(learner, trained):
     assert tau.metric == "kendall_tau"
     assert tau.value == pytest.approx(kendalltau(G, A).statistic)
     assert tau.x is None
+
+
+@pytest.fixture(scope="module")
+def mlp():
+    """A fully connected network trained on 14 of 60 digits."""
+    made = ActiveLearner(subset(digits(test=30), 60), net="mlp", learner=Supervised(steps=8), strategy="random")
+    told = np.arange(3, 45, 3)
+    made.tell(told, made.pool.labels[told])
+    made.fit()
+    return made
+
+
+def wide_mlp(x):
+    """The tangent kernel of two hidden layers of infinite width, by the arc-cosine kernels of Cho and Saul."""
+    x = x.flatten(1).double().numpy()
+    C = 2 * x @ x.T / x.shape[1]
+    T = C
+    for _ in range(2):
+        lengths = np.sqrt(np.outer(np.diag(C), np.diag(C)))
+        theta = np.arccos(np.clip(C / lengths, -1, 1))
+        C = lengths * (np.sin(theta) + (np.pi - theta) * np.cos(theta)) / np.pi
+        T = C + T * (np.pi - theta) / np.pi
+    return T
+
+
+def test_drift_and_bound_by_the_kernel_of_infinite_width(mlp):
+    found = {s.metric: s.value for s in measures.MMDAndBound(start=4, kernel="infinite")(moment(mlp))}
+    raw = wide_mlp(plain(mlp, mlp.labelled))
+    scale = np.trace(raw) / len(raw)
+    Y = np.eye(10)[mlp.known_labels]
+    assert found["kernel_scale"] == pytest.approx(scale, rel=1e-5)
+    assert found["mmd"] == pytest.approx(theory.mmd(raw / scale, 4), rel=1e-4)
+    assert found["bound"] == pytest.approx(np.sqrt(2 * np.trace(Y.T @ np.linalg.solve(raw / scale, Y)) / 14), rel=1e-4)
+    assert found["mmd"] > 0
+
+
+def test_before_training_dynamics_and_alignment_are_one_number_at_infinite_width(mlp):
+    measure = measures.DynamicsAndAlignment(draws=12, size=4, among=20, trained=False, kernel="infinite")
+    tau, *pairs = measure(moment(mlp))
+    assert tau.value == pytest.approx(1)
+    assert [s.value for s in pairs[::2]] == [s.value for s in pairs[1::2]]
+
+
+def test_after_training_the_outputs_of_infinite_width_are_kernel_regression(mlp):
+    measure = measures.DynamicsAndAlignment(draws=12, size=4, among=20, kernel="infinite")
+    tau, *pairs = measure(moment(mlp))
+    others = stream(5, "dynamics and alignment").choice(np.setdiff1d(np.arange(60), mlp.labelled), 20, replace=False)
+    at = np.concatenate([mlp.labelled, others])
+    K, Y, S = wide_mlp(plain(mlp, at)), np.eye(10)[mlp.pool.labels[at]], slice(0, 14)
+    R = K[:, S] @ np.linalg.solve(K[S, S], Y[S]) - Y
+    queries, G = stream(5, "queries"), []
+    for _ in range(12):
+        both = np.concatenate([np.arange(14), queries.choice(np.arange(14, 34), 4, replace=False)])
+        G.append(np.trace(R[both].T @ K[np.ix_(both, both)] @ R[both]))
+    np.testing.assert_allclose([s.value for s in pairs[::2]], G, rtol=1e-4)
+    assert tau.value == pytest.approx(kendalltau(G, [s.value for s in pairs[1::2]]).statistic)
+
+
+def test_gradient_flow_on_a_fixed_kernel_ends_in_the_regression():
+    rng = np.random.default_rng(0)
+    phi, Y, S = rng.normal(size=(9, 12)), rng.normal(size=(9, 2)), np.arange(5)
+    K = phi @ phi.T
+    [late] = theory.linearised_predictions(K[:5, :5], K[:, :5], -Y[S], [1e9], eta=1.0, how="flow")
+    np.testing.assert_allclose(measures.regression(K, Y, S), late, rtol=1e-8)
+
+
+def test_networks_have_a_wide_limit_or_an_error_in_words(mlp, learner):
+    images = {"classes": 10, "shape": (1, 8, 8)}
+    assert measures.wide_limit(nets.make("cnn-gap", **images)) == kernels.InfiniteCNN(depth=3)
+    assert measures.wide_limit(mlp.model) == kernels.InfiniteMLP(depth=2)
+    assert measures.wide_limit(nets.make("mlp", hidden=(7,), dropout=0.5, **images)) == kernels.InfiniteMLP(depth=1)
+    with pytest.raises(InputError, match=r'got SmallCNN; .* no max-pooling, .* or kernel="finite"'):
+        measures.MMDAndBound(start=5, kernel="infinite")(moment(learner))
+    with pytest.raises(InputError, match="mlp with a hidden layer, got MLP"):
+        measures.wide_limit(nets.make("mlp", hidden=(), **images))
+
+
+def test_an_unknown_kernel_is_named():
+    with pytest.raises(OptionError, match="kernel"):
+        measures.MMDAndBound(start=5, kernel="wide")
+
+
+def test_the_finite_kernel_is_no_new_setting():
+    """What was computed before there was a choice stays valid."""
+    assert text_of(measures.MMDAndBound(start=5)) == "MMDAndBound(start=5)"
+    dynamics = measures.DynamicsAndAlignment(size=50)
+    assert text_of(dynamics) == "DynamicsAndAlignment(draws=150, size=50, among=750, trained=True)"
+    assert text_of(measures.MMDAndBound(start=5, kernel="infinite")) == "MMDAndBound(start=5, kernel='infinite')"
 
 
 def test_fewer_unlabelled_items_than_wanted_are_all_taken(learner):

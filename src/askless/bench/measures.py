@@ -1,8 +1,9 @@
 """What the papers' figures measure beside accuracy: looks at a learner after a round, or at a network along its training."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import torch
@@ -12,14 +13,19 @@ from torch.nn import functional as F
 from askless import kernels, theory
 from askless.acquire import CRC
 from askless.active.learner import ActiveLearner
-from askless.base.options import Several
+from askless.base.errors import InputError
+from askless.base.options import LATER, Several, options
 from askless.base.rng import stream
 from askless.bench.plan import Moment, Sample
 from askless.learn.observe import PlainItems
 from askless.linalg import GramRows
 from askless.linalg.gram import score_batches
+from askless.nets.cnn import CNNGap
+from askless.nets.mlp import MLP
 from askless.run.steps.measure import calibration_error
 from askless.theory.findings import approximation_ratio, unlabelled
+
+Width = Literal["finite", "infinite"]
 
 
 def items(learner: ActiveLearner, positions: np.ndarray) -> PlainItems:
@@ -30,9 +36,29 @@ def network(learner: ActiveLearner) -> nn.Module:
     return learner.first_network if learner.model is None else learner.model
 
 
-def kernel(learner: ActiveLearner, model: nn.Module, positions: np.ndarray) -> np.ndarray:
-    """The tangent kernel over all layers, averaged over the outputs, (n, n)."""
-    return kernels.ntk(model, items(learner, positions), layers="all").numpy() / learner.classes
+def kernel(learner: ActiveLearner, model: nn.Module, positions: np.ndarray, width: Width = "finite") -> np.ndarray:
+    """The tangent kernel over all layers, averaged over the outputs, (n, n): that of the network, or of its wide limit."""
+    x = items(learner, positions)
+    if width == "infinite":
+        return kernels.infinite(x, net=wide_limit(model)).numpy()
+    return kernels.ntk(model, x, layers="all").numpy() / learner.classes
+
+
+def wide_limit(model: nn.Module) -> kernels.InfiniteMLP | kernels.InfiniteCNN:
+    """The network with infinitely many units or channels in every hidden layer.
+
+    >>> wide_limit(al.nets.make("cnn-gap", classes=10, shape=(1, 8, 8))).depth
+    3
+    """
+    hidden = [part for part in model.modules() if isinstance(part, nn.ReLU)]
+    if isinstance(model, CNNGap):
+        return kernels.InfiniteCNN(depth=len(hidden))
+    if isinstance(model, MLP) and hidden:
+        return kernels.InfiniteMLP(depth=len(hidden))
+    raise InputError(
+        f'kernel="infinite": expected the network cnn-gap, or mlp with a hidden layer, got {type(model).__name__}; the '
+        'kernels of infinite width have no max-pooling, BatchNorm or shortcuts; use one of these two, or kernel="finite"'
+    )
 
 
 @dataclass(frozen=True)
@@ -92,43 +118,56 @@ def trained_again(learner: ActiveLearner, seed: int) -> ActiveLearner:
     return again
 
 
-@dataclass(frozen=True)
+def drift(K: np.ndarray, Y: np.ndarray, start: int) -> list[Sample]:
+    """MMD of the first `start` items and all of them, B, and their ratio, under K (n, n) divided by its mean diagonal; Y are
+    the labels (n, C).
+
+    The bound is for kernels of about unit diagonal, and MMD / B is proportional to that scale, so that without it the ratio
+    says how large the network's gradients are.
+    """
+    scale = float(np.diag(K).mean())
+    mmd, bound = theory.mmd(K / scale, start), theory.generalisation_bound(K / scale, Y)
+    ratio = mmd / bound
+    raw = [Sample("kernel_scale", scale), Sample("unscaled_mmd_over_bound", ratio * scale)]
+    return [Sample("mmd", mmd), Sample("bound", bound), Sample("mmd_over_bound", ratio), *raw]
+
+
+@options
 class MMDAndBound:
     """dynamicAL's figures 1 and 7 and table 10: how far the labelled items have drifted from the first `start` of them (MMD
     under the tangent kernel) against the generalisation bound B.
 
-    The kernel is divided by its mean diagonal, `kernel_scale`: the bound is for kernels of about unit diagonal, and MMD / B
-    is proportional to that scale, so that without it the ratio says how large the network's gradients are.
+    The kernel is divided by its mean diagonal, `kernel_scale`. `kernel`: that of the trained network, or "infinite", that of
+    the same network at infinite width, which training does not change (cnn-gap and mlp only).
     """
 
     start: int
+    kernel: Width = field(default="finite", metadata=LATER)
 
     def __call__(self, moment: Moment) -> Sequence[Sample]:
         learner = moment.learner
         if len(learner.labels) <= self.start:
             return []
-        K = kernel(learner, network(learner), learner.labelled)
-        scale = float(np.diag(K).mean())
-        K = K / scale
-        Y = theory.one_hot(learner.known_labels, learner.classes)
-        mmd, bound = theory.mmd(K, self.start), theory.generalisation_bound(K, Y)
-        ratio = mmd / bound
-        raw = [Sample("kernel_scale", scale), Sample("unscaled_mmd_over_bound", ratio * scale)]
-        return [Sample("mmd", mmd), Sample("bound", bound), Sample("mmd_over_bound", ratio), *raw]
+        K = kernel(learner, network(learner), learner.labelled, self.kernel)
+        return drift(K, theory.one_hot(learner.known_labels, learner.classes), self.start)
 
 
-@dataclass(frozen=True)
+@options
 class DynamicsAndAlignment:
     """dynamicAL's figure 2: over `draws` random queries of `size`, the training dynamics G_MSE(S u Q) against the alignment.
 
     The queries come from `among` items drawn from the unlabelled pool, so that one kernel serves all of them. `trained`:
     residuals and kernel of the trained network, else of the first one, where the outputs are near 0.
+
+    `kernel="infinite"`: those of the same network at infinite width (cnn-gap and mlp only), trained on the squared error
+    from outputs of 0. With these outputs both quantities are the same number; in the end they are kernel regression.
     """
 
     draws: int = 150
     size: int = 250
     among: int = 750
     trained: bool = True
+    kernel: Width = field(default="finite", metadata=LATER)
 
     def __call__(self, moment: Moment) -> Sequence[Sample]:
         learner = moment.learner
@@ -137,14 +176,22 @@ class DynamicsAndAlignment:
         free = unlabelled(learner)
         others = rng.choice(free, min(self.among, len(free)), replace=False)
         all_items = np.concatenate([learner.labelled, others])
-        K = kernel(learner, model, all_items)
+        K = kernel(learner, model, all_items, self.kernel)
         Y = theory.one_hot(learner.pool.labels[all_items], learner.classes)
-        f = kernels.look(model, items(learner, all_items)).logits.double().numpy()
         S = np.arange(len(learner.labelled))
+        if self.kernel == "finite":
+            f = kernels.look(model, items(learner, all_items)).logits.double().numpy()
+        else:
+            f = regression(K, Y, S) if self.trained else np.zeros_like(Y)
         agreement = theory.dynamics_alignment_tau(K, f - Y, Y, S, self.size, self.draws, moment.seed)
         numbers = zip(agreement.dynamics, agreement.alignment, strict=True)
         pairs = [s for i, (g, a) in enumerate(numbers) for s in (Sample("dynamics", g, i), Sample("alignment", a, i))]
         return [Sample("kendall_tau", agreement.tau), *pairs]
+
+
+def regression(K: np.ndarray, Y: np.ndarray, S: np.ndarray) -> np.ndarray:
+    """K(., S) K(S, S)^-1 Y_S: what gradient flow on the labels of S comes to from outputs of 0, for all items (n, C)."""
+    return K[:, S] @ np.linalg.pinv(K[np.ix_(S, S)], hermitian=True) @ Y[S]
 
 
 @dataclass(frozen=True)
