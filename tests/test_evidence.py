@@ -114,7 +114,7 @@ def test_a_run_has_its_seeds_its_numbers_and_its_warning(run):
     assert set(cells) == {(row.group, row.method) for row in made.rows}
     report = (EVIDENCE / run / "report.html").read_text()
     assert f"askless bench run {run} --scale small" in report
-    assert "Scaled down" in report or run.startswith(("askless", "learners", "race"))  # of no paper
+    assert "Scaled down" in report or run.startswith(("askless", "learners", "race", "outlook"))  # of no paper
     assert "http" not in re.sub(r"data:image/png;base64,[^\"]+", "", report)
 
 
