@@ -410,17 +410,19 @@ TABLES: dict[str, tuple[str, Callable[[Rows], str]]] = {  # name -> the study an
 }
 
 
-def mark(name: str, which: str) -> str:
-    return f"<!-- {name} from benchmarks/results/outlooks_adapt.json: {which} -->"
-
-
-def renewed(page: str, parts: dict[str, Any]) -> str:
+def renewed(
+    page: str,
+    parts: dict[str, Any],
+    tables: dict[str, tuple[str, Callable[[Rows], str]]] = TABLES,
+    source: str = "outlooks_adapt",
+) -> str:
     """The page with the tables of these results."""
-    for name, (part, table) in TABLES.items():
-        before, rest = page.split(mark(name, "begin"))
-        after = rest.split(mark(name, "end"))[1]
+    for name, (part, table) in tables.items():
+        begin, end = (f"<!-- {name} from benchmarks/results/{source}.json: {which} -->" for which in ("begin", "end"))
+        before, rest = page.split(begin)
+        after = rest.split(end)[1]
         about = f"{parts[part]['seeds']} seeds, {parts[part]['core_seconds']} seconds of one core."
-        page = f"{before}{mark(name, 'begin')}\n\n{table(parts[part]['rows'])}\n\n{about}\n\n{mark(name, 'end')}{after}"
+        page = f"{before}{begin}\n\n{table(parts[part]['rows'])}\n\n{about}\n\n{end}{after}"
     return page
 
 

@@ -3,7 +3,7 @@ against each of the others, and all against random, paired by seed; auto against
 
     python benchmarks/own_tables.py                       # prints them
     python benchmarks/own_tables.py --docs                # renews them in docs/
-    python benchmarks/own_tables.py --runs runs           # from runs/askless.frozen and so on
+    python benchmarks/own_tables.py --runs runs           # from runs/askless.scratch and so on
 
 Areas are those under the curves of test accuracy (AUBC) in %, differences in points with their 95 % t interval over seeds.
 """
@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 
 from askless.base.files import write_whole
-from askless.bench.statistics import Difference, aubc, average_ranks, interval, labels_to_target, paired
+from askless.bench import preset
+from askless.bench.statistics import Difference, aubc, average_ranks, interval, paired
 
 ROOT = Path(__file__).parents[1]
 PAGES = tuple(ROOT / "docs" / "evidence" / page for page in ("askless.md", "race.md", "README.md", "outlooks.md"))
@@ -78,56 +79,23 @@ def against_all(path: Path) -> str:
     return table(head, rows)
 
 
-def fewer_labels(path: Path) -> str:
-    """The labels at which the mean curve of askless comes to that of random, and the classes seen on the way."""
-    curves, counts = read(path)
-    seen, _ = read(path, "class_coverage")
+def dynamical(runs: Path) -> str:
+    """dynamicAL in its tables 2 to 9, 11 and 12: its area, against random's and the best other one's, and the rounds that it
+    leads."""
     rows = []
-    for group, found in curves.items():
-        labels, own, yardstick = counts[group], found[OWN].mean(axis=0), found[YARDSTICK].mean(axis=0)
-        marks = [n for n in (110, 120, 200, 210) if n in labels]
-        row = [group]
-        for n in marks:
-            target = yardstick[list(labels).index(n)]
-            needed = labels_to_target(labels, own, target)
-            row.append(f"{100 * target:.1f} % at {n}; {OWN} at {needed:.0f}")
-        early = [k for k, n in enumerate(labels) if n <= 40]
-        whole = (seen[group][OWN][:, early[-1]] == 1).sum()
-        row.append(f"{whole} of {len(seen[group][OWN])}, at {labels[early[-1]]} labels")
-        rows.append(row)
-    return table(["training", *(f"random, {i}" for i in ("middle", "end")), "seeds that saw every class"], rows)
-
-
-def ranks(path: Path) -> str:
-    """Area per pool, the mean rank, and wins and losses against random."""
-    curves, counts = read(path)
-    methods = list(next(iter(curves.values())))
-    means = np.array([[areas(curves, counts, g)[m].mean() for m in methods] for g in curves])
-    order = average_ranks(means)
-    rows = []
-    for k in np.argsort(order, kind="stable"):
-        m = methods[k]
-        row = [m, f"{order[k]:.1f}"]
-        wins = losses = 0
-        for g in curves:
-            found = areas(curves, counts, g)
-            row.append(f"{found[m].mean():.1f}")
-            gap = paired(found[m], found[YARDSTICK])
-            if m != YARDSTICK:
-                wins += gap.clear and gap.mean > 0
-                losses += gap.clear and gap.mean < 0
-        rows.append([*row, "" if m == YARDSTICK else f"{wins} : {losses}"])
-    return table(["method", "mean rank", *curves, "clear wins : losses against random"], rows)
-
-
-def classes_seen(path: Path, labels: int = 40) -> str:
-    """The share of classes that have a label, on the skewed pools."""
-    seen, counts = read(path, "class_coverage")
-    skewed = [group for group in seen if "long-tailed" in group or group == "Reuters"]
-    methods = list(seen[skewed[0]])
-    means = {m: [seen[g][m][:, list(counts[g]).index(labels)].mean() for g in skewed] for m in methods}
-    order = sorted(methods, key=lambda m: -sum(means[m]))
-    return table(["method", *skewed], [[m, *(f"{100 * share:.0f} %" for share in means[m])] for m in order])
+    for name in (f"dal.table{n}" for n in (*range(2, 10), 11, 12) if (runs / f"dal.table{n}").exists()):
+        curves, counts = read(runs / name / "results.csv")
+        [(group, found)] = curves.items()
+        area = areas(curves, counts, group)
+        own, best = area.pop("dynamical"), max(area, key=lambda m: area[m].mean())
+        means = {m: curve.mean(axis=0)[1:] for m, curve in found.items()}
+        led = sum(means["dynamical"] >= np.max(list(means.values()), axis=0))
+        setting = f"{preset(name).rows[0].data.name}, {counts[group][1] - counts[group][0]} a round"  # type: ignore[union-attr]
+        row = [f"`{name}`", setting, f"{own.mean():.1f}", words(paired(own, area[YARDSTICK]))]
+        rows.append([*row, f"{best} {words(paired(own, area[best]))}", f"{led} of {len(means[best])}"])
+    return table(
+        ["preset", "setting", "dynamicAL: area", "minus random", "minus the best other", "rounds it leads"], rows
+    )
 
 
 def learners(path: Path) -> str:
@@ -334,15 +302,9 @@ TABLES = {
     "budgets": lambda runs: section(runs / "race.budgets" / "tables.md", BUDGETS),
     "bait": lambda runs: section(runs / "race.bait" / "tables.md", TOGETHER),
     "bait thirds": lambda runs: section(runs / "race.bait" / "tables.md", TOGETHER + THIRDS),
-    "frozen": lambda runs: against_all(runs / "askless.frozen" / "results.csv"),
-    "frozen labels": lambda runs: fewer_labels(runs / "askless.frozen" / "results.csv"),
-    "zero": lambda runs: against_all(runs / "askless.zero" / "results.csv"),
-    "zero labels": lambda runs: fewer_labels(runs / "askless.zero" / "results.csv"),
-    "unseen": lambda runs: ranks(runs / "askless.unseen" / "results.csv"),
-    "unseen differences": lambda runs: against_all(runs / "askless.unseen" / "results.csv"),
-    "classes seen": lambda runs: classes_seen(runs / "askless.unseen" / "results.csv"),
     "scratch": lambda runs: against_all(runs / "askless.scratch" / "results.csv"),
     "ablation": lambda runs: against_all(runs / "askless.ablation" / "results.csv"),
+    "dynamical": dynamical,
     "learners": lambda runs: learners(runs / "learners" / "results.csv"),
     "dynamical by setting": lambda runs: by_setting(runs / "outlook.dynamical" / "results.csv"),
     "dynamical by factor": lambda runs: by_factor(runs / "outlook.dynamical" / "results.csv"),
@@ -352,7 +314,7 @@ TABLES = {
 
 
 def renewed(page: str, runs: Path) -> str:
-    """The page with each table between its marks, `<!-- table: frozen -->` and `<!-- end -->`, made again."""
+    """The page with each table between its marks, `<!-- table: scratch -->` and `<!-- end -->`, made again."""
 
     def one(found: re.Match[str]) -> str:
         return f"{found[1]}\n\n{TABLES[found[2]](runs)}\n\n<!-- end -->"

@@ -1,7 +1,7 @@
 """Computes some rows of a benchmark again and keeps the numbers of the others, as docs/evidence has them.
 
-    python benchmarks/renew.py askless.frozen runs/askless.frozen --method askless
-    askless bench run askless.frozen --out runs/askless.frozen      # computes what is missing, and reports on all
+    python benchmarks/renew.py askless.scratch runs/askless.scratch --method askless
+    askless bench run askless.scratch --out runs/askless.scratch      # computes what is missing, and reports on all
 
 For a strategy or a training that changed: the others do not depend on it, since seeds and starts are shared, and on
 one machine the same cell gives the same numbers to the last digit. `--method` names rows to compute again, `--group` groups

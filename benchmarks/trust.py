@@ -1,7 +1,7 @@
 """Does it help to trust a young model less? askless with its ramp and with full trust, under FixMatch: a CNN on the digits,
-trained from scratch, and a head on frozen features of CIFAR-10.
+trained from scratch.
 
-askless bench run benchmarks/trust.py     # the rows of askless are those of askless.scratch and of askless.frozen
+askless bench run benchmarks/trust.py     # the rows of askless are those of askless.scratch
 """
 
 import dataclasses
@@ -10,19 +10,13 @@ from askless.acquire import Askless
 from askless.bench import preset
 
 plain = preset("askless.scratch", "small")
-scratch = [row for row in plain.rows if row.method == "askless" and row.group == "digits"]
-frozen = [
-    dataclasses.replace(row, counts=tuple(n for n in row.counts if n <= 110), group="CIFAR-10, frozen")
-    for row in preset("askless.frozen", "small").rows
-    if row.method == "askless" and row.group == "fixmatch"
-]
-own = (*scratch, *frozen)
+own = tuple(row for row in plain.rows if row.method == "askless" and row.group == "digits")
 full = tuple(dataclasses.replace(row, method="full trust", strategy=Askless(trust=0.0)) for row in own)
 benchmark = dataclasses.replace(
     plain,
     name="trust",
     title="Trusting a young model",
     rows=(*own, *full),
-    protocol="As askless.scratch on the digits, and as askless.frozen under FixMatch up to 110 labels.",
+    protocol="As askless.scratch on the digits.",
     figures=({"kind": "curves"},),
 )

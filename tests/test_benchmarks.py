@@ -11,6 +11,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+import askless as al
 from askless import ActiveLearner, Supervised
 from askless.base.errors import InputError
 
@@ -126,6 +127,42 @@ def test_the_tables_of_outlooks_are_those_of_the_results(outlooks):
     parts = json.loads(outlooks.OUT.read_text())["parts"]
     page = outlooks.PAGE.read_text()
     assert outlooks.renewed(page, parts) == page, "run `python benchmarks/outlooks_adapt.py --docs`"
+
+
+@pytest.fixture
+def outlook_of_modes(monkeypatch):
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return load("outlooks_modes")
+
+
+def test_the_tables_of_modes_are_those_of_the_results(outlook_of_modes):
+    parts = json.loads(outlook_of_modes.OUT.read_text())["parts"]
+    page = outlook_of_modes.PAGE.read_text()
+    shown = outlook_of_modes.renewed(page, parts, outlook_of_modes.TABLES, outlook_of_modes.OUT.stem)
+    assert shown == page, "run `python benchmarks/outlooks_modes.py --docs`"
+
+
+def test_correlations_are_within_a_strategy_or_over_the_strategies(outlook_of_modes, monkeypatch):
+    """Within a strategy the accuracy falls with the measure; from the first to the second it rises with it."""
+    monkeypatch.setattr(outlook_of_modes, "STARTS", {"at once": (40,)})
+    monkeypatch.setattr(outlook_of_modes, "STRATEGIES", {"a": "a", "b": "b"})
+    rows = [
+        {"data": "d", "start": "at once", "strategy": s, "seed": seed, "x": 10 * at + seed, "accuracy": 10 * at - seed}
+        for at, s in enumerate("ab")
+        for seed in range(3)
+    ]
+    assert outlook_of_modes.within(rows, "x", "accuracy", "d") == pytest.approx([-1, -1])
+    assert outlook_of_modes.over(rows, "x", "accuracy", "d") == pytest.approx([1, 1, 1])
+    assert np.isnan(outlook_of_modes.correlation(np.ones(3), np.arange(3)))
+
+
+def test_labels_come_in_rounds_or_at_once(outlook_of_modes, monkeypatch):
+    y = np.arange(60) % 3
+    pool = al.data.as_pool(np.random.default_rng(0).normal(size=(60, 4)).astype(np.float32) + y[:, None], y)
+    monkeypatch.setattr(sys.modules["outlooks_adapt"], "pool_of", lambda name: pool)
+    monkeypatch.setattr(outlook_of_modes, "STARTS", {"rounds": (4, 5), "at once": (6,)})
+    assert len(outlook_of_modes.labelled("any", "rounds", "npc", 0)) == 3 + 4 + 5
+    assert len(outlook_of_modes.labelled("any", "at once", "npc, swap", 0)) == 6
 
 
 def test_a_slower_kernel_predicts_a_longer_horizon(outlooks):

@@ -46,7 +46,7 @@ def test_the_page_of_all_names_has_no_name_that_is_not_there():
 def test_every_page_has_its_place_and_every_link_leads_somewhere(tmp_path):
     site = load("stage_site")
     site.stage(tmp_path / "pages", tmp_path / "files")
-    assert (tmp_path / "files" / "evidence" / "askless.frozen" / "report.html").exists()
+    assert (tmp_path / "files" / "evidence" / "race.logistic" / "report.html").exists()
     contents = (tmp_path / "pages" / "index.md").read_text()
     for page in ("start-labelling", "all", "evidence/README", "CHANGELOG"):
         assert f"\n{page}\n" in contents

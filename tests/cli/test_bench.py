@@ -194,8 +194,9 @@ def test_a_new_benchmark_runs_as_it_is(capsys, tmp_path):
     ]
     code, _, said = run(capsys, "new", mine)
     assert (code, "pass --overwrite to replace it" in said) == (2, True)
-    code, _, said = run(capsys, "new", tmp_path / "mine")
-    assert (code, "expected the name of a Python file" in said) == (2, True)
+    for wrong in (tmp_path / "mine", ""):
+        code, _, said = run(capsys, "new", wrong)
+        assert (code, "expected the name of a Python file" in said) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["report", "compare"])

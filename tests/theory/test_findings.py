@@ -129,6 +129,16 @@ def test_dynamics_are_direct_calls(found, dense, learner):
     assert -1 <= d.tau.tau <= 1
 
 
+def test_modes_are_a_direct_call(found, learner):
+    net = make_double(learner)
+    order = np.concatenate([learner.labelled, np.setdiff1d(np.arange(len(learner.pool)), learner.labelled)])
+    J = kernels.jacobian(net, learner.views.plain(torch.from_numpy(order)).double())
+    K = torch.einsum("icp,jcp->ij", J, J).numpy() / 3
+    expected = theory.modes(K, learner.pool.labels[order], np.arange(START + MORE))
+    assert found.modes.share == pytest.approx(expected.share, rel=1e-6)
+    assert found.modes.expected_share == pytest.approx(expected.expected_share, rel=1e-6)
+
+
 def test_the_linearised_model_is_a_direct_call(found, dense, learner):
     net, x, K, _, residual = dense
     test_x, test_y = learner.pool.test
@@ -222,9 +232,9 @@ def test_what_is_left_out_is_noted():
     found = examine(make_learner(labels=False, test=False, rounds=1), queries=2)
     text = " ".join(found.notes)
     assert "No discrepancy" in text
-    assert "No Kendall's tau" in text
+    assert "No Kendall's tau and no modes" in text
     assert "No test loss" in text
-    assert found.drift is found.dynamics.tau is found.linearised.minimum is None
+    assert found.drift is found.dynamics.tau is found.modes is found.linearised.minimum is None
     assert len(found.linearised.curves.train) == len(found.linearised.curves.times)
     assert page(found, "x").count("<img") == 5
 
@@ -304,7 +314,7 @@ def test_ratios_that_are_nearly_equal_or_not_numbers_still_make_a_page(found, ra
     odd = found._replace(dynamics=found.dynamics._replace(ratios=np.array(ratios)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert page(odd, "x").count("<img") == 6 - (not np.isfinite(ratios).any())
+        assert page(odd, "x").count("<img") == 7 - (not np.isfinite(ratios).any())
 
 
 def test_every_value_that_can_be_drawn_lies_in_a_bin():
@@ -329,11 +339,12 @@ def test_the_page_is_one_file_and_the_numbers_are_json(found, tmp_path):
     text = place.read_text()
     assert "askless theory &#x27;a &lt;run&gt;&#x27; --seed 0" in text
     assert "a &lt;run&gt;" in text
-    assert text.count('src="data:image/png;base64,') == 6
+    assert text.count('src="data:image/png;base64,') == 7
     assert "http" not in re.sub(r"base64,[^\"]*", "", text)  # where it may stand by chance
     data = json.loads((tmp_path / "new" / "theory.json").read_text(), parse_constant=pytest.fail)
     assert data["spectra"]["all"]["rank"] == found.spectra.all.rank
     assert data["theorems"]["generalisation"]["holds"] is True
+    assert len(data["modes"]["learned"]) == len(found.modes.values)
     assert len(data["dynamics"]["tau"]["dynamics"]) == 150
     assert [p.name for p in (tmp_path / "new").iterdir() if p.name.startswith(".")] == []
 

@@ -56,9 +56,6 @@ PRESETS = {
     "dal.fig5": "gamma = 0, 1, 2, infinity",
     "dal.fig6": "accuracy by round: the settings of tables 2, 4, 5, 7 and 9",
     "dal.fig7": "MMD / B over several rounds",
-    "askless.frozen": "CIFAR-10 with frozen features, 10 to 210 labels, ten strategies, three trainings",
-    "askless.zero": "the same from no label at all",
-    "askless.unseen": "seven pools that askless was not developed on, two of them texts",
     "askless.scratch": "digits and Fashion-MNIST, a small CNN trained from scratch by FixMatch",
     "askless.ablation": "askless without each of its ingredients",
     "learners": "every learner on the same labels, random and chosen, of 8 pools: images, texts, tables",
@@ -93,7 +90,8 @@ def new_file(
     from askless.bench.template import template
 
     if file.suffix != ".py":
-        raise OptionError(f"expected the name of a Python file, got {file}; write {file.with_suffix('.py')}")
+        instead = file.with_suffix(".py") if file.name else "mine.py"
+        raise OptionError(f"expected the name of a Python file, got {file}; write {instead}")
     check_writable(file)
     may_replace(file, overwrite)
     write_text(file, template(str(file), file.stem))
@@ -108,7 +106,7 @@ def run_benchmark(
     scale: Annotated[
         str,
         typer.Option(
-            help="full (the paper's protocol), small (minutes to an hour on 2 cores; hours for askless.* and race.*) or "
+            help="full (the paper's protocol), small (minutes to an hour on 2 cores; hours for race.* and ablations) or "
             "smoke (seconds to minutes; shows that it runs)."
         ),
     ] = "small",

@@ -249,7 +249,7 @@ def open_shards(
     path = Path(path)
     if not path.is_dir():
         got = "got a file" if path.exists() else "found nothing there"
-        raise InputError(f"{path}: expected a folder of .arrow or .parquet files, {got}")
+        raise InputError(f"{path}: expected a folder of .arrow or .parquet files, got {got}")
     index = path / "shards.json"
     if index.exists():
         told = files_told(index)
@@ -264,7 +264,7 @@ def open_shards(
     suffixes = {f.suffix for f in files}
     if len(suffixes) != 1:
         got = "none" if not files else "both kinds"
-        raise InputError(f"{path}: expected .arrow files or .parquet files, {got}")
+        raise InputError(f"{path}: expected .arrow files or .parquet files, got {got}")
     if suffixes == {".parquet"}:
         if cache is None:
             raise InputError(f"{path}: askless unpacks Parquet before reading it; pass cache=FOLDER for that")

@@ -35,6 +35,9 @@ from askless.theory.linearised import (
 # First items against all of them
 from askless.theory.mmd import mmd, mmd_squared
 
+# Which modes a batch learns
+from askless.theory.modes import Modes, modes
+
 # Eigenvalues and step sizes
 from askless.theory.spectrum import DescentRate, Spectrum, descent_rate, spectrum
 
@@ -48,6 +51,7 @@ __all__ = [
     "Descent",
     "DescentRate",
     "Minimum",
+    "Modes",
     "Spectrum",
     "WideReLU",
     "alignment",
@@ -62,6 +66,7 @@ __all__ = [
     "loss_curves",
     "mmd",
     "mmd_squared",
+    "modes",
     "one_hot",
     "sharp_convergence_bounds",
     "sharp_generalisation_bounds",

@@ -16,7 +16,7 @@ from askless.base.rng import stream
 from askless.learn import Training, admissible_rate
 from askless.learn.observe import PlainItems
 from askless.learn.rate import Admissible
-from askless.theory import Agreement, Bounds, Curves, Descent, DescentRate, Minimum, Spectrum
+from askless.theory import Agreement, Bounds, Curves, Descent, DescentRate, Minimum, Modes, Spectrum
 from askless.theory.inputs import as_count
 from askless.theory.spectrum import eigenbasis
 
@@ -86,6 +86,15 @@ class Dynamics(NamedTuple):
     tau: Agreement | None  # of G_MSE and A
 
 
+class Sample(NamedTuple):
+    """Labelled items, then others whose true label is known, at most `items` of both."""
+
+    K: np.ndarray  # (n, n)
+    residual: np.ndarray  # (n, C)  f - Y
+    labels: np.ndarray  # (n,)
+    first: int  # how many come first that are labelled
+
+
 class Linearised(NamedTuple):
     """The linearised model, trained on from the present residuals."""
 
@@ -115,6 +124,7 @@ class Findings(NamedTuple):
     theorems: Theorems
     drift: Drift | None
     dynamics: Dynamics
+    modes: Modes | None  # of a sample of the pool: what its labelled half learns of the true labels
     linearised: Linearised
     wide: Wide | None
     notes: tuple[str, ...]  # what was left out, and why
@@ -155,6 +165,7 @@ def examine(
     residual = seen.logits.numpy() - Y
     spectra = both_spectra(K_last, K, work.notes)
     theorems = both_theorems(K, Y)
+    sample = of_the_pool(work)
     if start is None:
         work.notes.append("No discrepancy: it needs two rounds of training, the first with at least two labels.")
     return Findings(
@@ -165,7 +176,8 @@ def examine(
         steps=step_sizes(work, K, seen.features),
         theorems=theorems,
         drift=None if start is None else drift(K, start, theorems.bound),
-        dynamics=dynamics(work, K, seen.logits, Y, queries),
+        dynamics=dynamics(work, K, seen.logits, Y, queries, sample),
+        modes=None if sample is None else theory.modes(sample.K, sample.labels, np.arange(sample.first)),
         linearised=linearised(work, K, residual),
         wide=wide_network(work, seen.features.numpy()),
         notes=tuple(work.notes),
@@ -290,12 +302,12 @@ def drift(K: np.ndarray, start: int, bound: float) -> Drift:
     return Drift(start, theory.mmd_squared(K / scale, start), mmd, mmd / (bound * scale**0.5), scale)
 
 
-def dynamics(work: Work, K: np.ndarray, logits: Tensor, Y: np.ndarray, queries: int) -> Dynamics:
+def dynamics(work: Work, K: np.ndarray, logits: Tensor, Y: np.ndarray, queries: int, sample: Sample | None) -> Dynamics:
     S = (work.at(work.S), work.labels)
     exact = kernels.gradient_stats(work.model, *S, against=S).dot
     assert exact is not None
     query, ratios = approximation_ratios(work, queries)
-    tau_query, tau = rank_agreement(work)
+    tau_query, tau = rank_agreement(work, sample)
     return Dynamics(
         cross_entropy=float(exact.sum()),
         cross_entropy_kernel=theory.training_dynamics(K, theory.softmax_residual(logits, Y)),
@@ -332,27 +344,36 @@ def approximation_ratio(model: nn.Module, query: PlainItems, labelled: tuple[Pla
     return theory.approximation_ratio_from_sums(*sums)
 
 
-def rank_agreement(work: Work) -> tuple[int, Agreement | None]:
-    """Items of a query, and Kendall's tau of G_MSE and A over random queries, by one kernel of at most `items` rows."""
+def of_the_pool(work: Work) -> Sample | None:
+    """At most `items` of the pool, up to half of them labelled; None with fewer than two others of known true labels."""
     pool, C = work.learner.pool, work.learner.classes
     rng = stream(work.seed, "dynamics and alignment")
     places = some_of(rng, len(work.S), work.items // 2)
-    S = work.S[places]
     free = unlabelled(work.learner)
     known = free[pool.labels[free] >= 0]
-    others = known[some_of(rng, len(known), work.items - len(S))]
-    size = min(QUERY, len(others) // 2)
-    if size < 1:
+    others = known[some_of(rng, len(known), work.items - len(places))]
+    if len(others) < 2:
         work.notes.append(
-            f"No Kendall's tau: it needs at least two unlabelled items with known true labels, got {len(others)}."
+            "No Kendall's tau and no modes: they need at least two unlabelled items with known true labels, got "
+            f"{len(others)}."
         )
         work.count("", C)
-        return size, None
-    both = np.concatenate([S, others])
-    K = work.kernel(work.at(both), f"kernel of {len(S)} labelled and {len(others)} unlabelled items")
-    Y = theory.one_hot(np.concatenate([work.labels[places], pool.labels[others]]), C)
+        return None
+    both = np.concatenate([work.S[places], others])
+    K = work.kernel(work.at(both), f"kernel of {len(places)} labelled and {len(others)} unlabelled items")
+    labels = np.concatenate([work.labels[places], pool.labels[others]])
     f = kernels.look(work.model, work.at(both), head=work.learner.head).logits.numpy()
-    return size, theory.dynamics_alignment_tau(K, f - Y, Y, np.arange(len(S)), size, DRAWS, work.seed)
+    return Sample(K, f - theory.one_hot(labels, C), labels, len(places))
+
+
+def rank_agreement(work: Work, sample: Sample | None) -> tuple[int, Agreement | None]:
+    """Items of a query, and Kendall's tau of G_MSE and A over random queries."""
+    if sample is None:
+        return 0, None
+    size = min(QUERY, (len(sample.K) - sample.first) // 2)
+    Y = theory.one_hot(sample.labels, work.learner.classes)
+    S = np.arange(sample.first)
+    return size, theory.dynamics_alignment_tau(sample.K, sample.residual, Y, S, size, DRAWS, work.seed)
 
 
 def linearised(work: Work, K: np.ndarray, residual: np.ndarray) -> Linearised:

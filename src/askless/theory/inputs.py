@@ -55,6 +55,21 @@ def as_rows(name: str, given: Any, n: int) -> np.ndarray:
     return rows.reshape(n, -1)
 
 
+def as_targets(name: str, given: Any, n: int) -> np.ndarray:
+    """One row per item, (n, C): class numbers as one-hot rows, targets as they are."""
+    whole = not given.is_floating_point() if isinstance(given, torch.Tensor) else np.asarray(given).dtype.kind in "iub"
+    numbers = as_numbers(name, given)
+    return as_rows(name, one_hot(numbers, int(numbers.max()) + 1) if whole and numbers.shape == (n,) else numbers, n)
+
+
+def as_positions(name: str, given: Any, n: int) -> np.ndarray:
+    """Different positions (k,) from 0 to n - 1, in their order."""
+    at = as_numbers(name, given)
+    if at.ndim != 1 or len(set(at.tolist()) & set(range(n))) < len(at):
+        raise InputError(f"{name}: expected different positions from 0 to {n - 1}, got {given!r}")
+    return at.astype(np.int64)
+
+
 def one_hot(labels: Any, classes: int) -> np.ndarray:
     """Y (n, classes) from class numbers (n,).
 

@@ -5,9 +5,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.stats import kendalltau
 
-from askless.base.errors import InputError
 from askless.base.rng import Seed, stream
-from askless.theory.inputs import as_count, as_kernel, as_numbers, as_rows
+from askless.theory.inputs import as_count, as_kernel, as_positions, as_rows
 
 
 class Agreement(NamedTuple):
@@ -42,10 +41,7 @@ def dynamics_alignment_tau(
     K = as_kernel(K)
     N = len(K)
     R, T = as_rows("residual", residual, N), as_rows("Y", Y, N)
-    S = as_numbers("labelled", labelled)
-    if S.ndim != 1 or (np.round(S) != S).any() or (S < 0).any() or (S >= N).any() or len(set(S.tolist())) < len(S):
-        raise InputError(f"labelled: expected different positions from 0 to {N - 1}, got {labelled!r}")
-    S = S.astype(np.int64)
+    S = as_positions("labelled", labelled, N)
     others = np.setdiff1d(np.arange(N), S)
     as_count("size", size, 1, len(others))
     as_count("draws", draws, 2)

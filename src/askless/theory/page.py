@@ -128,6 +128,23 @@ def agreement(found: Findings) -> Any:
     return made
 
 
+def modes(found: Findings) -> Any:
+    """How much of the true labels kernel regression on the labelled items learns of the first modes of K over a sample of
+    the pool, and what as many random items would be expected to learn. Grey: all there is to learn. A larger share need not
+    mean a more accurate model."""
+    m = found.modes
+    if m is None:
+        return None
+    made, axes = _axes("first modes", "share of the target", "Modes learned")
+    first = np.arange(1, len(m.values) + 1)
+    axes.fill_between(first, np.cumsum(m.power), color=GREY, alpha=0.2, lw=0, label="there")
+    axes.plot(first, np.cumsum(m.power * m.learned), color=BLUE, label="labelled items")
+    axes.plot(first, np.cumsum(m.power * m.expected), color=RED, ls="--", label="random items")
+    axes.set(xscale="log", ylim=(0, 1.05))
+    axes.legend()
+    return made
+
+
 def linearised(found: Findings) -> Any:
     """The linearised network, trained on from where it is by gradient descent on the squared error: loss per item. The dot
     is the smallest test loss."""
@@ -159,7 +176,15 @@ def wide(found: Findings) -> Any:
     return made
 
 
-FIGURES: tuple[Callable[[Findings], Any], ...] = (eigenvalues, convergence, ratios, agreement, linearised, wide)
+FIGURES: tuple[Callable[[Findings], Any], ...] = (
+    eigenvalues,
+    convergence,
+    ratios,
+    agreement,
+    modes,
+    linearised,
+    wide,
+)
 
 
 def binned(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -155,6 +155,9 @@ def _dynamics(found: Findings) -> list[Rest]:
     if d.tau is not None:
         text = f"{number(d.tau.tau)} (p = {number(d.tau.p_value)})"
         rows.append(("Kendall's tau", text, f"of G and A, {len(d.tau.dynamics)} queries of {d.tau_query}"))
+    if found.modes is not None:
+        text = f"{number(found.modes.share)} (random {number(found.modes.expected_share)})"
+        rows.append(("target learned", text, "share, over the modes of the kernel"))
     return rows
 
 

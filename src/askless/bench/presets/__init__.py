@@ -22,7 +22,7 @@ PRESETS: dict[str, Preset] = {
 
 def preset(name: str, scale: str = "small") -> Benchmark:
     """The benchmark of a table or figure, such as "npc.table1", at a scale: "full" (the paper's own protocol), "small"
-    (minutes to an hour on 2 cores, hours for "askless.*" and "race.*") or "smoke" (seconds to minutes).
+    (minutes to an hour on 2 cores, hours for "race.*" and ablations) or "smoke" (seconds to minutes).
 
     An unknown name raises OptionError.
 

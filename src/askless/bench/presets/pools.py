@@ -13,7 +13,7 @@ from askless.base.options import LATER
 from askless.bench.plan import Data
 from askless.data import Pool, duplicated, long_tailed, subset
 from askless.features.frozen import Frozen, frozen_views
-from askless.features.scaling import SQ_LENGTH, standardisation
+from askless.features.scaling import standardisation
 from askless.features.text_backbone import rows_of, text_views
 
 
@@ -37,19 +37,6 @@ class Embedded:
         if self.tail is not None:
             pool = long_tailed(pool, self.tail)
         return duplicated(pool, self.times) if self.times > 1 else pool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Texts:
-    """A pool of texts, whose rows of length 1 get the length that a linear head learns well from."""
-
-    data: Data
-
-    def __call__(self) -> Pool:
-        pool, length = self.data(), SQ_LENGTH[False] ** 0.5
-        assert isinstance(pool.x, torch.Tensor)
-        assert pool.test is not None
-        return dataclasses.replace(pool, x=length * pool.x, test=(length * pool.test[0], pool.test[1]))
 
 
 @dataclass(frozen=True, kw_only=True)
