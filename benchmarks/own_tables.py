@@ -1,5 +1,5 @@
 """The tables of docs/evidence and the numbers of docs/methods.md, from the runs in docs/evidence: askless
-against each of the others, and all against random, paired by seed; and auto against each other learner.
+against each of the others, and all against random, paired by seed; auto against each other learner; and the outlooks.
 
     python benchmarks/own_tables.py                       # prints them
     python benchmarks/own_tables.py --docs                # renews them in docs/
@@ -19,10 +19,10 @@ import numpy as np
 
 from askless.base.files import write_whole
 from askless.bench import preset
-from askless.bench.statistics import Difference, aubc, average_ranks, paired
+from askless.bench.statistics import Difference, aubc, average_ranks, interval, paired
 
 ROOT = Path(__file__).parents[1]
-PAGES = tuple(ROOT / "docs" / "evidence" / page for page in ("askless.md", "race.md", "README.md"))
+PAGES = tuple(ROOT / "docs" / "evidence" / page for page in ("askless.md", "race.md", "README.md", "outlooks.md"))
 METHODS = ROOT / "docs" / "methods.md"
 NUMBERS = "our numbers"  # the column of METHODS that is made here
 OWN, YARDSTICK = "askless", "random"
@@ -140,6 +140,108 @@ def learners(path: Path) -> str:
     return table(head, rows) + f"\n\nMean of the pools: auto {means['auto'].mean():.1f}; its lead over {ahead}."
 
 
+def areas_of(path: Path, metric: str = "test_accuracy") -> dict[tuple[str, str, str], np.ndarray]:
+    """(group, learner, method) -> the area of each seed, in %."""
+    curves: dict[tuple[str, str, str], dict[int, dict[int, float]]] = {}
+    with path.open() as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == metric and row["x"] == "":
+                of = curves.setdefault((row["group"], row["learner"], row["method"]), {})
+                of.setdefault(int(row["seed"]), {})[int(row["labels"])] = float(row["value"])
+    return {
+        key: 100
+        * np.array([aubc(np.array(list(curve)), np.array(list(curve.values()))) for _, curve in sorted(seeds.items())])
+        for key, seeds in curves.items()
+    }
+
+
+def by_setting(path: Path) -> str:
+    """dynamicAL, as it is and among certain pseudo-labels, in each setting."""
+    found = {(group, method): area for (group, _, method), area in areas_of(path).items()}
+    guessed = {(group, method): area for (group, _, method), area in areas_of(path, "unlabelled_accuracy").items()}
+    rows = []
+    for group in dict.fromkeys(group for group, _ in found):
+        random, plain, certain = (found[group, m] for m in (YARDSTICK, "dynamical", "dynamical, certain"))
+        gaps = [words(paired(*pair)) for pair in ((plain, random), (certain, random), (certain, plain))]
+        rows.append([group, f"{guessed[group, 'dynamical'].mean():.1f}", f"{random.mean():.1f}", *gaps])
+    head = [
+        "setting",
+        "pseudo-labels right, %",
+        "random",
+        "dynamicAL − random",
+        "certain − random",
+        "certain − dynamicAL",
+    ]
+    return table(head, rows)
+
+
+def by_factor(path: Path) -> str:
+    """What each part of the setting adds, the mean over all settings of the other parts."""
+    found = {(*group.split(", "), m): area for (group, _, m), area in areas_of(path).items()}
+    guessed = {(*group.split(", "), m): area for (group, _, m), area in areas_of(path, "unlabelled_accuracy").items()}
+    rows = []
+    for place, (with_it, without) in enumerate(
+        [("FixMatch", "supervised"), ("retrained", "continued"), ("chosen start", "random start")]
+    ):
+
+        def mean(of: dict[tuple[str, ...], np.ndarray], method: str, part: str, place: int = place) -> np.ndarray:
+            return np.mean([area for key, area in of.items() if (key[place], key[-1]) == (part, method)], axis=0)
+
+        row = [f"{with_it} − {without}", words(paired(*(mean(guessed, "dynamical", p) for p in (with_it, without))))]
+        for method in (YARDSTICK, "dynamical"):
+            row.append(words(paired(*(mean(found, method, p) for p in (with_it, without)))))
+        lead = [mean(found, "dynamical", p) - mean(found, YARDSTICK, p) for p in (with_it, without)]
+        rows.append([*row, words(paired(*lead))])
+    return table(["part", "pseudo-labels right", YARDSTICK, "dynamicAL", "dynamicAL's lead over random"], rows)
+
+
+def by_successor(path: Path) -> str:
+    """What chosen labels add to random ones, for each model that learns from them; in italics the model that chose them."""
+    found = areas_of(path)
+    models = list(dict.fromkeys(learner for _, learner, _ in found))
+    rows = []
+    for group in dict.fromkeys(group for group, *_ in found):
+        rows.append([group, YARDSTICK, *(f"{found[group, model, YARDSTICK].mean():.1f}" for model in models)])
+        for method in dict.fromkeys(m for g, _, m in found if g == group and m != YARDSTICK):
+            row = [group, method]
+            for model in models:
+                gap = words(paired(found[group, model, method], found[group, model, YARDSTICK]))
+                row.append(f"*{gap}*" if method.endswith(f" by {model}") else gap)
+            rows.append(row)
+    return table(["pool", "labels", *models], rows)
+
+
+def own_and_others(path: Path) -> str:
+    """The same, averaged: for the model that chose the labels, and for the other models."""
+    found = areas_of(path)
+    models = list(dict.fromkeys(learner for _, learner, _ in found))
+    rows = []
+    for group in dict.fromkeys(group for group, *_ in found):
+        methods = dict.fromkeys(m for g, _, m in found if g == group and m != YARDSTICK)
+        for strategy in dict.fromkeys(m.partition(" by ")[0] for m in methods):
+            gaps: dict[str, list[np.ndarray]] = {"own": [], "other": []}
+            for method in (m for m in methods if m.startswith(f"{strategy} by ")):
+                of = {model: found[group, model, method] - found[group, model, YARDSTICK] for model in models}
+                own = of.pop(method.partition(" by ")[2])
+                gaps["own"].append(own)
+                gaps["other"] += of.values()
+            means = {kind: np.mean(some, axis=0) for kind, some in gaps.items()}
+            lost = paired(means["other"], means["own"])
+            clear = [interval(gap) for gap in gaps["other"]]
+            better, worse = (sum(g.clear and sign * g.mean > 0 for g in clear) for sign in (1, -1))
+            row = [group, strategy, *(words(interval(means[kind])) for kind in ("own", "other")), words(lost)]
+            rows.append([*row, f"{better} : {worse} of {len(clear)}"])
+    head = [
+        "pool",
+        "strategy",
+        "for the model that chose",
+        "for another",
+        "another − own",
+        "clearly above : below random",
+    ]
+    return table(head, rows)
+
+
 def in_short(runs: Path) -> dict[str, str]:
     """Per strategy, in the race under logistic regression: points above random over all groups, and the mean rank; of one
     that took part only in the race with BAIT, its numbers there."""
@@ -204,6 +306,10 @@ TABLES = {
     "ablation": lambda runs: against_all(runs / "askless.ablation" / "results.csv"),
     "dynamical": dynamical,
     "learners": lambda runs: learners(runs / "learners" / "results.csv"),
+    "dynamical by setting": lambda runs: by_setting(runs / "outlook.dynamical" / "results.csv"),
+    "dynamical by factor": lambda runs: by_factor(runs / "outlook.dynamical" / "results.csv"),
+    "successors": lambda runs: by_successor(runs / "outlook.successors" / "results.csv"),
+    "own and others": lambda runs: own_and_others(runs / "outlook.successors" / "results.csv"),
 }
 
 

@@ -13,7 +13,7 @@ from askless.bench import PRESETS, Benchmark, preset
 from askless.bench import run as run_benchmark
 from askless.bench.cell import finished
 from askless.bench.report import write
-from askless.bench.results import cell_name
+from askless.bench.results import Record, cell_name, csv_text
 from askless.learn import Auto
 
 EVIDENCE = Path(__file__).parents[1] / "docs" / "evidence"
@@ -114,7 +114,7 @@ def test_a_run_has_its_seeds_its_numbers_and_its_warning(run):
     assert set(cells) == {(row.group, row.method) for row in made.rows}
     report = (EVIDENCE / run / "report.html").read_text()
     assert f"askless bench run {run} --scale small" in report
-    assert "Scaled down" in report or run.startswith(("askless", "learners", "race"))  # of no paper
+    assert "Scaled down" in report or run.startswith(("askless", "learners", "race", "outlook"))  # of no paper
     assert "http" not in re.sub(r"data:image/png;base64,[^\"]+", "", report)
 
 
@@ -176,6 +176,27 @@ def test_a_row_of_the_methods_without_numbers_gets_them():
     assert new == "| `new` | a | b | c | – | d |"
     assert rest == ["", "after | it"]
     assert own_tables.with_numbers(found, EVIDENCE) == found
+
+
+def test_labels_are_told_apart_by_whether_their_own_model_learns_from_them(tmp_path):
+    own_tables = load("own_tables")
+    worth = {  # (method, learner): accuracy of two seeds
+        ("random", "A"): (0.5, 0.6), ("random", "B"): (0.4, 0.4),
+        ("margin by A", "A"): (0.6, 0.7), ("margin by A", "B"): (0.3, 0.4),
+        ("margin by B", "A"): (0.5, 0.8), ("margin by B", "B"): (0.7, 0.7),
+    }  # fmt: skip
+    records = [
+        Record("digits", method, seed, learner, 20, None, "test_accuracy", value)
+        for (method, learner), values in worth.items()
+        for seed, value in enumerate(values)
+    ]
+    (tmp_path / "results.csv").write_text(csv_text(records))
+    lines = own_tables.by_successor(tmp_path / "results.csv").splitlines()
+    assert lines[2] == "| digits | random | 55.0 | 40.0 |"
+    assert lines[3].startswith("| digits | margin by A | ***+10.0 ± 0.0*** | -5.0 ± 63.5 |")
+    (line,) = own_tables.own_and_others(tmp_path / "results.csv").splitlines()[2:]
+    # seeds of own: (10 + 30) / 2, (10 + 30) / 2; of another: (-10 + 0) / 2, (0 + 20) / 2
+    assert line == "| digits | margin | **+20.0 ± 0.0** | +2.5 ± 95.3 | -17.5 ± 95.3 | 0 : 0 of 2 |"
 
 
 def test_some_rows_of_a_run_can_be_computed_anew_beside_the_others(tmp_path, capsys):

@@ -13,10 +13,11 @@ from askless.acquire import ALBL, CRC, NPC, Coreset, Entropy, Margin, Refine, Se
 from askless.base import digest
 from askless.base.errors import InputError
 from askless.base.rng import stream
-from askless.bench import Data, Row, Sample, cell
+from askless.bench import Data, Row, Sample, Successor, cell
 from askless.bench.cell import Stage, finished, prepare, run_cell
 from askless.bench.plan import start_positions
 from askless.data import digits, subset
+from askless.features.frozen import Frozen
 from askless.learn import FixMatch, LabelPropagation
 
 TINY = Data(name="digits", items=120, test=50)
@@ -165,6 +166,41 @@ def test_every_learner_values_the_same_labels_from_the_same_first_weights(tmp_pa
         assert values(result, "test_accuracy", "again")[count] == by_hand.score()
         right = (by_hand.predict_pool().argmax(axis=1) == pool.labels).mean()
         assert values(result, "pool_accuracy", "again")[count] == right
+
+
+def test_a_successor_learns_the_same_labels_with_a_network_of_its_own(tmp_path):
+    raw = Frozen(backbone="raw", weak=0, strong=0)
+    others = {
+        "same": Successor(net="small-cnn", learner=FEW),
+        "mlp": Successor(net="mlp", learner=Supervised(steps=9, batch=8, lr=0.05)),
+        "propagated": Successor(net=raw, learner="label-propagation"),
+    }
+    result = run(tmp_path, 1, value=tuple(others.items()), fresh="new")
+    assert values(result, "test_accuracy", "same") == values(result, "test_accuracy")
+    pool, told = TINY(), []
+    for count, batch in zip((10, 15, 20), result["asked"], strict=True):
+        told += batch
+        for name, other in others.items():
+            by_hand = ActiveLearner(pool, net=other.net, learner=other.learner, seed=1, fresh="new")
+            by_hand.tell(told, pool.labels[told])
+            by_hand.fit()
+            assert values(result, "test_accuracy", name)[count] == by_hand.score()
+
+
+def test_a_successor_sees_frozen_features_also_of_items_that_a_row_does_not_augment(tmp_path):
+    raw = Frozen(backbone="raw", weak=0, strong=0)
+    result = run(tmp_path, augment=False, counts=(10,), value=(("raw", Successor(net=raw, learner=FEW)),))
+    assert set(values(result, "test_accuracy", "raw")) == {10}
+
+
+def test_a_start_that_a_strategy_chose_is_far_apart_and_the_same_for_all_methods(tmp_path):
+    pool = TINY()
+    x = pool.x.flatten(1).double()
+    starts = [run(tmp_path / name, 3, strategy=name, start_by=Coreset())["asked"][0] for name in ("margin", "random")]
+    assert starts[0] == starts[1] == start_positions(pool, 10, Coreset(), 3).tolist()
+    distance = torch.cdist(x, x[starts[0]])
+    drawn = torch.cdist(x, x[start_positions(pool, 10, "random", 3)])
+    assert distance.amin(dim=1).max() < drawn.amin(dim=1).max(), "every item is near one of them"
 
 
 def test_options_of_a_network_are_used_and_its_weights_drawn_from_the_seed(tmp_path):

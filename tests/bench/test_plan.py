@@ -14,7 +14,7 @@ import torch
 from askless import Supervised
 from askless.acquire import ALBL, CRC, NPC, STRATEGIES, Coreset, Margin
 from askless.base.errors import InputError, OptionError
-from askless.bench import Benchmark, Data, Row, measures, preset
+from askless.bench import Benchmark, Data, Row, Successor, measures, preset
 from askless.bench.plan import default_settings, learner_name, settings, start_positions, text_of
 from askless.data import SOURCES, digits, long_tailed, subset, two_moons
 from askless.features.frozen import Frozen
@@ -85,6 +85,7 @@ def test_from_no_labels_at_all_the_first_number_is_one_or_more():
         ({"views": (("padding", 2),), "net": "frozen:raw"}, "views= is for networks that see .*, got frozen:raw, whose"),
         ({"learner": Supervised(patience=3)}, "a learner with patience needs validation=N items to hold out, got 0"),
         ({"value": (("b", Supervised(patience=3)),)}, "a learner with patience needs validation=N items"),
+        ({"value": (("b", Successor(net="mlp", learner=Supervised(patience=3))),)}, "needs validation=N items"),
         ({"value": (("supervised", FixMatch()),)}, "expected learners of different names, got supervised, supervised"),
         ({"value": (("b", FixMatch()), ("b", FixMatch()))}, "expected learners of different names, got supervised, b, b"),
     ],

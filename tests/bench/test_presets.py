@@ -15,6 +15,7 @@ from askless.bench.figures import FIGURES
 from askless.bench.plan import SCALES
 from askless.bench.presets.common import CALIBRATED
 from askless.bench.presets.learners import PRESETS as LEARNERS
+from askless.bench.presets.outlooks import PRESETS as OUTLOOKS
 from askless.bench.presets.own import PRESETS as OWN
 from askless.bench.presets.race import PRESETS as RACES
 from askless.bench.runner import describe
@@ -77,7 +78,7 @@ def by_group(benchmark):
 
 
 def test_every_table_and_figure_is_listed(capsys):
-    assert sorted(PRESETS) == sorted([*NAMES, *(own.name for own in (*OWN, *LEARNERS, *RACES))])
+    assert sorted(PRESETS) == sorted([*NAMES, *(own.name for own in (*OWN, *LEARNERS, *RACES, *OUTLOOKS))])
     assert run("bench", "list") == 0
     shown = capsys.readouterr().out
     listed = re.findall(r"\b(?:npc|crc|dal)\.(?:table|fig)\d+\b", shown)

@@ -3,7 +3,7 @@
 A benchmark is rows x seeds in plain Python; `run` computes its cells and `report.write` turns them into tables and pictures.
 """
 
-from askless.bench.plan import Along, Benchmark, Data, Measure, Moment, Row, Sample
+from askless.bench.plan import Along, Benchmark, Data, Measure, Moment, Row, Sample, Successor
 from askless.bench.presets import PRESETS, preset
 from askless.bench.results import Record, Results, read
 from askless.bench.runner import run
@@ -13,6 +13,7 @@ __all__ = [
     # what is run
     "Benchmark",
     "Row",
+    "Successor",
     "Data",
     "preset",
     "PRESETS",

@@ -28,7 +28,17 @@ from askless.base.rng import stream
 from askless.bench.differ import differences
 from askless.bench.memory import forget_peak, peak_mb
 from askless.bench.oracle import Oracle
-from askless.bench.plan import Moment, Row, Sample, data_key, default_settings, settings, start_positions, text_of
+from askless.bench.plan import (
+    Moment,
+    Row,
+    Sample,
+    Successor,
+    data_key,
+    default_settings,
+    settings,
+    start_positions,
+    text_of,
+)
 from askless.bench.results import CELLS, cell_name, read_json
 from askless.data import Pool, subset, views_for
 from askless.features.frozen import as_frozen
@@ -156,8 +166,7 @@ def run_cell(
         return
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "failure.json").unlink(missing_ok=True)
-    prepared = (stage or Stage(device=device))(row)
-    experiment = Experiment(row, seed, folder, start_seed, prepared, steps, device, within)
+    experiment = Experiment(row, seed, folder, start_seed, stage or Stage(device=device), steps, device, within)
     for count in row.counts[experiment.state["rounds"] :]:
         began = time.perf_counter()
         batch = experiment.ask(count)
@@ -186,14 +195,15 @@ class Experiment:
         seed: int,
         folder: Path,
         start_seed: int | None,
-        prepared: Prepared,
+        stage: Stage,
         steps: Steps | None,
         device: str = "cpu",
         within: Within | None = None,
     ) -> None:
         self.row, self.seed, self.folder, self.steps = row, seed, folder, steps
         self.device, self.within = device, within
-        self.pool, self.views, self.held_out = prepared
+        self.stage = stage
+        self.pool, self.views, self.held_out = stage(row)
         self.net = network(row, self.pool)
         # A strategy that is not saved with the learner is passed again.
         self.strategy = row.strategy.judged_by(self.worth) if isinstance(row.strategy, Oracle) else row.strategy
@@ -220,14 +230,18 @@ class Experiment:
         self.state |= {"records": [], "times": [], "seconds": 0.0}
 
     def new_learner(self, seed: int, learner: Any, strategy: Any) -> ActiveLearner:
+        net, views = self.net, self.views
+        if isinstance(learner, Successor):
+            net, learner = learner.net, learner.learner
+            views = self.stage(seen_by(self.row, net))[1]
         options = {name: getattr(self.row, name) for name in ("fresh", "calibrate", "layers", "width")}
         return ActiveLearner(
             self.pool,
-            net=self.net,
+            net=net,
             learner=learner,
             strategy=strategy,
             seed=seed,
-            views=self.views,
+            views=views,
             device=self.device,
             **options,
         )
@@ -328,7 +342,7 @@ class Experiment:
             judge.labels = dict(self.learner.labels)
             self.now(f"training {name} on the same labels", 1.0)
             began = time.perf_counter()
-            judge.fit(**self.stopped_by(other))
+            judge.fit(**self.stopped_by(judge.learner))
             self.clock("fit_seconds", time.perf_counter() - began, learner=name)
             self.accuracy(judge, name)
             nothing = np.empty(0, dtype=np.int64)
@@ -367,6 +381,11 @@ class Experiment:
         write_json(self.folder / "times.json", [*self.state["times"], last])
         write_json(self.folder / "result.json", {name: self.state[name] for name in ("settings", "asked", "records")})
         tidy(self.folder)
+
+
+def seen_by(row: Row, net: Net) -> Row:
+    """The row of another network, with that network's own views."""
+    return dataclasses.replace(row, net=net, net_options=(), views=(), augment=True)
 
 
 def network(row: Row, pool: Pool) -> Net:

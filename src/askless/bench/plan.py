@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 import torch
 
-from askless.acquire import Strategy, as_strategy
+from askless.acquire import Strategy, as_strategy, select
 from askless.active.learner import ActiveLearner
 from askless.active.prepare import Net
 from askless.base import digest
@@ -126,21 +126,39 @@ class Along(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Successor:
+    """Another model for the labels of a row, in its `value`: a `learner` with a network of its own, which sees the same
+    items by its own default views.
+
+    `net` and `learner` as in `ActiveLearner`.
+
+    >>> Successor(net="mlp", learner="supervised").learner
+    Supervised()
+    """
+
+    net: Net
+    learner: Learner  # or the name of one
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "learner", as_learner(self.learner))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Row:
     """One line of a table: a strategy on data with a network, a training and a query plan.
 
-    `start` labels come first (`start_by`: balanced over the classes, drawn at random, or the pool's first); then the
-    strategy is asked up to each of `counts`, and the network is trained and measured at each of them. Where `start` is
-    below counts[0] the first query is made by the untrained network; with `other_init`, by one of other first weights
-    than those that are then trained.
+    `start` labels come first (`start_by`: balanced over the classes, drawn at random, the pool's first, or chosen by a
+    strategy that sees the items' numbers as features); then the strategy is asked up to each of `counts`, and the network
+    is trained and measured at each of them. Where `start` is below counts[0] the first query is made by the untrained
+    network; with `other_init`, by one of other first weights than those that are then trained.
 
-    `value`: further trainings, by name, of the same labels from the same first weights: one set of acquisitions, valued
-    by several learners. `trials`: of that many starts the one of median or best accuracy is taken for all seeds, as the
-    papers do; without it every seed has its own start, the same for all methods. `fresh`, `calibrate`, `layers` and
-    `width` as in ActiveLearner. Without `augment` the weak views are the images themselves; `views` are options of
-    `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that see the items themselves.
-    `validation`: the number of pool items held out for early stopping. `net_options`: of a network by name, as in
-    `nets.make`. `measures` look at each trained network, `along` at networks while they are trained.
+    `value`: further trainings, by name, of the same labels: one set of acquisitions, valued by several learners, each from
+    the same first weights, or by a `Successor` with another network. `trials`: of that many starts the one of median or
+    best accuracy is taken for all seeds, as the papers do; without it every seed has its own start, the same for all
+    methods. `fresh`, `calibrate`, `layers` and `width` as in ActiveLearner. Without `augment` the weak views are the images
+    themselves; `views` are options of `data.views_for`, such as (("policy", "leedoyup"), ("padding", 2)), for networks that
+    see the items themselves. `validation`: the number of pool items held out for early stopping. `net_options`: of a
+    network by name, as in `nets.make`. `measures` look at each trained network, `along` at networks while they are trained.
 
     `method`: its name in tables. `group`: the panel. `net`, `learner` and `strategy` as in `ActiveLearner`;
     `learner_name`: that of tables.
@@ -159,7 +177,7 @@ class Row:
     counts: tuple[int, ...]
     group: str = ""
     start: int = 0
-    start_by: Start = "balanced"
+    start_by: Start | Strategy = "balanced"
     trials: tuple[int, Literal["median", "best"]] | None = None
     other_init: bool = False
     fresh: bool | Literal["new"] = True
@@ -168,7 +186,7 @@ class Row:
     width: Count = 512
     augment: bool = True
     learner_name: str = ""
-    value: tuple[tuple[str, Learner], ...] = ()
+    value: tuple[tuple[str, Learner | Successor], ...] = ()
     validation: int = 0
     net_options: tuple[tuple[str, Any], ...] = ()
     views: tuple[tuple[str, Any], ...] = ()
@@ -191,6 +209,8 @@ class Row:
                 "np.savez('mine.npz', X=x, y=y) for Data(name='mine.npz', test=300), or pass a function that makes a Pool"
             )
         check_annotated(self.method, Row, vars(self))
+        if not hasattr(self.start_by, "select"):
+            check_choice(self.method, "start_by", self.start_by, get_args(Start))
         if self.trials is not None:
             check_count(self.method, "trials", self.trials[0])
             check_choice(self.method, "trials", self.trials[1], ("median", "best"))
@@ -206,7 +226,8 @@ class Row:
                     f"{self.method}: views= is for networks that see the items themselves, got {self.net}, whose views "
                     "are embedded first; use its own options, or another net"
                 )
-        stopped = [l for l in (self.learner, *(l for _, l in self.value)) if getattr(l, "patience", None) is not None]
+        others = [other.learner if isinstance(other, Successor) else other for _, other in self.value]
+        stopped = [l for l in (self.learner, *others) if getattr(l, "patience", None) is not None]
         if stopped and not self.validation:
             raise InputError(f"{self.method}: a learner with patience needs validation=N items to hold out, got 0")
         if not self.learner_name:
@@ -350,13 +371,17 @@ def revision(value: Any) -> list[tuple[str, int]]:
     return [] if number == 1 or not is_whole_number(number) else [("revision", number)]
 
 
-def start_positions(pool: Pool, n: int, by: Start, seed: int) -> np.ndarray:
+def start_positions(pool: Pool, n: int, by: Start | Strategy, seed: int) -> np.ndarray:
     """Positions (n,) of the items that are labelled before any question: as evenly over the classes as n allows, which
-    class gets one more being drawn too; uniformly at random; or the first items of the pool."""
-    rng = stream(seed, f"start {by}")
+    class gets one more being drawn too; uniformly at random; the first items of the pool; or those that a strategy
+    chooses, to which the numbers of an item are its features."""
+    rng = stream(seed, f"start {by if isinstance(by, str) else by.name}")
     known = np.flatnonzero(pool.labels >= 0)
     if n > len(known):
         raise InputError(f"a start of {n} labels needs as many items with known labels, got {len(known)}")
+    if not isinstance(by, str):
+        rows = pool.take(torch.from_numpy(known)).flatten(1).float()
+        return known[select(by, n, features=rows, seed=int(rng.integers(2**62))).indices]
     if by == "first":
         return known[:n]
     if by == "random":

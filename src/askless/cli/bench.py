@@ -65,6 +65,8 @@ PRESETS = {
     "race.bait": "every strategy under logistic regression, with BAIT, at low budgets, 9 pools of at most 11 classes",
     "race.budgets": "every strategy on 10,000 images of CIFAR-10, from no label to 2,500",
     "race.standardised": "every strategy on 10,000 images of CIFAR-10, standardised columns, 10 to 90 labels",
+    "outlook.dynamical": "dynamicAL with semi-supervised training, retraining, a chosen start, certain pseudo-labels",
+    "outlook.successors": "labels chosen with one of three models, valued by four: do they beat random ones for another?",
 }
 
 

@@ -1,13 +1,22 @@
-"""Every table and figure of the three papers, the tables of our own strategy and learner, and the race of all strategies, as
-benchmarks that can be run at three scales."""
+"""Every table and figure of the three papers, the tables of our own strategy and learner, the race of all strategies, and
+outlooks of papers, as benchmarks that can be run at three scales."""
 
 from askless.base.errors import OptionError, unknown
 from askless.bench.plan import Benchmark
-from askless.bench.presets import crc, dynamical, learners, npc, own, race
+from askless.bench.presets import crc, dynamical, learners, npc, outlooks, own, race
 from askless.bench.presets.common import Preset
 
 PRESETS: dict[str, Preset] = {
-    p.name: p for p in (*npc.PRESETS, *crc.PRESETS, *dynamical.PRESETS, *own.PRESETS, *learners.PRESETS, *race.PRESETS)
+    p.name: p
+    for p in (
+        *npc.PRESETS,
+        *crc.PRESETS,
+        *dynamical.PRESETS,
+        *own.PRESETS,
+        *learners.PRESETS,
+        *race.PRESETS,
+        *outlooks.PRESETS,
+    )
 }
 
 
