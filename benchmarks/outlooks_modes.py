@@ -129,8 +129,9 @@ def batches_table(rows: Rows) -> str:
             if key == "head, target":
                 chance = f"{scale * values(rows, 'head, by chance', data=data)[0]:.1f}"
             others = [gain(found[s], found["random"]) for s in STRATEGIES if s != "random"]
-            lines.append([data, start, name, chance, f"{found['random'].mean():.1f}", *others])
-    return markdown(["pool", "labels", "", "theory", *STRATEGIES], lines, 3)
+            exact = gain(found["npc, swap"], found["npc"])
+            lines.append([data, start, name, chance, f"{found['random'].mean():.1f}", *others, exact])
+    return markdown(["pool", "labels", "", "theory", *STRATEGIES, "swap − npc"], lines, 3)
 
 
 def correlation(a: np.ndarray, b: np.ndarray) -> float:
