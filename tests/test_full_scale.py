@@ -85,6 +85,15 @@ def test_two_presets_run_on_files_of_all_four_data_sets_and_resume(data, tmp_pat
     assert "crc.table4: finished" in capsys.readouterr().out
 
 
+def test_a_figure_alone_takes_the_cells_of_its_tables_that_are_there(data, tmp_path, capsys):
+    command = ["--tiny", "--out", str(tmp_path / "out"), "--only"]
+    assert full_scale.main([*command, "npc.table2"]) == 0
+    count = len(list((tmp_path / "out" / "npc.table2" / "cells").glob("*/result.json")))
+    capsys.readouterr()
+    assert full_scale.main([*command, "npc.fig1"]) == 0
+    assert f"npc.fig1: {count} cells are those of other presets" in capsys.readouterr().out
+
+
 @pytest.mark.slow
 def test_every_preset_runs_on_them(data, tmp_path):
     assert full_scale.main(["--tiny", "--out", str(tmp_path / "out")]) == 0

@@ -198,11 +198,11 @@ def get_data(names: Sequence[str]) -> None:
 
 
 def compute(plan: Plan, out: Path, options: argparse.Namespace) -> str:
-    """Computes and reports a preset; what there is to say of it."""
+    """Computes and reports a preset, but for the cells that others have in `out`; what there is to say of it."""
     folder, name = out / plan.name, plan.name
-    kept = adopt(plan.benchmark, folder, [out / other for other in plan.shared])
+    kept = adopt(plan.benchmark, folder, sorted(out.glob("*")))
     if kept:
-        print(f"{name}: {kept} cells are those of {', '.join(plan.shared)}")
+        print(f"{name}: {kept} cells are those of other presets")
     on_gpu = [] if options.device == "cpu" else ["--device", options.device]
     with progress_of(name) as progress:
         results = run(

@@ -1116,3 +1116,20 @@ def test_the_next_image_comes_quickly(serve, look, trained, capsys):
         assert statistics.median(taken) < 400 + 2 * DELAY, name
     with capsys.disabled():
         print(f"\nfrom the key to the next image, {len(times)} labels: {', '.join(lines)}")
+
+
+def test_a_tab_that_is_pressed_while_the_page_starts_opens_as_soon_as_it_can(serve, look, trained):
+    screen = look(serve(trained))
+    screen.ready()
+    held: list[Any] = []
+    let_go = False
+    screen.page.route("**/api/state*", lambda route: route.continue_() if let_go else held.append(route))
+    screen.page.reload(wait_until="commit")
+    until(lambda: screen.page.wait_for_timeout(20) or held)
+    screen('#tabs button[data-view="progress"]').click()
+    let_go = True
+    for route in held:
+        route.continue_()
+    screen('body[data-view="progress"]').wait_for(state="attached")
+    screen.open("single")
+    screen.ready()

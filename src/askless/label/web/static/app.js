@@ -329,6 +329,14 @@ async function start() {
   };
   waiting.setUp(() => views[view].next?.(), open);
   waiting.show("starting", "");
+  let first = "single"; // the view to begin with: a tab may be pressed before the answers of last time are sent
+  for (const button of $$("#tabs button")) {
+    button.addEventListener("click", (event) => {
+      if (event.detail > 0) button.blur(); // after a mouse press, Enter means the image again
+      if (first) first = button.dataset.view;
+      else open(button.dataset.view);
+    });
+  }
   outbox.onState(drawSaved);
   drawSaved({ state: "saved", error: null, retryAt: 0 });
 
@@ -385,12 +393,6 @@ async function start() {
     raw: (event) => views[view].raw(event),
     release: (action) => views[view].release(action),
   });
-  for (const button of $$("#tabs button")) {
-    button.addEventListener("click", (event) => {
-      if (event.detail > 0) button.blur(); // after a mouse press, Enter means the image again
-      open(button.dataset.view);
-    });
-  }
   $("#help").addEventListener("click", () => perform("help"));
   $("#trouble-retry").addEventListener("click", () => {
     outbox.retryNow();
@@ -413,7 +415,8 @@ async function start() {
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) location.reload(); // back from another page: leases may have ended
   });
-  open("single");
+  open(first);
+  first = null;
   pollTimer = setTimeout(poll, POLL);
 }
 
